@@ -59,7 +59,7 @@ class Kind:
     hidden: tuple[str, ...] = ()
     """Further names that are right where the target is not known."""
     is_hidden: bool = True
-    """Whether the limit can be hidden: those of the load itself are known with the load."""
+    """True if the limit can be hidden; a limit of the load itself is known with the load."""
 
     def right(self, *, hidden: bool) -> tuple[str, ...]:
         """The names that are right."""
@@ -208,7 +208,7 @@ def _counted(kind: Kind, options: argparse.Namespace) -> Counter[str]:
 
 
 HIDDEN = TargetFacts(kind="nfs", address="nfs://hidden/vol")
-"""What is known of a target that says nothing of itself."""
+"""The facts about a target that states none."""
 
 
 def judged(ready: Bed, *, hidden: bool) -> tuple[Limit | None, list[Point]]:

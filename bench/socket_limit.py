@@ -1,4 +1,4 @@
-"""What sockets alone carry: the bytes of NFSv3 calls and replies between threads that do nothing else."""
+"""The rate of sockets alone: threads exchange the bytes of NFSv3 calls and replies, and do nothing else."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ HERE = Path("/d")
 MACHINE = HeldMachine(
     paths={
         "/dev/sdx": ("block", 1 << 30),
-        "/dev/null": ("other", 0),
+        "/dev/tty": ("other", 0),
+        "/dev/null": ("null", 0),
         "/d/old": ("file", 1 << 20),
         "/d/folder": ("directory", 0),
     },
@@ -75,7 +76,7 @@ def test_all_mistakes_of_a_command_line_at_once() -> None:
     ) == [
         "command line, argument 2: unknown option '--idepth' (Did you mean iodepth?)",
         "command line, argument 3: unknown ioengine 'libaoi'; did you mean libaio? Supported: psync, sync, vsync, "
-        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null or nfs",
+        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null, nfs, filecreate, filestat or filedelete",
         "command line, argument 4: unknown output format 'xml'; --output-format takes normal, terse, json and json+",
         "command line, argument 5: --latency-log is not supported (fio itself refuses it; write_lat_log= in a job "
         "writes a latency log)",
@@ -209,7 +210,10 @@ ONE_MISTAKE = [
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
     ("--size=1m --readonly --rw=write", "this job writes, which --readonly forbids"),
     ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
-    ("--size=1m --ioengine=filecreate", "ioengine=filecreate is not supported yet: iocurve measures reads and writes"),
+    (
+        "--size=1m --ioengine=dircreate",
+        "ioengine=dircreate is not supported yet; filecreate, filestat and filedelete are",
+    ),
     ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),
     ("--size=1m --zonemode=zbd", "zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices"),
     ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add one, such as zonesize=1m)"),
@@ -243,7 +247,7 @@ ONE_MISTAKE = [
     ("--size=1m --buffer_pattern=%o", "buffer_pattern does not take %o; only verify_pattern does"),
     ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is not a pattern"),
     ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
-    ("--size=1m --client=h", "--client is not supported yet (run the jobs on each machine separately)"),
+    ("--size=1m --server", "--server is not supported (iocurve cluster commands prints how to start load clients)"),
     (
         "--size=1m --bandwidth-log",
         "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each clone)",
@@ -271,7 +275,8 @@ def test_one_mistake(arguments: str, expected: str) -> None:
             "there is no device /dev/none, and a regular file in /dev would be kept in memory",
         ),
         (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
-        (["--filename=/dev/null"], "/dev/null is neither a file nor a block device (name a file with filename)"),
+        (["--filename=/dev/null"], "/dev/null has no data to read (read /dev/zero instead)"),
+        (["--filename=/dev/tty"], "/dev/tty is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (create it: mkdir -p /mnt/none)"),
         (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: there are no written data to verify"),
         (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids creating it"),

@@ -8,6 +8,7 @@ from statistics import fmean
 import pytest
 
 from bench.truth import simulated
+from bench.truth.best_test import Alternative, power_bound
 from iocurve.analysis.level_changes import Drift, Step, level_change
 
 
@@ -26,9 +27,13 @@ def test_levels_without_any_noise_shift_where_they_do() -> None:
 
 
 def test_noise_is_no_level_change() -> None:
-    for seed in range(200):
+    called = []
+    for seed in range(400):
         chance = random.Random(seed)
-        assert level_change([chance.gauss(1_000, 100) for _ in range(60)]) is None
+        if level_change([chance.gauss(1_000, 100) for _ in range(60)]) is not None:
+            called.append(seed)
+    # One in 400; the promise is at most one in 100.
+    assert called == [116]
 
 
 def test_a_small_step_is_none() -> None:
@@ -55,6 +60,23 @@ def test_a_drift_is_told_from_a_step(correlation: float, deviation: float) -> No
     drifts = [change for change in found if isinstance(change, Drift)]
     assert len(drifts) >= 95
     assert fmean(drift.slope for drift in drifts) == pytest.approx(-0.4 * simulated.MEAN / 59, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [20, 30])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_short_series_have_as_few_false_alarms(count: int, correlation: float) -> None:
+    found = simulated.changes(count, correlation, 0.1, runs=200)
+    assert found.count(None) >= 196
+
+
+@pytest.mark.parametrize(("count", "correlation"), [(20, 0.5), (30, 0.0), (60, 0.5)])
+def test_steps_are_found_nearly_as_often_as_any_test_can(count: int, correlation: float) -> None:
+    at = count // 2
+    found = simulated.changes(count, correlation, 0.03, runs=100, shape=lambda place: 0.9 if place >= at else 1.0)
+    near = [change for change in found if isinstance(change, Step) and abs(change.index - at) <= 2]
+    best = power_bound(Alternative(count, correlation, 0.1 / 0.03), runs=200)
+    # Two shares of 100 and 200 runs differ by as much as 0.15 by chance.
+    assert len(near) / 100 >= best - 0.15
 
 
 def test_a_drift_is_told_with_its_ends() -> None:

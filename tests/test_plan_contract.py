@@ -42,6 +42,7 @@ engine = st.one_of(
     st.builds(plan.UringEngine, open=file_open),
     st.builds(plan.MmapEngine, open=file_open),
     st.builds(plan.NfsEngine, mount=mount),
+    st.builds(plan.SpaceEngine, open=file_open, call=st.sampled_from(["fallocate", "ftruncate"])),
     st.builds(plan.MetadataEngine, open=file_open, keep_open=st.booleans()),
     st.builds(plan.NfsMetadataEngine, mount=mount, keep_open=st.booleans()),
 )

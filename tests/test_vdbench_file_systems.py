@@ -52,6 +52,14 @@ def mistakes(directory: Path, text: str) -> list[str]:
         ("depth=2,width=3,files=100,size=128k", 12, 900, 900 << 17, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file"),
         ("depth=2,width=3,files=100,size=128k,dist=all", 12, 1200, 1200 << 17, "vdb.1_1.dir/vdb_f0001.file"),
         ("depth=1,width=900,files=1,size=(4k,75,64k,25)", 900, 900, 17_510_400, "vdb.1_1.dir/vdb_f0001.file"),
+        # Its author states the directories, the files, and 1.710 TiB for the sizes that were drawn.
+        (
+            "width=4,depth=4,files=19500,sizes=(64k,25,128k,25,256k,25,1m,25)",
+            340,
+            4_992_000,
+            1_881_145_344_000,
+            "vdb.1_1.dir/vdb.2_1.dir/vdb.3_1.dir/vdb.4_1.dir/vdb_f0001.file",
+        ),
         ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0001.file"),
     ],
 )  # fmt: skip
@@ -86,6 +94,19 @@ def test_a_run_overrides_trees_and_operations(tmp_path: Path) -> None:
     (last,) = made.file_systems.of_run(made.runs[-1])
     assert (last.operation, last.threads, last.trees[0].bytes) == ("getattr", 2, 9000 << 20)
     assert last.trees[0].total_bytes == 512 << 20
+
+
+def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
+    lines = {
+        percent: explained(tmp_path, f"{FSD}{FWD.strip()},fileio=random,rdpct={percent}\n{RD}")[4]
+        for percent in ("0", "40", "100")
+    }
+    rest = "4 KiB at random offsets, as often as the file has such blocks, closes it; takes files in turn"
+    assert lines == {
+        "0": f"  opens a file, writes {rest}",
+        "40": f"  opens a file, reads (40 %) or writes {rest}",
+        "100": f"  opens a file, reads {rest}",
+    }
 
 
 def test_several_operations_run_together_unless_they_are_a_loop(tmp_path: Path) -> None:

@@ -184,6 +184,34 @@ def test_a_pattern_that_matches_several_luns_maps_each_to_a_file_of_its_own(tmp_
     ]
 
 
+def test_one_lun_that_a_pattern_maps_to_a_directory_is_a_file_in_it(tmp_path: Path) -> None:
+    text = "sd=sd1,lun=\\\\.\\PHYSICALDRIVE1\n"
+    for goal, path in {"/d": "/d/PHYSICALDRIVE1", "/d/file": "/d/file"}.items():
+        (section,) = sections(tmp_path, text + WD + RD, "--map-lun", f"\\\\.\\*={goal}")
+        assert section.files.paths == (path,)
+
+
+def test_a_size_may_have_a_b(tmp_path: Path) -> None:
+    text = "sd=sd1,lun=/d/a,size=1GB\nwd=wd1,sd=*,xf=64Kb\nrd=rd1,wd=wd1,io=max,el=10,in=1\n"
+    (section,) = sections(tmp_path, text)
+    assert (section.files.file_bytes, section.load.blocks.read) == ((1 << 30, 1 << 30), FixedBlocks(bytes=65536))
+
+
+@pytest.mark.parametrize(("format_", "is_noted"), [("no", False), ("(no,complete)", True), ("yes", True)])
+def test_format_is_for_file_systems(tmp_path: Path, format_: str, *, is_noted: bool) -> None:
+    notes, _ = check(read(tmp_path, f"{SDS}{WD}{RD.strip()},format={format_}\n"))
+    text = "format= has no effect: it applies to file systems; missing files of SDs are created"
+    assert (text in [note.text for note in notes]) == is_noted
+
+
+def test_durations_that_are_no_whole_intervals_are_noted(tmp_path: Path) -> None:
+    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=3,warmup=4\nrd=rd2,wd=wd1,io=max,el=9,in=3\n")
+    assert [note.text for note in prepared.notes if note.code == "partial_interval"] == [
+        "rd=rd1: elapsed=10 is not a multiple of interval=3; vdbench itself refuses that",
+        "rd=rd1: warmup=4 is not a multiple of interval=3; vdbench itself refuses that",
+    ]
+
+
 def test_every_size_can_be_replaced(tmp_path: Path) -> None:
     assert [section.files.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
         (64 << 20, 64 << 20)

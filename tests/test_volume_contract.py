@@ -18,9 +18,11 @@ from iocurve.errors import TargetError
 from iocurve.units import GIB, MIB
 from iocurve.volume import limits
 from iocurve.volume.config import ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.faults import FaultRate, Faults
 from iocurve.volume.stats import VolumeStats
 
-CONFIG = VolumeConfig(exports=(ExportConfig(store=MemoryStore(limit_bytes=MIB), quota_bytes=GIB),))
+FAULTS = Faults(rates=(FaultRate(kind="stale-read", rate=1e-9),))
+CONFIG = VolumeConfig(exports=(ExportConfig(store=MemoryStore(limit_bytes=MIB), quota_bytes=GIB),), faults=FAULTS)
 
 u64, hour_ns = st.integers(1, 2**64 - 1), st.integers(1, 3600 * 10**9)
 rates = st.none() | u64

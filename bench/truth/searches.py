@@ -62,6 +62,7 @@ def most_load(scale: float) -> Iterator[Row]:
     runs = max(1, round(200 * scale))
     for rate in (50.0, 300.0, 1_000.0, 10_000.0, 100_000.0):
         yield _searched(f"1 ms up to {rate:,.0f} IOPS, then late", rate, rate, partial(_sharp, rate), 2e6, runs)
+    runs = max(1, round(40 * scale))
     for load in (0.5, 0.8, 0.95):
         limit_ns = 1e9 * _queue(1).limit_at(load, 0.01)
         name = f"M/M/1, capacity {QUEUE_IOPS:,.0f}, p99 limit that holds to {load:.0%} of it"

@@ -48,6 +48,20 @@ class Run:
     def __new__(cls, plan: str) -> Self:
         """Starts a plan (JSON). Raises RunError."""
 
+    @staticmethod
+    def held(plan: str) -> Run:
+        """Starts a plan (JSON) whose groups wait, prepared, for ``release``. Raises RunError."""
+
+    def release(self, unix_ns: int) -> int:
+        """Starts the group that waits at ``unix_ns`` (ns since 1970), or as soon as possible where that has passed.
+        Returns its start."""
+
+    def take_records(self) -> str:
+        """The intervals that a held run has closed since the last call, as JSON (a list of ``IntervalRecord``)."""
+
+    def renew_lease(self, seconds: float) -> None:
+        """A held run stops by itself after ``seconds``, unless this is called again before."""
+
     def live(self) -> str:
         """The progress so far, as JSON (``Live``)."""
 

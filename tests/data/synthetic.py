@@ -284,6 +284,7 @@ def _mount(nconnect: int) -> NfsMount:
         export="/vol",
         version=3,
         nconnect=nconnect,
+        session_slots=64,
         uid=0,
         gid=0,
         durability="none",

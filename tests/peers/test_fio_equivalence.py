@@ -156,6 +156,15 @@ CASES = (
     case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
     case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),
     case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
+    case("space allocated", "--rw=write --size=64k --ioengine=falloc", "order"),
+    case("space allocated, the length kept", "--rw=randread --size=64k --ioengine=falloc", "set"),
+    case("holes", "--rw=trim --size=64k --ioengine=falloc", "order"),
+    case("files cut", "--rw=write --size=64k --ioengine=ftruncate --nrfiles=2", "order"),
+    case("nowhere", "--rw=write --size=64k --filename=/dev/null", "order"),
+    case("nowhere, of a file's size", "--rw=write --filesize=64k --filename=/dev/null", "order"),
+    case("zeros", "--rw=randread --size=64k --filename=/dev/zero --ioengine=libaio --iodepth=4", "set"),
+    case("zeros, read and written", "--rw=randrw --size=64k --filename=/dev/zero", "set"),
+    case("nowhere and zeros", "--rw=write --size=64k --filename=/dev/null:/dev/zero --unlink=1", "order"),
     # Depth and timing
     case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
     case(

@@ -3,7 +3,7 @@
 //! compares.
 //!
 //! `cargo run --release --example nfs_load -- HOST PORT MOUNTPORT EXPORT read|write|check DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS \
-//! [keep] [files=MIB] [pin] [server=PID]` prints operations per second and the CPU time of one operation. Each thread
+//! [keep] [files=MIB] [pin] [server=PID] [vers=4.1] [slots=N]` prints operations per second and the CPU time of one operation. Each thread
 //! has its own file, which is created, filled and removed. A port of `-` asks the portmapper. `keep` copies payload to
 //! the buffers, `pin` binds each thread to a processor, and `server` prints the CPU time of that process, too.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use iocurve_engine::engines::nfs::{self, NfsEngine};
+use iocurve_engine::engines::nfs::{self, Nfs3, Nfs4, NfsEngine, Version};
 use iocurve_engine::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use iocurve_engine::{Address, Buffers, Engine, EngineError, Request};
 use iocurve_meter::{Clock, Nanos, SECOND};
@@ -55,8 +55,9 @@ fn run() -> Result<(), EngineError> {
         port: port_number(port)?,
         mount_port: port_number(mount_port)?,
         export: export.clone(),
-        version: 3,
+        version: if rest.iter().any(|word| word == "vers=4.1") { 4 } else { 3 },
         nconnect: number(nconnect)?,
+        session_slots: word(rest, "slots=").map_or(Ok(64), number)?,
         uid: 0,
         gid: 0,
         durability: Durability::None,
@@ -64,7 +65,7 @@ fn run() -> Result<(), EngineError> {
         keep_payload: kind == "check" || rest.iter().any(|word| word == "keep"),
         source: None,
     };
-    let mebibytes = rest.iter().find_map(|word| word.strip_prefix("files=")).map_or(Ok(64), number)?;
+    let mebibytes = word(rest, "files=").map_or(Ok(64), number)?;
     let load = Load {
         mount,
         work: match kind.as_str() {
@@ -78,13 +79,18 @@ fn run() -> Result<(), EngineError> {
         file_bytes: u64::from(mebibytes) << 20,
         end: Nanos::from(number(seconds)?) * SECOND,
         pin: rest.iter().any(|word| word == "pin"),
-        server: rest.iter().find_map(|word| word.strip_prefix("server=")).map(number).transpose()?,
+        server: word(rest, "server=").map(number).transpose()?,
     };
     let files: Vec<FilePlan> = (0..number(threads)?).map(|thread| file(thread, load.file_bytes)).collect();
     nfs::layout(&load.mount, &files, 1, &|_| {}, &AtomicBool::new(false))?;
     let measured = if load.work == Work::Check { check(&load, &files) } else { measure(&load, &files) };
     let paths: Vec<String> = files.into_iter().map(|file| file.path).collect();
     measured.and(nfs::remove(&load.mount, &paths))
+}
+
+/// Value of the word with this prefix.
+fn word<'a>(words: &'a [String], prefix: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(prefix))
 }
 
 fn file(thread: u32, bytes: u64) -> FilePlan {
@@ -135,7 +141,32 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     let stop = Arc::new(AtomicBool::new(false));
     // SAFETY: no slot is ever borrowed.
     let slots = unsafe { buffers.slot_map() };
-    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
+    let (mount, files) = (&load.mount, &[file]);
+    match Version::of(mount)? {
+        Version::V3 => repeat(
+            NfsEngine::<Nfs3>::connect(mount, files, slots, load.depth, clock.clone(), stop)?,
+            load,
+            kind,
+            number,
+            &clock,
+        ),
+        Version::V4_1 => repeat(
+            NfsEngine::<Nfs4>::connect(mount, files, slots, load.depth, clock.clone(), stop)?,
+            load,
+            kind,
+            number,
+            &clock,
+        ),
+    }
+}
+
+fn repeat(
+    mut engine: impl Engine,
+    load: &Load,
+    kind: OperationKind,
+    number: usize,
+    clock: &Clock,
+) -> Result<(u64, String), EngineError> {
     let blocks = load.file_bytes / u64::from(load.block);
     let mut chance = 0x9e37_79b9_7f4a_7c15_u64 + number as u64;
     let mut request = |slot| {
@@ -165,9 +196,10 @@ fn work(load: &Load, number: usize, file: FilePlan) -> Result<(u64, String), Eng
     }
     engine.finish()?;
     let words = format!(
-        "{}; {:?}; {:.1} operations a round",
+        "{}; {:?}; {:?}; {:.1} operations a round",
         engine.describe(),
         engine.labels(),
+        engine.counters(),
         operations as f64 / rounds as f64
     );
     Ok((operations, words))
@@ -193,11 +225,31 @@ fn check(load: &Load, files: &[FilePlan]) -> Result<(), EngineError> {
 /// Writes every block of a file once, or reads every block once and compares it.
 fn pass(load: &Load, kind: OperationKind, number: u64, file: FilePlan) -> Result<(), EngineError> {
     let clock = Clock::new();
-    let mut buffers = Buffers::new(load.depth as usize, load.block as usize);
+    let buffers = Buffers::new(load.depth as usize, load.block as usize);
     // SAFETY: a slot is filled before its write is submitted, and read after its completion.
     let slots = unsafe { buffers.slot_map() };
     let stop = Arc::new(AtomicBool::new(false));
-    let mut engine = NfsEngine::connect(&load.mount, &[file], slots, load.depth, clock.clone(), stop)?;
+    let (mount, files) = (&load.mount, &[file]);
+    match Version::of(mount)? {
+        Version::V3 => {
+            let engine = NfsEngine::<Nfs3>::connect(mount, files, slots, load.depth, clock.clone(), stop)?;
+            pass_on(engine, buffers, load, kind, number, &clock)
+        }
+        Version::V4_1 => {
+            let engine = NfsEngine::<Nfs4>::connect(mount, files, slots, load.depth, clock.clone(), stop)?;
+            pass_on(engine, buffers, load, kind, number, &clock)
+        }
+    }
+}
+
+fn pass_on(
+    mut engine: impl Engine,
+    mut buffers: Buffers,
+    load: &Load,
+    kind: OperationKind,
+    number: u64,
+    clock: &Clock,
+) -> Result<(), EngineError> {
     let mut offsets = (0..load.file_bytes / u64::from(load.block)).map(|block| block * u64::from(load.block));
     let mut free: Vec<u32> = (0..load.depth).collect();
     let mut under_way = vec![0; load.depth as usize];
@@ -275,7 +327,7 @@ fn server_ns(process: Option<u32>) -> u64 {
 fn usage() -> EngineError {
     EngineError::Plan(
         "usage: nfs_load HOST PORT MOUNTPORT EXPORT read|write|check DEPTH NCONNECT THREADS BLOCK_BYTES SECONDS [keep] \
-         [files=MIB] [pin] [server=PID]"
+         [files=MIB] [pin] [server=PID] [vers=4.1] [slots=N]"
             .to_owned(),
     )
 }

@@ -53,6 +53,6 @@ mod worker;
 
 pub use engines::buffers::{Buffers, SlotMap};
 pub use engines::request::{Address, Completion, Engine, Request};
-pub use error::{EngineError, Fault};
+pub use error::EngineError;
 pub use run::Run;
 pub use run::ceiling::null_ceiling;

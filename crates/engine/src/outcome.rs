@@ -79,12 +79,49 @@ pub struct WorkerOutcome {
     pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
+    /// Differences found by verification, in the order in which they were found; at most 1000.
+    pub differences: Vec<DifferenceOutcome>,
+    /// The last writes that completed in each file, as many as the depth, newest first; empty without verification.
+    pub last_writes: Vec<LastWrite>,
     /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
     /// Steady state of the whole report group; `null` where the plan has none.
     pub steady_state: Option<SteadyOutcome>,
     /// Log of the measured window, if the plan has one.
     pub log: Option<LogOutcome>,
+}
+
+/// A block, or an interval of one, that does not hold what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferenceOutcome {
+    /// Path of the file.
+    pub path: String,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes compared.
+    pub length: u32,
+    /// Offset of the first byte that differs, if it is known; else the same as `offset`.
+    pub first_offset: u64,
+    /// What it looks like: `flipped_bits`, `torn_write`, `lost_write`, `stale_read`, `older_data` (one of the two, and it is not
+    /// known which), `misdirected_write` or `damaged`.
+    pub kind: String,
+    /// Number of the write that was found: among those of the worker, with a verification map among those of the place.
+    pub found_write: Option<u64>,
+    /// Number of the write that belongs there.
+    pub expected_write: Option<u64>,
+    /// A second read found a difference, too; `null` without a second read.
+    pub persists: Option<bool>,
+    /// The difference in words.
+    pub text: String,
+}
+
+/// A write near the end of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWrite {
+    /// Index of its file in the plan.
+    pub file: u32,
+    /// Its offset in the file.
+    pub offset: u64,
 }
 
 /// A TCP connection as the kernel reports it (`TCP_INFO`); times and counts since it was made.
@@ -266,10 +303,27 @@ pub struct LogOutcome {
     pub histograms: Vec<String>,
 }
 
+/// An interval of a held run, merged over workers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IntervalRecord {
+    /// Index of the group.
+    pub group: u32,
+    /// Number of the interval, from 0.
+    pub index: u64,
+    /// The interval belongs to the ramp.
+    pub ramp: bool,
+    /// Start, since the group's start.
+    pub start_ns: Nanos,
+    /// End, since the group's start.
+    pub end_ns: Nanos,
+    /// By kind, with histograms.
+    pub operations: BTreeMap<String, KindOutcome>,
+}
+
 /// Live view of a run, over all workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Live {
-    /// `layout`, `prepare`, `ramp`, `run`, `done`.
+    /// `layout`, `prepare`, `ready` (a held run waits for its release), `ramp`, `run`, `done`.
     pub phase: String,
     /// Index of the running group.
     pub group: u32,

@@ -28,6 +28,30 @@ impl Run {
         Ok(Self { run, ended: OnceLock::new() })
     }
 
+    /// Starts a plan (JSON) whose groups wait, prepared, for `release`. Raises RunError.
+    #[staticmethod]
+    fn held(py: Python<'_>, plan: &str) -> PyResult<Self> {
+        let plan = parse(py, plan)?;
+        let run = py.detach(|| EngineRun::start_held(plan)).map_err(|error| run_error(py, &error))?;
+        Ok(Self { run, ended: OnceLock::new() })
+    }
+
+    /// Starts the group that waits at `unix_ns` (ns since 1970), or as soon as possible where that has passed. Returns
+    /// its start.
+    fn release(&self, unix_ns: u64) -> u64 {
+        self.run.release(unix_ns)
+    }
+
+    /// The intervals that a held run has closed since the last call, as JSON (a list of `IntervalRecord`).
+    fn take_records(&self, py: Python<'_>) -> String {
+        py.detach(|| json(&self.run.take_records()))
+    }
+
+    /// A held run stops by itself after `seconds`, unless this is called again before.
+    fn renew_lease(&self, seconds: f64) {
+        self.run.renew_lease(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
+    }
+
     /// The progress so far, as JSON (`Live`).
     fn live(&self) -> String {
         json(&self.run.live())

@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use iocurve_volume::{
-    ClientRule, ExportConfig, ExportRules, Limits, Squash, StoreConfig, Volume as Served, VolumeConfig, VolumeError,
+    ClientRule, ExportConfig, ExportRules, FaultRate, Faults, Limits, Squash, StoreConfig, Volume as Served,
+    VolumeConfig, VolumeError,
 };
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -90,6 +91,18 @@ struct Config {
     connection_memory_bytes: u64,
     /// 32 hexadecimal digits.
     handle_key: String,
+    #[serde(deserialize_with = "Option::deserialize")]
+    faults: Option<FaultSettings>,
+}
+
+/// The faults that stores inject, see `iocurve_volume::Faults`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultSettings {
+    rates: Vec<FaultRate>,
+    seed: u64,
+    #[serde(deserialize_with = "Option::deserialize")]
+    log: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -143,11 +156,12 @@ impl TryFrom<Config> for VolumeConfig {
     type Error = String;
 
     fn try_from(config: Config) -> Result<Self, String> {
-        let Config { address, port, exports, connections_max, connection_memory_bytes, handle_key } = config;
+        let Config { address, port, exports, connections_max, connection_memory_bytes, handle_key, faults } = config;
         let handle_key = u128::from_str_radix(&handle_key, 16).map_err(|error| format!("handle_key: {error}"))?;
         let handle_key = handle_key.to_be_bytes();
         let exports = exports.into_iter().map(ExportConfig::try_from).collect::<Result<_, _>>()?;
-        Ok(Self { address, port, exports, threads: None, connections_max, connection_memory_bytes, handle_key })
+        let faults = faults.map(|FaultSettings { rates, seed, log }| Faults { rates, seed, log });
+        Ok(Self { address, port, exports, threads: None, connections_max, connection_memory_bytes, handle_key, faults })
     }
 }
 

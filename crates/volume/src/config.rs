@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use iocurve_wire::mount3::MNTPATHLEN;
 
+use crate::faults::Faults;
 use crate::memory::LIMIT_BYTES;
 use crate::qos::Limits;
 use crate::rules::ExportRules;
@@ -53,7 +54,7 @@ impl Default for ExportConfig {
 }
 
 /// Configuration of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct VolumeConfig {
     /// Address to listen on.
     pub address: IpAddr,
@@ -70,6 +71,8 @@ pub struct VolumeConfig {
     pub connection_memory_bytes: u64,
     /// Proves handles of files in folders. With the same key they outlive a restart; nobody else should know it.
     pub handle_key: [u8; 16],
+    /// Faults that all stores inject; none if `None`.
+    pub faults: Option<Faults>,
 }
 
 /// Default of `VolumeConfig::connections_max`.
@@ -87,6 +90,7 @@ impl Default for VolumeConfig {
             connections_max: CONNECTIONS_MAX,
             connection_memory_bytes: LIMIT_BYTES as u64,
             handle_key: HandleKey::random().to_bytes(),
+            faults: None,
         }
     }
 }
@@ -110,6 +114,14 @@ pub enum VolumeError {
     Store {
         /// `memory`, or the path.
         place: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The log of faults cannot be created.
+    #[error("cannot create the fault log {path}: {source}{}", if source.kind() == io::ErrorKind::AlreadyExists { "; name a new file" } else { "" })]
+    FaultLog {
+        /// Its path.
+        path: String,
         /// The system's error.
         source: io::Error,
     },
@@ -142,6 +154,7 @@ pub(crate) fn check(config: &VolumeConfig) -> Result<(), VolumeError> {
     if config.exports.is_empty() {
         return invalid("the volume needs at least one export");
     }
+    config.faults.as_ref().map_or(Ok(()), check_faults)?;
     let mut paths = BTreeSet::new();
     for ExportConfig { path, limits, quota_bytes, .. } in &config.exports {
         match () {
@@ -150,6 +163,19 @@ pub(crate) fn check(config: &VolumeConfig) -> Result<(), VolumeError> {
             () if !paths.insert(path.trim_end_matches('/')) => invalid(&format!("there are two exports {path}")),
             () => check_quota(*quota_bytes).and_then(|()| check_limits(limits)),
         }?;
+    }
+    Ok(())
+}
+
+fn check_faults(faults: &Faults) -> Result<(), VolumeError> {
+    let mut kinds = BTreeSet::new();
+    for rate in &faults.rates {
+        if !(rate.rate > 0.0 && rate.rate <= 1.0) {
+            return invalid("the rate of a fault is above 0 and at most 1");
+        }
+        if !kinds.insert(rate.kind) {
+            return invalid("a kind of fault has one rate");
+        }
     }
     Ok(())
 }

@@ -18,7 +18,8 @@
 //! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
-//! | `store` | files in memory or in a folder, permissions, quotas | RPC, connections, limits |
+//! | `store` | files in memory or in a folder, permissions, quotas, injected faults | RPC, connections, limits |
+//! | `faults`, `random` | kinds and rates of faults, their records; a generator of random numbers | everything else |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
 //!
 //! # From a call to its reply
@@ -48,6 +49,7 @@
 
 mod config;
 mod credential;
+mod faults;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod memory;
@@ -56,6 +58,7 @@ mod pending;
 mod programs;
 mod pseudo_root;
 mod qos;
+mod random;
 mod reply;
 mod rules;
 mod served;
@@ -66,6 +69,7 @@ mod turn;
 mod volume;
 
 pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
+pub use faults::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
 pub use rules::{ClientRule, ExportRules, Network, Squash};
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::faults::FaultStats;
 use crate::qos::{Bucket, Limits};
 
 /// Most clients whose closed connections are counted apart from each other.
@@ -70,7 +71,7 @@ counters! {
         other_operations,
         /// Connections accepted.
         connections_accepted,
-        /// Connections closed at once: no export admits their address, or there are as many as there may be.
+        /// Connections closed at once: no export admits their address, or the most that are allowed are open.
         connections_refused,
         /// Connections closed.
         connections_closed,
@@ -157,6 +158,8 @@ pub struct ExportStats {
     pub burst_credits: Option<u64>,
     /// Token buckets of its limits.
     pub buckets: Vec<Bucket>,
+    /// Faults injected so far; none if the volume injects none.
+    pub faults: Option<FaultStats>,
     /// READs and WRITEs.
     #[serde(flatten)]
     pub io: IoStats,

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iocurve_meter::{Clock, Nanos};
 
 use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
+use crate::faults::Faults;
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, FolderRecord, State};
 use crate::qos::Limits;
@@ -18,6 +20,7 @@ use crate::server::threads::Threads;
 use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::Store;
 use crate::store::directory::DirectoryStore;
+use crate::store::faulty::{FaultLog, FaultyStore};
 use crate::store::files::Files;
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
@@ -125,6 +128,7 @@ impl Volume {
             limits: throttle.limits(),
             burst_credits: throttle.credits(now),
             buckets: throttle.buckets(now),
+            faults: export.files.fault_counts(),
             io,
         }
     }
@@ -195,12 +199,24 @@ fn raise_open_files_limit(connections: u64) {
 
 fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exports, VolumeError> {
     let start = wall_ns();
+    let log = config.faults.as_ref().map_or(Ok(None), open_fault_log)?;
     let open = |(number, export): (usize, &ExportConfig)| {
-        let files = open_files(export, start + number as u64, HandleKey::new(config.handle_key))?;
+        let mut files = open_files(export, start + number as u64, HandleKey::new(config.handle_key))?;
+        if let Some(faults) = &config.faults {
+            let faulty = FaultyStore::new(files, export.path.clone(), faults.clone(), log.clone());
+            files = Files::Faulty(Box::new(faulty));
+        }
         Ok(Export::new(export.path.clone(), files, export.limits, threads, now).with_rules(export.rules.clone()))
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
     Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))
+}
+
+fn open_fault_log(faults: &Faults) -> Result<Option<FaultLog>, VolumeError> {
+    let create = |path: &PathBuf| {
+        FaultLog::create(path).map_err(|source| VolumeError::FaultLog { path: path.display().to_string(), source })
+    };
+    faults.log.as_ref().map(create).transpose()
 }
 
 /// Names the server to NFSv4.1 clients: by its exports, so that those in folders are known again after a restart.

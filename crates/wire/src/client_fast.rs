@@ -1,8 +1,10 @@
-//! The hot path of an `NFSv3` client: calls made from templates, replies parsed where they lie.
+//! The hot path of an NFS client: calls made from templates, replies parsed where they lie. `NFSv3` is here, `NFSv4.1` in [`nfs4`].
 //!
 //! A load generator makes the same call a million times a second with another offset, and needs five words of each
 //! reply. So a call is its file's template with `xid`, offset and count patched in, and the attributes in a reply are
 //! skipped, not decoded. All other calls use the full codec in `nfs3`; tests check that both give the same bytes.
+
+pub mod nfs4;
 
 use thiserror::Error;
 

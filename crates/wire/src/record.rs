@@ -148,7 +148,7 @@ impl Reassembler {
         }
     }
 
-    /// Joins fragments until the record is complete or the input is used up.
+    /// Joins fragments until the record is complete or the input ends.
     fn join<'r, 'i: 'r>(&'r mut self, input: &mut &'i [u8]) -> Result<Progress<'r, 'i>, RecordTooLong> {
         loop {
             let (left, last) = if let State::Fragment { left, last } = self.state {

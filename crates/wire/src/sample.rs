@@ -2,7 +2,7 @@
 
 use crate::xdr::List;
 
-/// Random bytes that values are made from; zeros once they are used up.
+/// Random bytes that values are made from; zeros after the last of them.
 pub(crate) struct Entropy<'a> {
     bytes: &'a [u8],
 }

@@ -6,8 +6,9 @@ step, and with that of a straight line. Each model takes the correlation that su
 from correlated noise (the likelihood ratio over all places: D. W. K. Andrews, "Tests for parameter instability and
 structural change with unknown change point", Econometrica 61, 1993).
 
-``LIKELIHOOD_RATIO_MIN`` comes from simulation: of series without a change at most 1 in 100 are called one, for 12 to
-400 values and correlations up to 0.9. ``docs/truth.md`` has the counts.
+The least ratios come from simulation: of series without a change at most 1 in 100 are called one, for 10 to 200 values
+and correlations up to 0.9. ``docs/truth.md`` has the counts, and beside them the power of the best test that there can
+be.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from operator import mul
 from statistics import fmean
 
 CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.95)
-LIKELIHOOD_RATIO_MIN = 20.0
-"""Twice the logarithm of the likelihood ratio beyond which a change is real."""
+LIKELIHOOD_RATIO_MIN = 19.0
+"""Twice the logarithm of the likelihood ratio beyond which a change is real, against strongly correlated noise."""
+UNCORRELATED_LESS = 3.0
+"""The ratio against noise without correlation may be this much less, because such noise looks less like a change."""
+CORRELATION_STRONG = 0.9
 STEP_PENALTY = 3.0
 """The place of a step is one more thing that is chosen: a step must be better than a drift by this much."""
+DRIFT_PENALTY = 4.0
+"""Correlated noise looks more like a drift than like a step, so a drift needs a ratio that is larger by this much."""
 VALUES_MIN = 10
 SEGMENT_MIN = 3
 """The fewest values that make a level."""
@@ -58,11 +64,13 @@ def level_change(values: Sequence[float]) -> Step | Drift | None:
     """The change that explains the series best; None where it keeps to one level."""
     if len(values) < VALUES_MIN:
         return None
-    level, step, drift = _fitted(values)
-    step_ratio, drift_ratio = 2 * (step.likelihood - level), 2 * (drift.likelihood - level)
-    if max(step_ratio, drift_ratio) < LIKELIHOOD_RATIO_MIN:
+    whitened = [_Whitened(values, correlation) for correlation in CORRELATIONS]
+    least = max(2 * one.likelihood(0.0) + _ratio_min(one.correlation) for one in whitened)
+    step = max((fit for one in whitened for fit in one.steps()), key=lambda fit: fit.likelihood)
+    drift = max((one.drift() for one in whitened), key=lambda fit: fit.likelihood)
+    if max(2 * step.likelihood, 2 * drift.likelihood - DRIFT_PENALTY) < least:
         return None
-    if step_ratio > drift_ratio + STEP_PENALTY:
+    if 2 * step.likelihood > 2 * drift.likelihood + STEP_PENALTY:
         return _step(values, step)
     return _drift(values, drift)
 
@@ -76,13 +84,9 @@ class _Fit:
     index: int = 0
 
 
-def _fitted(values: Sequence[float]) -> tuple[float, _Fit, _Fit]:
-    """The likelihood of one level, and the best step and drift."""
-    whitened = [_Whitened(values, correlation) for correlation in CORRELATIONS]
-    level = max(one.likelihood(0.0) for one in whitened)
-    step = max((fit for one in whitened for fit in one.steps()), key=lambda fit: fit.likelihood)
-    drift = max((one.drift() for one in whitened), key=lambda fit: fit.likelihood)
-    return level, step, drift
+def _ratio_min(correlation: float) -> float:
+    """The least ratio to the likelihood of one level with noise of this correlation."""
+    return LIKELIHOOD_RATIO_MIN - UNCORRELATED_LESS * max(0.0, 1 - correlation / CORRELATION_STRONG)
 
 
 class _Whitened:
@@ -90,7 +94,7 @@ class _Whitened:
 
     def __init__(self, values: Sequence[float], correlation: float) -> None:
         self._count = len(values)
-        self._correlation = correlation
+        self.correlation = correlation
         self._first = math.sqrt(1 - correlation**2)
         self._constant = self._transformed([1.0] * self._count)
         self._constant_power = _dot(self._constant, self._constant)
@@ -99,13 +103,13 @@ class _Whitened:
         self._floor = NOISE_MIN * self._count * fmean(values) ** 2
 
     def likelihood(self, explained: float) -> float:
-        """Logarithm, up to a constant, where a change explains so much of the sum of squares."""
+        """Logarithm of the likelihood, up to a constant, of a change that explains this share of the sum of squares."""
         left = max(self._power - explained, self._floor, 1e-300)
         return math.log(self._first) - self._count / 2 * math.log(left)
 
     def steps(self) -> Iterator[_Fit]:
         """A step at every index that leaves two levels."""
-        rest = 1 - self._correlation
+        rest = 1 - self.correlation
         # The sum of the whitened values from each index on.
         tails = [*reversed(list(accumulate(reversed(self._values)))), 0.0]
         for index in range(SEGMENT_MIN, self._count - SEGMENT_MIN + 1):
@@ -125,7 +129,7 @@ class _Whitened:
     def _transformed(self, values: Sequence[float]) -> list[float]:
         return [
             self._first * values[0],
-            *(value - self._correlation * before for before, value in pairwise(values)),
+            *(value - self.correlation * before for before, value in pairwise(values)),
         ]
 
     def _levelled(self, values: Sequence[float]) -> list[float]:

@@ -263,7 +263,7 @@ def _connections(count: int, all_of_them: int) -> str:
 
 
 def _connection_requests(load: MeasuredLoad, factor: float) -> Limit | None:
-    """More are in flight than the server takes of a connection, and as many as it takes are being worked on."""
+    """More requests are in flight than the server takes of a connection, and it works on all that it takes."""
     most = _further(load.target).connection_requests_in_flight
     if not most:
         return None

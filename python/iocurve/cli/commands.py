@@ -114,6 +114,13 @@ GROUPS = {
             has_subcommands=True,
         ),
         Command(
+            "cluster",
+            "cluster:app",
+            "Use many machines at once: check, start and try a cluster of load clients.",
+            "iocurve cluster check /mnt/volume",
+            has_subcommands=True,
+        ),
+        Command(
             "disk",
             "disk:app",
             "List and show the disks that can be emulated; restart the virtual machine of one.",
@@ -129,6 +136,13 @@ GROUPS = {
             "iocurve why iocurve-report --confirm",
         ),
         Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
+        Command(
+            "result",
+            "result:app",
+            "Add the records of lost load clients to a result.",
+            "iocurve result merge iocurve-report 5f0c-3.jsonl",
+            has_subcommands=True,
+        ),
         Command(
             "explain",
             "jobs:explain",

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iocurve.cli import status
 from iocurve.dialects.registry import load
+
+if TYPE_CHECKING:
+    from iocurve.measure.machines import Machines
 
 
 def run(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect; gives the exit status."""
     from iocurve.measure import jobs
 
-    result = jobs.run(load(dialect), arguments)
+    result = jobs.run(load(dialect), arguments, cluster=_clients)
     return 0 if result is None else status(result)
+
+
+@contextmanager
+def _clients(names: Sequence[str]) -> Iterator[Machines]:
+    """Load clients on nodes of the cluster that this machine belongs to."""
+    from iocurve.cluster import session
+
+    with session.opened(session.AUTO, None, names) as group:
+        yield group
 
 
 def fio(*arguments: Path) -> int:

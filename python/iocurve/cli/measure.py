@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from iocurve.cli import status
+from iocurve.cli.clients import CLUSTER, ClusterOptions
 from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
@@ -43,6 +44,7 @@ def envelope(
     create: Flag = False,
     overwrite: Flag = False,
     read_only: Flag = False,
+    cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
     """Measure a target's read and write mixes, and its latency under load.
@@ -81,7 +83,9 @@ def envelope(
         overwrite=overwrite,
         read_only=read_only,
     )
-    return _shown(scenarios.run(asked, out, quiet=output.quiet), out, output)
+    with cluster.machines() as machines:
+        result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
+    return _shown(result, out, output)
 
 
 def run(
@@ -99,6 +103,7 @@ def run(
     create: Flag = False,
     overwrite: Flag = False,
     keep_data: Flag = False,
+    cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
     """Run a scenario (a published methodology) or a job file (TOML).
@@ -135,7 +140,8 @@ def run(
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
-        result = jobs.run(NATIVE, [str(job)], out, quiet=output.quiet)
+        with cluster.machines() as machines:
+            result = jobs.run(NATIVE, [str(job)], out, quiet=output.quiet, machines=machines)
         assert result is not None, "a job file asks nothing"
         return _shown(result, out, output)
     asked = scenarios.requested(
@@ -151,7 +157,9 @@ def run(
         keep_data=keep_data,
     )
     directory = out or OUT
-    return _shown(scenarios.run(asked, directory, resume=resume, quiet=output.quiet), directory, output)
+    with cluster.machines() as machines:
+        result = scenarios.run(replace(asked, machines=machines), directory, resume=resume, quiet=output.quiet)
+    return _shown(result, directory, output)
 
 
 @Parameter(name="*")
@@ -195,6 +203,7 @@ def find_knee(
     *,
     percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
     options: SearchOptions = SEARCH,
+    cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
     """Find the smallest queue depth that reaches full throughput (the knee).
@@ -207,7 +216,8 @@ def find_knee(
         Find the queue depth that reaches this share of the capacity instead, e.g. 95.
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
-    result = searches.find_knee(question, options.out, quiet=output.quiet)
+    with cluster.machines() as machines:
+        result = searches.find_knee(replace(question, machines=machines), options.out, quiet=output.quiet)
     return _shown(result, options.out, output)
 
 
@@ -220,6 +230,7 @@ def find_max(
     p99: TimeNs | None = None,
     p999: TimeNs | None = None,
     options: SearchOptions = SEARCH,
+    cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
     """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
@@ -241,7 +252,10 @@ def find_max(
     if len(limits) != 1:
         raise DialectError([Mistake("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
-    result = searches.find_max(options.question(target), percent, limit_ns, options.out, quiet=output.quiet)
+    question = options.question(target)
+    with cluster.machines() as machines:
+        asked = replace(question, machines=machines)
+        result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
     return _shown(result, options.out, output)
 
 
@@ -251,6 +265,7 @@ def draw_curve(
     *,
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
     options: SearchOptions = SEARCH,
+    cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
     """Plot latency against IOPS in even steps up to the target's maximum. Open loop, as in iocurve max.
@@ -262,7 +277,9 @@ def draw_curve(
     steps
         Points of the curve.
     """
-    result = searches.draw_curve(options.question(target), steps, options.out, quiet=output.quiet)
+    question = options.question(target)
+    with cluster.machines() as machines:
+        result = searches.draw_curve(replace(question, machines=machines), steps, options.out, quiet=output.quiet)
     return _shown(result, options.out, output)
 
 

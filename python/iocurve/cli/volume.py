@@ -57,6 +57,9 @@ def serve_volume(
     address: str | None = None,
     port: Port = 0,
     max_connections: AtLeast1 | None = None,
+    fault: Annotated[tuple[str, ...], Many] = (),
+    fault_seed: int | None = None,
+    fault_log: Path | None = None,
     metrics: Port | None = None,
     metrics_address: str = "127.0.0.1",
 ) -> int:
@@ -115,9 +118,10 @@ def serve_volume(
         Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
-        A TOML file instead of these options: listen or address, port, max_connections, and for each export a table
-        [[export]] with path, profile, quota, throughput, iops, latency, pool, client_egress, speed, store, allow,
-        read_only, secure_ports, root_squash, all_squash, anonuid, anongid, suid, dev.
+        A TOML file instead of these options: listen or address, port, max_connections, fault, fault_seed, fault_log,
+        and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
+        client_egress, speed, store, allow, read_only, secure_ports, root_squash, all_squash, anonuid, anongid, suid,
+        dev.
     listen
         Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all.
     address
@@ -126,6 +130,13 @@ def serve_volume(
         TCP port of NFS and MOUNT; 0 takes a free one.
     max_connections
         Most open connections; further ones are closed at once. Default: 8192.
+    fault
+        Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
+        1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc (per operation, default 1e-3).
+    fault_seed
+        Decides which operations are hit: the same operations in the same order are hit again. Default: 0.
+    fault_log
+        A new file that gets a line of JSON for each injected fault: file, offset, length, number of the write.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
@@ -151,7 +162,15 @@ def serve_volume(
         suid=suid or None,
         dev=dev or None,
     )
-    whole = given(listen=listen, address=address, port=port or None, max_connections=max_connections)
+    whole = given(
+        listen=listen,
+        address=address,
+        port=port or None,
+        max_connections=max_connections,
+        fault=fault or None,
+        fault_seed=fault_seed,
+        fault_log=None if fault_log is None else str(fault_log),
+    )
     spec = _volume_spec(one, export, config, whole)
     _hold_the_end_back()
     served = volumes.serve(spec.config())

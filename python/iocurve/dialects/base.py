@@ -43,6 +43,13 @@ class Prepared(ABC):
     out: Path | None = None
     """Directory for result.json and the report; None: neither is written."""
     machine: Machine
+    clients: tuple[str, ...] = ()
+    """Names or addresses of the machines that run the plans at the same instant; empty: this machine."""
+
+    def client_path(self, path: str, client: str) -> str:
+        """The path on a client for a path of a plan: the same, unless the tool gives each client files of its own."""
+        del client
+        return path
 
     @property
     @abstractmethod

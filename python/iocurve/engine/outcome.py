@@ -204,6 +204,39 @@ def _column(figure: str, packed: str) -> list[Any]:
     return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
 
 
+class DifferenceOutcome(Struct):
+    """A block, or an interval of one, that does not hold what was written."""
+
+    path: str
+    offset: int
+    length: int
+    """Bytes compared."""
+    first_offset: int
+    """Offset of the first byte that differs, if it is known; else the same as ``offset``."""
+    kind: Literal[
+        "flipped_bits", "torn_write", "lost_write", "stale_read", "older_data", "misdirected_write", "damaged"
+    ]
+    """What it looks like; ``older_data`` is a lost write or a stale read, and it is not known which."""
+    found_write: int | None
+    """Number of the write that was found among those of the worker, or with a map among those of the place."""
+    expected_write: int | None
+    """Number of the write that belongs there; None if it is not known."""
+    persists: bool | None
+    """A second read found a difference, too; None without a second read."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.replace('_', ' ')}: {self.length} bytes at offset {self.offset} of {self.path}: {self.text}"
+
+
+class LastWrite(Struct):
+    """A write near the end of a worker."""
+
+    file: int
+    """Index of its file in the plan."""
+    offset: int
+
+
 class WorkerOutcome(Struct):
     """One worker. Times are since the group's start."""
 
@@ -247,6 +280,10 @@ class WorkerOutcome(Struct):
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]
     """Facts that a reader of the figures must know: ``payload_discarded``."""
+    differences: tuple[DifferenceOutcome, ...] = ()
+    """Differences found by verification, in the order in which they were found; at most 1000."""
+    last_writes: tuple[LastWrite, ...] = ()
+    """The last writes that completed in each file, as many as the depth, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""
@@ -273,11 +310,32 @@ class Outcome(Struct):
     """One for each worker that was started, in plan order."""
 
 
+class IntervalRecord(Struct):
+    """An interval of a held run, merged over workers. Times are since the group's start."""
+
+    group: int
+    index: int
+    ramp: bool
+    start_ns: int
+    end_ns: int
+    operations: dict[str, KindOutcome]
+
+
+class LiveClient(Struct):
+    """A load client in the live view."""
+
+    host: str
+    state: str
+    """running, finished, interrupted, failed, lost."""
+    operations: dict[str, IntervalKind] = {}
+    """Its newest interval."""
+
+
 class Live(Struct):
     """Live view of a run, over all workers."""
 
     phase: str
-    """layout, prepare, ramp, run, done."""
+    """layout, prepare, ready (waits for the other clients), ramp, run, done."""
     group: int
     elapsed_ns: int
     """Since the group's start (since the run's start during layout)."""
@@ -287,3 +345,5 @@ class Live(Struct):
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
     """That interval, merged over workers."""
+    clients: tuple[LiveClient, ...] = ()
+    """The load clients; empty where this machine is the only one."""

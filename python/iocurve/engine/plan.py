@@ -95,9 +95,12 @@ class NfsMount(Struct):
     mount_port: U16 | None
     """TCP port of the MOUNT program; None asks the server's portmapper."""
     export: str
-    version: Literal[3]
+    version: Literal[3, 4]
+    """3, or 4 for 4.1."""
     nconnect: Annotated[int, Meta(ge=1, le=16)]
     """TCP connections of each worker."""
+    session_slots: Annotated[int, Meta(ge=1, le=1024)]
+    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker."""
     uid: U32
     gid: U32
     durability: Durability
@@ -121,6 +124,15 @@ class MmapEngine(TaggedStruct, tag="mmap"):
     open: FileOpen
 
 
+class SpaceEngine(TaggedStruct, tag="space"):
+    """Calls that allocate or cut the space of files, one at a time; they move no data (fio's falloc and ftruncate)."""
+
+    open: FileOpen
+    call: Literal["fallocate", "ftruncate"]
+    """fallocate: a write allocates its range and extends the file, a read allocates it and keeps the length, a trim
+    punches a hole. ftruncate: a write cuts or extends the file to its offset."""
+
+
 class MetadataEngine(TaggedStruct, tag="metadata"):
     """Metadata operations on local files and directories, one at a time, with reads and writes of open files."""
 
@@ -139,7 +151,15 @@ class NfsMetadataEngine(TaggedStruct, tag="nfs_metadata"):
 
 
 EnginePlan = (
-    NullEngine | SyncEngine | AioEngine | UringEngine | MmapEngine | NfsEngine | MetadataEngine | NfsMetadataEngine
+    NullEngine
+    | SyncEngine
+    | AioEngine
+    | UringEngine
+    | MmapEngine
+    | NfsEngine
+    | SpaceEngine
+    | MetadataEngine
+    | NfsMetadataEngine
 )
 
 
@@ -671,6 +691,8 @@ class Worker(Struct):
     """Ends only workers with the same ``exit_group`` (fio's exit_what=group)."""
     exit_group: U32 = 0
     """fio's groupid: counts stonewall and new_group."""
+    client: U32 = 0
+    """Load client that runs the worker, from 0; a run without a cluster has one client, which runs all."""
     latency_target: LatencyTarget | None = None
     steady_state: SteadyState | None = None
     seed: U64

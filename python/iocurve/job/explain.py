@@ -13,6 +13,7 @@ from iocurve.engine.plan import (
     OperationPlan,
     Plan,
     Rate,
+    SpaceEngine,
     Worker,
 )
 from iocurve.errors import Mistake
@@ -31,6 +32,7 @@ from iocurve.job.describe import (
 )
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
+from iocurve.job.resolve.machine import ENDLESS
 from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
@@ -129,7 +131,11 @@ def _engine(worker: Worker) -> str:
         port = f":{mount.port}" if mount.port else ""
         source = f" from {mount.source}" if mount.source else ""
         connections = f"{counted(mount.nconnect, 'connection')} per worker{source}"
-        return f"NFSv3 client, {connections} to nfs://{mount.host}{port}{mount.export}"
+        version = "4.1" if mount.version == 4 else "3"
+        slots = f", {counted(mount.session_slots, 'slot')}" if mount.version == 4 else ""
+        return f"NFSv{version} client, {connections}{slots} to nfs://{mount.host}{port}{mount.export}"
+    if isinstance(worker.engine, SpaceEngine):
+        return f"{worker.engine.call}, one at a time"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
         return f"{names[worker.engine.kind]}, on an emulated {worker.disk.name}"
@@ -166,6 +172,8 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     facts = machine.stat(file.path)
     if facts.kind == "block":
         return f"{region} of a {format_bytes(facts.bytes)} device"
+    if facts.kind in ENDLESS:
+        return f"{region} of a device without a length"
     if facts.kind == "missing":
         return f"{region}, will be created" if file.layout != "existing" else f"{region}, is missing"
     if file.layout.startswith("recreate"):

@@ -21,6 +21,7 @@ from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import SECOND_NS
 
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
+SpaceCall = Literal["fallocate", "ftruncate"]
 Level = Literal["info", "warning"]
 T = TypeVar("T")
 
@@ -76,6 +77,8 @@ class Target(Struct):
     engine: EngineName = "uring"
     engine_asked: str | None = None
     """Name of the engine in the dialect."""
+    space_call: SpaceCall | None = None
+    """Call that the synchronous engine makes in place of reads and writes."""
     nfs_url: str | None = None
     nconnect: int | None = None
     """TCP connections of each worker. Default: the URL's, or 1."""
@@ -165,6 +168,8 @@ class Load(Struct):
     zone_skip_bytes: int = 0
     replay: planned.Replay | None = None
     """Replays a recording instead; the section names the kinds and sizes in it."""
+    metadata: planned.MetadataKind | None = None
+    """An operation on the name or the attributes of each file, in place of reads, writes and trims."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None

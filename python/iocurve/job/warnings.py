@@ -35,7 +35,9 @@ class _Case:
 def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
     """All notes that apply to a section."""
     case = _Case(words, section, workers)
-    notes = [note for check in _CHECKS if (note := check(case)) is not None]
+    # The other warnings are about the reads and writes of a load.
+    checks = _CHECKS if section.load.metadata is None else (_ends_after_size,)
+    notes = [note for check in checks if (note := check(case)) is not None]
     return [
         note
         for note in notes
@@ -54,7 +56,9 @@ def _engine_mapped(case: _Case) -> PlanNote | None:
         "nfs": "iocurve's own NFSv3 client",
         "null": "no I/O: the cost of the loop itself",
     }
-    text = f"{case.option('engine', case.section.target.engine_asked)} runs as {runs[case.section.target.engine]}"
+    target = case.section.target
+    runs_as = f"{target.space_call}, one at a time" if target.space_call else runs[target.engine]
+    text = f"{case.option('engine', target.engine_asked)} runs as {runs_as}"
     return case.note("engine", text, "engine")
 
 

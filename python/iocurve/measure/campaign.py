@@ -17,10 +17,21 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, RunError, TargetError
 from iocurve.measure import local
+from iocurve.measure.client_notes import client_notes
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
 from iocurve.result.disturbance import disturbance, severity
-from iocurve.result.document import RESULT_NAME, Axis, Point, Result, SearchFacts, TargetFacts, make_writable
+from iocurve.result.document import (
+    RESULT_NAME,
+    Axis,
+    ClientOutcome,
+    Point,
+    Result,
+    SearchFacts,
+    TargetFacts,
+    make_writable,
+)
 from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
@@ -81,15 +92,21 @@ class Campaign:
         order: Sequence[str] = (),
         earlier: Iterable[Point] = (),
         keeps_points: bool = True,
+        machines: Machines = THIS_MACHINE,
     ) -> None:
         """``order`` has the names of all points; the result has them in this order, whichever is measured first."""
-        self.result = result
+        self.result, self._machines = result, machines
         self._view, self._keep, self._keeps_points = view, keep, keeps_points
         self._count = len(order) if order else count
         self._order = {name: place for place, name in enumerate(order)}
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0
         """Number of points so far."""
+
+    @property
+    def clients(self) -> int:
+        """Number of load clients that run each plan."""
+        return self._machines.count
 
     def measure(self, next_one: Measurement) -> Point:
         """Measures a point and keeps it. A point that an earlier run finished is reused.
@@ -158,7 +175,7 @@ class Campaign:
 
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
-        outcome = local.run(plan, self._watch(enough))
+        outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")
         if outcome.state != "finished":
@@ -176,8 +193,11 @@ class Campaign:
         index = self._order.get(one.title, self.measured)
         self._view.point_started(index, self._count, one.title, expected, plan.interval_ns, turn)
         one.before()
-        measured = local.measure(plan, self._watch(one.enough), one.poll_s)
-        return measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
+        point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        for code, text in client_notes(point):
+            self.result = self.result.with_note(code, text)
+        return point
 
     def _finished_earlier(self, one: Measurement) -> Point | None:
         """A point that an earlier run finished, added to the result."""
@@ -228,7 +248,7 @@ class Campaign:
         if run.outcome.state == "finished":
             return
         self._view.point_finished(run.summary())
-        raise CutShort(run.outcome.state, self._placed(one.title, run.outcome), run.outcome)
+        raise CutShort(run.outcome.state, self._placed(one.title, run), run.outcome)
 
     def _watch(self, enough: local.Enough) -> local.Enough:
         def watch(live: Live) -> bool:
@@ -237,9 +257,9 @@ class Campaign:
 
         return watch
 
-    def _placed(self, title: str, outcome: Outcome) -> str:
+    def _placed(self, title: str, run: Point) -> str:
         """The reason why a point was cut short, with the point's number."""
-        why = reason(outcome)
+        why = reason(run.outcome, run.clients)
         number = self._order.get(title, self.measured - 1) + 1
         return why if self._count is None else f"point {number} of {self._count} ({title}) was cut short: {why}"
 
@@ -359,8 +379,12 @@ def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = T
     return Result.start(kind, name, host.collect(), target, ceiling)
 
 
-def reason(outcome: Outcome) -> str:
+def reason(outcome: Outcome, clients: Sequence[ClientOutcome] = ()) -> str:
     """The reason why an outcome is incomplete."""
+    whole = [client for client in clients if client.state == "finished"]
+    missing = [f"{client.name} {client.reason}" for client in clients if client.reason]
+    if missing:
+        return f"{len(whole)} of {counted(len(clients), 'load client')} finished: {'; '.join(missing)}"
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 

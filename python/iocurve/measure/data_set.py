@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve import _native
 from iocurve.engine.plan import Plan
 from iocurve.errors import Mistake, PlanError
 from iocurve.job.model import Said
 from iocurve.job.target_fields import target_fields
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, format_bytes
 
@@ -63,13 +63,13 @@ class DataSet:
         return list(range(worker, self.count, workers))
 
 
-def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget]) -> None:
+def remove_files(plans: Iterable[Plan], opened: Iterable[OpenedTarget], machines: Machines = THIS_MACHINE) -> None:
     """Removes the files that plans created; files and devices that existed before stay. Raises ``TargetError``."""
     kept = {str(Path(one.path).absolute()) for one in opened if one.path}
     for plan in plans:
         paths = {file.path for group in plan.groups for worker in group.workers for file in worker.files}
         if not paths & kept:
-            _native.remove_files(plan.to_json())
+            machines.remove_files(plan)
 
 
 def processors() -> list[int]:

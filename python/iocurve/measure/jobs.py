@@ -5,27 +5,41 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from iocurve.dialects.base import Dialect, Prepared
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import FilePlan, Plan
 from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
+from iocurve.measure.deployment import replicated
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
+OpenCluster = Callable[[Sequence[str]], AbstractContextManager[Machines]]
+"""Opens load clients on the machines with these names."""
 
-def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Result | None:
+
+def run(
+    dialect: Dialect,
+    arguments: Sequence[str],
+    out: Path | None = None,
+    *,
+    quiet: bool = False,
+    machines: Machines = THIS_MACHINE,
+    cluster: OpenCluster | None = None,
+) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
     ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
-    notes are printed; the result keeps the notes.
+    notes are printed; the result keeps the notes. ``cluster`` opens the machines that the command line names.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     information = dialect.information(arguments)
@@ -38,10 +52,13 @@ def run(dialect: Dialect, arguments: Sequence[str], out: Path | None = None, *, 
         _tell(prepared.notes)
         sys.stdout.write(output)
         return None
-    return _measured(dialect.name, prepared, prepared.out or out, quiet=quiet)
+    if not prepared.clients or cluster is None:
+        return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
+    with cluster(prepared.clients) as clients:
+        return _measured(dialect.name, prepared, prepared.out or out, clients, quiet=quiet)
 
 
-def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -> Result:
+def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machines, *, quiet: bool) -> Result:
     notes, obstacles = prepared.check()
     if not quiet:
         _tell(notes)
@@ -56,6 +73,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, *, quiet: bool) -
             view,
             lambda _: None,
             keeps_points=out is not None or prepared.writes_output_at_end,
+            machines=machines,
         )
         result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
     for note in notes:
@@ -76,9 +94,15 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
     """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
     cut_short: list[CutShort] = []
 
+    def own_names(file: FilePlan, client: int) -> FilePlan:
+        return (
+            file.replace(path=prepared.client_path(file.path, prepared.clients[client])) if prepared.clients else file
+        )
+
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
         try:
-            return campaign.measure(Measurement(plan, kind, enough=enough)).outcome
+            deployed = replicated(plan, campaign.clients, own_names)
+            return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
         except CutShort as cut:
             cut_short.append(cut)
             return cut.outcome
@@ -140,4 +164,5 @@ def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
 
 def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
     port = f":{mount.port}" if mount.port else ""
-    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?nconnect={mount.nconnect}")
+    version = "vers=4.1&" if mount.version == 4 else ""
+    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?{version}nconnect={mount.nconnect}")

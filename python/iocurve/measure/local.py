@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
+from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
-from iocurve.result.document import Axis, LayoutFacts, MachineUse, Point
+from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -29,28 +29,31 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
     Ctrl-C stops the run cleanly: the outcome has everything measured so far, marked interrupted. A second Ctrl-C
     abandons the run. Raises ``TargetError`` or ``RunError`` if nothing could be measured.
     """
-    handle = _native.Run(plan.to_json())
+    return finished(THIS_MACHINE.start(plan, plan.name), enough, poll_s)
+
+
+def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
+    """Waits for the end of a run, as ``run`` does."""
     outcome = None
     interrupted = satisfied = False
     while outcome is None:
         try:
-            outcome = handle.wait(poll_s)
-            if enough(Live.from_json(handle.live())) and outcome is None and not satisfied:
+            outcome = running.wait(poll_s)
+            if enough(running.live()) and outcome is None and not satisfied:
                 satisfied = True
-                handle.stop()
+                running.stop()
         except KeyboardInterrupt:
-            handle.stop()
+            running.stop()
             if interrupted:
                 raise
             interrupted = True
         except BaseException:
-            handle.stop()
+            running.stop()
             raise
-    made = Outcome.from_json(outcome)
-    if interrupted and made.state == "finished":
+    if interrupted and outcome.state == "finished":
         # Ctrl-C came after the last operation: nothing is missing here, but nothing more is wanted.
-        return made.replace(state="interrupted")
-    return _as_finished(made) if satisfied and not interrupted else made
+        return outcome.replace(state="interrupted")
+    return _as_finished(outcome) if satisfied and not interrupted else outcome
 
 
 def _as_finished(outcome: Outcome) -> Outcome:
@@ -70,6 +73,7 @@ class Measured:
     outcome: Outcome
     layout: LayoutFacts | None
     machine: MachineUse | None
+    clients: tuple[ClientOutcome, ...] = ()
 
     def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
         """Converts to a point of a result; its name defaults to the plan's."""
@@ -81,17 +85,26 @@ class Measured:
             outcome=self.outcome,
             layout=self.layout,
             machine=self.machine,
+            clients=self.clients,
         )
 
 
-def measure(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Measured:
+def measure(
+    plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S, machines: Machines = THIS_MACHINE
+) -> Measured:
     """As ``run``, and also records the layout and the CPU use of the machine."""
-    observer = _Observer(plan, enough)
-    outcome = run(plan, observer.update, poll_s)
-    return Measured(plan, outcome, observer.layout, observer.machine())
+    observer = Observer(plan, enough)
+    running = machines.start(plan, plan.name)
+    outcome = finished(running, observer.update, poll_s)
+    facts = running.facts()
+    if facts is None:
+        return Measured(plan, outcome, observer.layout, observer.machine())
+    return Measured(plan, outcome, facts.layout, facts.machine, facts.clients)
 
 
-class _Observer:
+class Observer:
+    """Records the layout and the CPU use of the machine from the live view of a run."""
+
     def __init__(self, plan: Plan, enough: Enough) -> None:
         self._enough = enough
         self._window_end = _cooled_down(plan)
@@ -104,9 +117,10 @@ class _Observer:
         return self._use or self._meter.use()
 
     def update(self, live: Live) -> bool:
+        """Called at every poll; returns what ``enough`` does."""
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
-        if live.phase in ("layout", "prepare", "ramp"):
+        if live.phase in ("layout", "prepare", "ready", "ramp"):
             # Only the CPU use in the measured window counts.
             self._meter, self._use = host.MachineMeter(), None
         else:

@@ -25,7 +25,7 @@ class Variation:
 
     name: str
     text: str
-    """The change as a reader is told of it: ``twice the depth``."""
+    """The change in words: ``twice the depth``."""
     apply: Callable[[Plan], Plan | None]
     """The changed load; None where the load cannot be changed so."""
 

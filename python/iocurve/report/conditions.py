@@ -151,7 +151,8 @@ def _mount(worker: Worker) -> str:
         return ""
     mount = worker.engine.mount
     promise = {"none": "unstable writes", "data_sync": "data-sync writes", "file_sync": "file-sync writes"}
-    return f"NFSv{mount.version}, nconnect {mount.nconnect}, {promise[mount.durability]}"
+    version = f"NFSv4.1, {mount.session_slots} slots" if mount.version == 4 else "NFSv3"
+    return f"{version}, nconnect {mount.nconnect}, {promise[mount.durability]}"
 
 
 def _files(worker: Worker) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
-from iocurve.report import comparisons, loads, searches, single_loads
+from iocurve.report import clients, comparisons, loads, searches, single_loads
 from iocurve.report.cells import Figure
 
 
@@ -22,6 +22,7 @@ def figures(reading: Reading) -> list[Figure]:
         *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
         *comparisons.with_published(reading),
+        *clients.shared(reading),
         *(figure for figure in of_families if figure.is_folded),
     ]
 

@@ -65,7 +65,7 @@ class LiveView(Progress):
         if self._point is None:
             return Text()
         name = Text.assemble((self._point.name, "bold"), f"  {self.phase()}")
-        return Group(self._overall(), name, *(Text(f"  {line}") for line in self.rates()))
+        return Group(self._overall(), name, *(Text(f"  {line}") for line in (*self.rates(), *self.client_rows())))
 
     def _overall(self) -> RenderableType:
         assert self._point is not None

@@ -9,11 +9,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
-PHASES = {"layout": "laying out files", "prepare": "preparing", "ramp": "ramp", "run": "running", "done": "finishing"}
+CLIENTS_SHOWN = 24
+"""Most load clients with a row of their own in the live view."""
+PHASES = {
+    "layout": "laying out files",
+    "prepare": "preparing",
+    "ready": "waiting for all clients",
+    "ramp": "ramp",
+    "run": "running",
+    "done": "finishing",
+}
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,23 @@ class Progress:
             return []
         interval_ns = self._point.interval_ns
         return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
+
+    def client_rows(self) -> list[str]:
+        """The newest rates of each load client; many clients are shown in part."""
+        if self._point is None or self._live is None:
+            return []
+        clients, interval_ns = self._live.clients, self._point.interval_ns
+        rows = [_client_row(client, interval_ns) for client in clients[:CLIENTS_SHOWN]]
+        more = len(clients) - len(rows)
+        return [*rows, f"… and {more} more clients"] if more else rows
+
+
+def _client_row(client: LiveClient, interval_ns: int) -> str:
+    seconds = interval_ns / SECOND_NS
+    parts = client.operations.values()
+    iops, bytes_per_s = sum(part.operations for part in parts) / seconds, sum(part.bytes for part in parts) / seconds
+    row = f"{client.host:<26} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
+    return row if client.state == "running" else f"{row}   {client.state}"
 
 
 def finished_line(summary: Summary) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from iocurve.engine.outcome import Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
 from iocurve.result.paired import RatePair, rate_ratio
@@ -303,6 +303,49 @@ class Limit(Struct):
     """The step that gets past the limit, or the experiment that would name it."""
 
 
+class ClientClock(Struct):
+    """The clock of a load client beside the clock of the head program."""
+
+    offset_ns: int
+    """Client minus head, before the start."""
+    error_ns: int
+    """The offset is known to within this: half of the shortest round trip."""
+    drift_ns: int | None = None
+    """Change of the offset until the end; None where it was not measured again."""
+
+
+class UntilLoss(Struct):
+    """What a lost client had sent; it counts in no total."""
+
+    intervals: int
+    elapsed_ns: int
+    """Length of these intervals, the ramp left out."""
+    operations: dict[str, KindOutcome]
+    """By kind."""
+
+
+class ClientOutcome(Struct):
+    """A load client of a point. ``client`` of a worker's plan is an index into the clients of its point."""
+
+    client: int
+    name: str
+    """Name or address by which the cluster knows it."""
+    host: HostFacts
+    state: Literal["finished", "interrupted", "failed", "lost", "merged"]
+    """lost: died, froze or was cut off. merged: lost, and its records were added later."""
+    reason: str | None = None
+    """Why it did not finish."""
+    clock: ClientClock | None = None
+    late_ns: int = 0
+    """Start of its first group after the instant that all were to start at, by the clock of the head program."""
+    machine: MachineUse | None = None
+    run: str = ""
+    """Identity of the run in the name of the client's local file."""
+    journal: str | None = None
+    """Local file with the records of a lost client, on that client; None where it was removed."""
+    until_loss: UntilLoss | None = None
+
+
 class Turn(Struct):
     """One of several runs of a point, which takes turns with the points that it is compared with."""
 
@@ -342,6 +385,8 @@ class Point(Struct, dict=True):
     """Name of the target in the scenario; None without a scenario, or if the point loads several targets."""
     limit: Limit | None = None
     """Verdict on the limit of the point, given after the run; None if nothing was measured."""
+    clients: tuple[ClientOutcome, ...] = ()
+    """The load clients of a cluster; empty where this machine was the only one."""
     turns: tuple[Turn, ...] = ()
     """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
     compared_with: tuple[str, ...] = ()
@@ -376,6 +421,13 @@ class Point(Struct, dict=True):
             return Interval(value=found.value, low=found.low, high=found.high)
         figure, other = getattr(self.summary(), rate), getattr(base.summary(), rate)
         return Interval(value=figure / other, low=None, high=None) if figure and other else None
+
+    def of_client(self, client: int) -> Summary:
+        """Merges the workers of one load client."""
+        groups = self.plan.groups
+        workers = [one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client]
+        name = next(one.name for one in self.clients if one.client == client)
+        return summarise(name, self.plan, workers)
 
     def series(self) -> list[SeriesInterval]:
         """The time series, workers merged."""

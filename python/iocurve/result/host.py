@@ -32,6 +32,11 @@ def collect(root: Path = Path("/")) -> HostFacts:
     )
 
 
+def boot_id(root: Path = Path("/")) -> str:
+    """Identity of this boot of this machine; empty if the system does not publish it."""
+    return _text(root / "proc/sys/kernel/random/boot_id")
+
+
 def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
     """The mounted file system that ``path`` (or, if it does not exist yet, its nearest parent) is on."""
     real = path.resolve()

@@ -122,7 +122,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def student_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """How many standard errors lie on each side (Student's t; Hill, "Student's t-quantiles", CACM 13, 1970)."""
+    """Standard errors on each side of the mean (Student's t; Hill, "Student's t-quantiles", CACM 13, 1970)."""
     tail = 1 - confidence
     if freedom <= 0:
         return math.inf

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iocurve._native import Histogram
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import IntervalKind, IntervalOutcome, LatencyOutcome, State, WorkerOutcome
+from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, State, WorkerOutcome
 from iocurve.units import MIB, SECOND_NS
 
 WHOLE = 0.9
@@ -284,6 +284,56 @@ def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
         histogram.add(Histogram.decode(part.histogram))
     smallest, largest = min(part.min_ns for part in parts), max(part.max_ns for part in parts)
     return Latency(count, smallest, largest, mean, math.sqrt(variance), histogram)
+
+
+def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:
+    """Merges one kind of operation over workers, clients or intervals; histograms are added."""
+    responses = [part.response for part in parts if part.response]
+    return KindOutcome(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=sum(part.errors for part in parts),
+        short=sum(part.short for part in parts),
+        service=_encoded(merge_latencies(part.service for part in parts)),
+        response=_encoded(merge_latencies(responses)) if responses else None,
+    )
+
+
+def live_kind(parts: Sequence[KindOutcome]) -> IntervalKind:
+    """The figures of an interval of several clients."""
+    latency = merge_latencies(part.service for part in parts)
+    return IntervalKind(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=sum(part.errors for part in parts),
+        mean_ns=latency.mean_ns,
+        stddev_ns=latency.stddev_ns,
+        p50_ns=latency.percentile(50),
+        p99_ns=latency.percentile(99),
+        min_ns=latency.min_ns,
+        max_ns=latency.max_ns,
+    )
+
+
+def _encoded(latency: Latency) -> LatencyOutcome:
+    return LatencyOutcome(
+        count=latency.count,
+        min_ns=latency.min_ns,
+        max_ns=latency.max_ns,
+        mean_ns=latency.mean_ns,
+        stddev_ns=latency.stddev_ns,
+        histogram=(latency.histogram or Histogram()).encode(),
+    )
+
+
+def jain_index(rates: Sequence[float]) -> float | None:
+    """Fairness of shares: 1 where all are equal, 1/n where one has everything; None where all are 0.
+
+    R. Jain, D. Chiu and W. Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in
+    Shared Computer Systems", DEC TR-301, 1984.
+    """
+    squares = math.fsum(rate * rate for rate in rates)
+    return math.fsum(rates) ** 2 / (len(rates) * squares) if squares else None
 
 
 def _depth_requested(plan: planned.Plan, phases: Sequence[_Phase]) -> float:

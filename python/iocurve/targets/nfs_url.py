@@ -1,14 +1,16 @@
-"""``nfs://host[:port]/export?nconnect=8``: all settings of a user-space NFS mount."""
+"""``nfs://host[:port]/export?vers=4.1&nconnect=4``: all settings of a user-space NFS mount."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from iocurve.errors import nearest
 
 NUMBERS = {
     "nconnect": (1, 16),
+    "slots": (1, 1024),
     "nfsport": (1, 65535),
     "mountport": (1, 65535),
     "uid": (0, 2**32 - 1),
@@ -16,6 +18,10 @@ NUMBERS = {
     "timeo": (100, 36_000),
     "retrans": (0, 100),
 }
+VERSIONS = {"3": 3, "4": 4, "4.1": 4}
+"""By what people write. Version 4 is always 4.1."""
+SLOTS_DEFAULT = 64
+"""``max_session_slots`` of the Linux client."""
 DECISECOND_NS = 100_000_000
 TIMEO_DEFAULT = 600
 """In tenths of a second; used if only retrans is given."""
@@ -30,6 +36,10 @@ class NfsUrl:
     """Begins with a slash."""
     port: int | None = None
     mount_port: int | None = None
+    version: Literal[3, 4] = 3
+    """3, or 4 for 4.1."""
+    slots: int = SLOTS_DEFAULT
+    """NFSv4.1: slots to ask the server for."""
     nconnect: int | None = None
     uid: int | None = None
     gid: int | None = None
@@ -60,6 +70,8 @@ def parse_nfs_url(text: str) -> NfsUrl:
         export=unquote(parts.path),
         port=said.get("nfsport", port),
         mount_port=said.get("mountport", port),
+        version=4 if said.get("vers") == 4 else 3,
+        slots=said.get("slots", SLOTS_DEFAULT),
         nconnect=said.get("nconnect"),
         uid=said.get("uid"),
         gid=said.get("gid"),
@@ -76,14 +88,19 @@ def _timeout_ns(said: dict[str, int]) -> int | None:
 def _parameters(text: str, query: str) -> dict[str, int]:
     said = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name == "version" and value == "3":
+        if name in {"vers", "version"}:
+            if value not in VERSIONS:
+                raise ValueError(f"'{text}': {name} must be 3 or 4.1, not '{value}'")
+            said["vers"] = VERSIONS[value]
             continue
         if name not in NUMBERS:
-            close = nearest(name, NUMBERS)
-            hint = f"did you mean {close}?" if close else f"there are version=3, {', '.join(NUMBERS)}"
+            close = nearest(name, ["vers", *NUMBERS])
+            hint = f"did you mean {close}?" if close else f"there are vers=3, vers=4.1, {', '.join(NUMBERS)}"
             raise ValueError(f"'{text}': '{name}={value}' is not supported; {hint}")
         low, high = NUMBERS[name]
         if not (value.isascii() and value.isdigit() and len(value) < 11 and low <= int(value) <= high):
             raise ValueError(f"'{text}': {name} must be from {low} to {high}, not '{value}'")
         said[name] = int(value)
+    if "slots" in said and said.get("vers") != 4:
+        raise ValueError(f"'{text}': slots are those of an NFSv4.1 session; add vers=4.1 or leave slots out")
     return said

@@ -7,6 +7,7 @@ import secrets
 from msgspec import field
 
 from iocurve.structs import Struct, TaggedStruct
+from iocurve.volume.faults import Faults
 from iocurve.volume.limits import Limits
 from iocurve.volume.rules import ExportRules
 
@@ -49,3 +50,5 @@ class VolumeConfig(Struct):
     """For records in part, replies not taken and calls that wait, over all connections."""
     handle_key: str = field(default_factory=lambda: secrets.token_hex(16))
     """32 hexadecimal digits. With the same key, handles of directories outlive a restart."""
+    faults: Faults | None = None
+    """Faults that all stores inject."""

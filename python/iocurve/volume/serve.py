@@ -40,6 +40,8 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield warning
         yield f"mount it with: {mount_command(address, port, export.path)}"
         yield f"or with NFSv4.1: {mount_command_v4(address, port, export.path)}"
+    if (faults := spec.faults()) is not None:
+        yield faults.announcement()
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:

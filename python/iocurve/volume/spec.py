@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
@@ -16,6 +16,7 @@ from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.faults import Faults, parse_faults
 from iocurve.volume.handle_key import handle_key
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
@@ -178,9 +179,21 @@ class VolumeSpec(Struct):
     """TCP port of NFS and MOUNT; 0 takes a free one."""
     max_connections: Annotated[int, Meta(ge=1, le=CONNECTIONS_MOST)] = CONNECTIONS_MAX
     """Further connections are closed at once."""
+    fault: tuple[str, ...] = ()
+    """Faults that all stores inject: ``flip-bit=1e-6``, ``torn-write``."""
+    fault_seed: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] = 0
+    """Decides which operations are hit."""
+    fault_log: str | None = None
+    """A new file that gets a line of JSON for each injected fault."""
     export: Annotated[tuple[ExportSpec, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
+        try:
+            rates = parse_faults(self.fault)
+        except ValueError as error:
+            raise InvalidField("fault", str(error)) from None
+        if self.fault_log is not None and not rates:
+            raise InvalidField("fault_log", "there are no faults to log; name some with fault")
         if self.listen is None and not is_loopback(self.address):
             raise InvalidField(
                 "address",
@@ -192,6 +205,11 @@ class VolumeSpec(Struct):
     def listen_address(self) -> str:
         """The address that is listened on."""
         return self.listen or self.address
+
+    def faults(self) -> Faults | None:
+        """The faults to inject; None without any."""
+        rates = parse_faults(self.fault)
+        return Faults(rates=rates, seed=self.fault_seed, log=self.fault_log) if rates else None
 
     def config(self) -> VolumeConfig:
         """The configuration for the native module. Raises ``DialectError`` or ``TargetError``."""
@@ -207,7 +225,11 @@ class VolumeSpec(Struct):
             for export in self.export
         )
         config = VolumeConfig(
-            address=self.listen_address, port=self.port, exports=exports, connections_max=self.max_connections
+            address=self.listen_address,
+            port=self.port,
+            exports=exports,
+            connections_max=self.max_connections,
+            faults=self.faults(),
         )
         return config if in_memory == len(exports) else config.replace(handle_key=handle_key())
 
@@ -238,7 +260,7 @@ def spec_of(options: dict[str, str | int]) -> ExportSpec:
     return _validated(options, ExportSpec, "--")
 
 
-def volume_of(exports: Sequence[ExportSpec], settings: dict[str, str | int]) -> VolumeSpec:
+def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> VolumeSpec:
     """The volume with the given exports; the settings are those of ``VolumeSpec``. Raises ``DialectError``."""
     port = settings.get("port", 0)
     if not 0 <= int(port) <= PORT_MAX:

@@ -37,6 +37,19 @@ class BucketStats(Struct):
     rate_per_s: int
 
 
+class FaultStats(Struct):
+    """The faults injected so far, by kind."""
+
+    flip_bit: int
+    """Bits changed in the data of READs."""
+    torn_write: int
+    lost_write: int
+    stale_read: int
+    misdirected_write: int
+    eio: int
+    enospc: int
+
+
 class ExportStats(IoStats):
     """An export."""
 
@@ -47,6 +60,8 @@ class ExportStats(IoStats):
     burst_credits: int | None
     """None without a burst."""
     buckets: tuple[BucketStats, ...]
+    faults: FaultStats | None
+    """None if the volume injects none."""
 
 
 class ClientStats(IoStats):
@@ -82,7 +97,7 @@ class VolumeStats(IoStats):
     protocol_errors: int
     """Connections closed because the peer broke the protocol."""
     connections_refused: int
-    """Connections closed at once: no export admits their address, or there are as many as there may be."""
+    """Connections closed at once: no export admits their address, or the most that are allowed are open."""
     connections_timed_out: int
     """Connections closed because a record did not arrive in time, or because they held memory that others needed."""
     connection_memory_bytes: int

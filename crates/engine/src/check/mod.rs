@@ -158,6 +158,9 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     }
     if worker.does(OperationKind::Trim) && !engine.can_trim {
         return Some(match worker.engine.mount() {
+            Some(mount) if mount.version == 4 => {
+                "NFSv4.1 has no trim; leave it out, or use another engine on a kernel mount"
+            }
             Some(_) => "NFSv3 has no trim; leave it out, or use another engine on a kernel mount",
             None => "a metadata engine does not trim; leave it out, or use another engine",
         });
@@ -183,6 +186,9 @@ fn refused_metadata(worker: &Worker) -> Option<&'static str> {
     if !capabilities(&worker.engine).does_metadata {
         let nothing = worker.files.iter().any(|file| file.layout == Layout::Nothing);
         return nothing.then_some("a file that is not prepared needs a metadata engine");
+    }
+    if worker.engine.mount().is_some_and(|mount| mount.version != 3) {
+        return Some("metadata operations over NFS are made by NFSv3; leave vers=4.1 out of the URL");
     }
     if worker.disk.is_some() {
         return Some("an emulated disk does not model metadata operations; leave it out");
@@ -232,6 +238,7 @@ mod tests {
             export: "/vol".into(),
             version: 3,
             nconnect: 1,
+            session_slots: 64,
             uid: 0,
             gid: 0,
             durability: Durability::None,

@@ -37,6 +37,7 @@ pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
         EnginePlan::Sync { .. } => Capabilities { immediate: true, ..kernel },
         EnginePlan::Aio { .. } | EnginePlan::Uring { .. } => kernel,
         EnginePlan::Mmap { .. } => Capabilities { immediate: true, can_grow: false, ..kernel },
+        EnginePlan::Space { .. } => Capabilities { immediate: true, keeps_payload: false, ..kernel },
         EnginePlan::Metadata { .. } => Capabilities { immediate: true, can_trim: false, does_metadata: true, ..kernel },
         EnginePlan::NfsMetadata { .. } => {
             Capabilities { local: false, immediate: true, can_trim: false, does_metadata: true, ..kernel }

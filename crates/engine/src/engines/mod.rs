@@ -13,7 +13,7 @@ pub(crate) mod request;
 pub(crate) mod testing;
 
 pub(crate) use capabilities::capabilities;
-pub(crate) use local::MmapEngine;
 pub use local::{AioEngine, Setup, SyncEngine, UringEngine};
+pub(crate) use local::{MmapEngine, SpaceEngine};
 pub(crate) use metadata::MetadataEngine;
 pub(crate) use null::NullEngine;

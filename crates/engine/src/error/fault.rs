@@ -6,7 +6,7 @@ use crate::plan::VerifyMethod;
 
 /// Difference between an interval and what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The file ends inside the interval.
     Short {
         /// Bytes before the end of the file.

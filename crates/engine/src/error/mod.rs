@@ -6,7 +6,7 @@ use std::io;
 
 use thiserror::Error;
 
-pub use self::fault::Fault;
+pub(crate) use self::fault::Fault;
 pub(crate) use self::fault::hexadecimal;
 
 /// An error that ends a worker or prevents its start. Its message says what is wrong, where, and what to do.
@@ -61,7 +61,7 @@ pub enum EngineError {
         source: io::Error,
     },
     /// Verification found a difference.
-    #[error("verification of {length} bytes at offset {offset} of {path} failed: {fault}{more}")]
+    #[error("verification of {length} bytes at offset {offset} of {path} failed: {text}")]
     Verification {
         /// Path of the file.
         path: String,
@@ -69,10 +69,8 @@ pub enum EngineError {
         offset: u64,
         /// Bytes of the interval.
         length: u32,
-        /// The difference.
-        fault: Box<Fault>,
-        /// Number of further differences and names of dumped files, with a leading `; `, or empty.
-        more: String,
+        /// The difference, the number of further ones, and the names of dumped files.
+        text: String,
     },
     /// Another system call failed.
     #[error("{action}: {source}{}", hint(source))]
@@ -121,8 +119,8 @@ mod tests {
     fn an_error_has_the_number_that_other_tools_tell() {
         let source = io::Error::from_raw_os_error(libc::ENOSPC);
         assert_eq!(EngineError::System { action: "write", source }.errno(), libc::ENOSPC);
-        let fault = Box::new(Fault::Short { bytes: 1 });
-        let differs = EngineError::Verification { path: "f".into(), offset: 0, length: 2, fault, more: String::new() };
+        let text = Fault::Short { bytes: 1 }.to_string();
+        let differs = EngineError::Verification { path: "f".into(), offset: 0, length: 2, text };
         assert_eq!(differs.errno(), libc::EILSEQ);
         assert_eq!(EngineError::Connection("gone".into()).errno(), libc::EIO);
     }

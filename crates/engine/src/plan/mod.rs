@@ -27,7 +27,7 @@ pub use self::pacing::{
     ThinkCounts,
 };
 pub use self::payload::{Content, Payload, Renew};
-pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount};
+pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
 pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 
 /// A whole run: groups that start one after another.
@@ -116,6 +116,8 @@ pub struct Worker {
     pub ends_exit_group_only: bool,
     /// fio's groupid: jobs up to the next `stonewall` or `new_group`.
     pub exit_group: u32,
+    /// Load client that runs the worker; the engine runs all workers of the plan it is given.
+    pub client: u32,
     /// Searches for the depth that a latency allows, instead of running at `depth`.
     #[serde(deserialize_with = "Option::deserialize")]
     pub latency_target: Option<LatencyTarget>,

@@ -60,6 +60,7 @@ pub(crate) fn worker() -> Worker {
         ends_run: false,
         ends_exit_group_only: false,
         exit_group: 0,
+        client: 0,
         latency_target: None,
         steady_state: None,
         seed: 1,

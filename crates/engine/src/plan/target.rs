@@ -37,6 +37,13 @@ pub enum EnginePlan {
         /// Server, export and connections.
         mount: NfsMount,
     },
+    /// Calls that allocate or cut the space of files, one at a time; they move no data (fio's falloc and ftruncate).
+    Space {
+        /// Flags that files are opened with.
+        open: FileOpen,
+        /// The call that an operation makes.
+        call: SpaceCall,
+    },
     /// Metadata operations on local files and directories, one at a time, with reads and writes of open files.
     Metadata {
         /// Flags that files are opened with.
@@ -52,6 +59,17 @@ pub enum EnginePlan {
         /// As in `metadata`.
         keep_open: bool,
     },
+}
+
+/// Call of the space engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpaceCall {
+    /// `fallocate(2)` of the range: a write allocates it and extends the file, a read allocates it and keeps the length,
+    /// a trim punches a hole.
+    Fallocate,
+    /// `ftruncate(2)` of the file to the offset of a write.
+    Ftruncate,
 }
 
 /// Flags that local files are opened with.
@@ -92,10 +110,12 @@ pub struct NfsMount {
     pub mount_port: Option<u16>,
     /// Exported path, as the MOUNT program knows it.
     pub export: String,
-    /// Protocol version; 3.
+    /// Protocol version: 3, or 4 for 4.1.
     pub version: u32,
     /// TCP connections, 1 to 16.
     pub nconnect: u32,
+    /// NFSv4.1: slots to ask the server for, the most calls in flight of this worker; 1 to 1024.
+    pub session_slots: u32,
     /// `AUTH_SYS` user.
     pub uid: u32,
     /// `AUTH_SYS` group.

@@ -92,7 +92,8 @@ impl Tally {
         }
     }
 
-    fn outcome(&self) -> KindOutcome {
+    /// The tally with its histograms.
+    pub(crate) fn outcome(&self) -> KindOutcome {
         KindOutcome {
             operations: self.operations,
             bytes: self.bytes,

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::outcome::{IntervalKind, IntervalOutcome, Live};
+use crate::outcome::{IntervalKind, IntervalOutcome, IntervalRecord, Live};
 use crate::record::Tally;
+
+/// Time between the last worker's preparation and the common start: every thread must be waiting by then.
+const LEAD: Nanos = 2_000_000;
+/// Time between two polls of the stop flag while a group waits for its release.
+const STOP_CHECK: Duration = Duration::from_millis(20);
 
 /// Shared by the threads of the run and its observers.
 #[derive(Debug)]
@@ -25,21 +30,42 @@ struct BoardState {
     live: Live,
     /// Workers of the running group that have not ended.
     running: usize,
-    /// Intervals that some running workers have not closed.
-    open: BTreeMap<u64, OpenInterval>,
+    /// Intervals that some running workers have not closed, by index; the part in the ramp comes before the rest.
+    open: BTreeMap<(u64, bool), OpenInterval>,
+    /// Set in a held run, whose groups wait for their release.
+    held: Option<Held>,
     over: bool,
+}
+
+/// What a held run has besides: see `Run::start_held`.
+#[derive(Debug, Default)]
+struct Held {
+    /// Start of the group that waits.
+    released: Option<Nanos>,
+    /// The run stops by itself at this instant; `None` sets no limit.
+    lease_ends: Option<Instant>,
+    /// Intervals that all running workers have closed, and that were not taken yet.
+    closed: Vec<ClosedInterval>,
+}
+
+/// An interval, merged over workers.
+#[derive(Debug)]
+struct ClosedInterval {
+    group: u32,
+    interval: IntervalOutcome,
+    kinds: BTreeMap<&'static str, Tally>,
 }
 
 #[derive(Debug)]
 struct OpenInterval {
     /// Running workers that have closed the interval.
     closed_by: usize,
-    ramp: bool,
     kinds: BTreeMap<&'static str, Tally>,
 }
 
 impl Board {
-    pub(crate) fn new(interval_ns: Nanos) -> Self {
+    /// `held`: groups wait for [`Self::release`], and closed intervals are kept for [`Self::take_records`].
+    pub(crate) fn new(interval_ns: Nanos, held: bool) -> Self {
         let live = Live {
             phase: "layout".into(),
             group: 0,
@@ -53,7 +79,13 @@ impl Board {
             stop: Arc::new(AtomicBool::new(false)),
             clock: Clock::new(),
             interval_ns,
-            state: Mutex::new(BoardState { live, running: 0, open: BTreeMap::new(), over: false }),
+            state: Mutex::new(BoardState {
+                live,
+                running: 0,
+                open: BTreeMap::new(),
+                held: held.then(Held::default),
+                over: false,
+            }),
             changed: Condvar::new(),
         }
     }
@@ -101,13 +133,9 @@ impl Board {
     pub(crate) fn publish(&self, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
         let mut state = self.lock();
         let running = state.running;
-        let entry = state.open.entry(interval.index).or_insert_with(|| OpenInterval {
-            closed_by: 0,
-            ramp: interval.ramp,
-            kinds: BTreeMap::new(),
-        });
+        let key = (interval.index, !interval.ramp);
+        let entry = state.open.entry(key).or_insert_with(|| OpenInterval { closed_by: 0, kinds: BTreeMap::new() });
         entry.closed_by += 1;
-        entry.ramp = interval.ramp;
         for (name, tally) in names.iter().zip(tallies) {
             entry.kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
         }
@@ -120,7 +148,80 @@ impl Board {
         state.live.elapsed_ns = interval.end_ns;
         state.live.intervals = interval.index + 1;
         state.live.operations = operations;
-        state.open = state.open.split_off(&(interval.index + 1));
+        let kinds = state.open.remove(&key).map(|open| open.kinds).unwrap_or_default();
+        state.open = state.open.split_off(&key);
+        let group = state.live.group;
+        if let Some(held) = &mut state.held {
+            held.closed.push(ClosedInterval { group, interval: interval.clone(), kinds });
+        }
+    }
+
+    /// The common start of a group whose workers are all prepared: at once, or once a held run has released the group.
+    pub(crate) fn start_of(&self, group: usize) -> Nanos {
+        if self.lock().held.is_none() {
+            return self.clock.now() + LEAD;
+        }
+        self.phase("ready", group);
+        let mut state = self.lock();
+        loop {
+            if let Some(start) = state.held.as_mut().and_then(|held| held.released.take()) {
+                return start;
+            }
+            if self.stopped() {
+                return self.clock.now();
+            }
+            state = self.changed.wait_timeout(state, STOP_CHECK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Releases the group that waits: it starts at `unix_ns` (ns since 1970 by the system's clock), or as soon as
+    /// possible where that has passed. Returns the start, by the same clock.
+    pub(crate) fn release(&self, unix_ns: u64) -> u64 {
+        let unix_now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let delay = unix_ns.saturating_sub(unix_now).max(LEAD);
+        if let Some(held) = &mut self.lock().held {
+            held.released = Some(self.clock.now() + delay);
+        }
+        self.changed.notify_all();
+        unix_now + delay
+    }
+
+    /// The closed intervals that were not taken yet.
+    pub(crate) fn take_records(&self) -> Vec<IntervalRecord> {
+        let closed = self.lock().held.as_mut().map(|held| std::mem::take(&mut held.closed)).unwrap_or_default();
+        // Histograms are encoded here, so that no worker waits for it.
+        let record = |closed: ClosedInterval| IntervalRecord {
+            group: closed.group,
+            index: closed.interval.index,
+            ramp: closed.interval.ramp,
+            start_ns: closed.interval.start_ns,
+            end_ns: closed.interval.end_ns,
+            operations: closed.kinds.iter().map(|(name, tally)| ((*name).to_owned(), tally.outcome())).collect(),
+        };
+        closed.into_iter().map(record).collect()
+    }
+
+    /// The run stops by itself after `lease`, unless the lease is renewed before.
+    pub(crate) fn renew_lease(&self, lease: Duration) {
+        if let Some(held) = &mut self.lock().held {
+            held.lease_ends = Some(Instant::now() + lease);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Stops the run when its lease ends; returns when the run is over.
+    pub(crate) fn watch_lease(&self) {
+        let mut state = self.lock();
+        while !state.over {
+            let lease_ends = state.held.as_ref().and_then(|held| held.lease_ends);
+            let left = lease_ends.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                self.stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            let left = left.unwrap_or(Duration::MAX);
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     pub(crate) fn worker_started(&self) {
@@ -131,7 +232,8 @@ impl Board {
     pub(crate) fn worker_ended(&self, closed: u64) {
         let mut state = self.lock();
         state.running -= 1;
-        state.open.range_mut(..closed).for_each(|(_, open)| open.closed_by -= 1);
+        let closed_with_others = state.open.range_mut(..(closed, false));
+        closed_with_others.for_each(|(_, open)| open.closed_by = open.closed_by.saturating_sub(1));
     }
 
     pub(crate) fn over(&self) {
@@ -149,7 +251,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {
-        let board = Board::new(1_000);
+        let board = Board::new(1_000, false);
         board.phase("prepare", 0);
         board.start(3);
         let close = |index, operations| {

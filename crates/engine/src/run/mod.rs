@@ -25,7 +25,7 @@ use crate::engines::emulated::{DELAY_TOLERATED_NS, Disks};
 use crate::error::EngineError;
 use crate::layout::Targets;
 use crate::offsets::SharedPositions;
-use crate::outcome::{Live, Outcome, State, WorkerOutcome};
+use crate::outcome::{IntervalRecord, Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
 use crate::worker::flow;
 
@@ -39,8 +39,24 @@ pub struct Run {
 impl Run {
     /// Checks the plan and starts it. An invalid plan is an error here; other errors come from [`Self::wait`].
     pub fn start(plan: Plan) -> Result<Self, EngineError> {
+        Self::start_on(plan, false)
+    }
+
+    /// As [`Self::start`], but each group waits, prepared, until [`Self::release`] gives its start, and closed intervals
+    /// are kept for [`Self::take_records`].
+    pub fn start_held(plan: Plan) -> Result<Self, EngineError> {
+        let run = Self::start_on(plan, true)?;
+        let board = Arc::clone(&run.board);
+        std::thread::Builder::new()
+            .name("iocurve-lease".into())
+            .spawn(move || board.watch_lease())
+            .map_err(|source| EngineError::System { action: "start a thread", source })?;
+        Ok(run)
+    }
+
+    fn start_on(plan: Plan, held: bool) -> Result<Self, EngineError> {
         check(&plan)?;
-        let board = Arc::new(Board::new(plan.interval_ns));
+        let board = Arc::new(Board::new(plan.interval_ns, held));
         let shared_board = Arc::clone(&board);
         let supervisor = std::thread::Builder::new()
             .name("iocurve-run".into())
@@ -57,6 +73,22 @@ impl Run {
     /// Stops the run cleanly; the outcome keeps everything measured so far.
     pub fn stop(&self) {
         self.board.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Releases the group that waits (phase `ready`): it starts at `unix_ns`, in ns since 1970 by the system's clock, or
+    /// as soon as possible where that has passed. Returns the start, by the same clock.
+    pub fn release(&self, unix_ns: u64) -> u64 {
+        self.board.release(unix_ns)
+    }
+
+    /// Takes the intervals that a held run has closed since the last call, workers merged.
+    pub fn take_records(&self) -> Vec<IntervalRecord> {
+        self.board.take_records()
+    }
+
+    /// A held run stops by itself after `lease`, unless this is called again before.
+    pub fn renew_lease(&self, lease: Duration) {
+        self.board.renew_lease(lease);
     }
 
     /// Waits for the outcome, at most `timeout`. Returns `None` if the run goes on, or if the outcome was taken before.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::engines::nfs::{NfsEngine, NfsMetadataEngine};
+use crate::engines::nfs::{Nfs3, Nfs4, NfsEngine, NfsMetadataEngine, Version};
 use crate::engines::request::Engine;
-use crate::engines::{AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SyncEngine, UringEngine, capabilities};
+use crate::engines::{
+    AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SpaceEngine, SyncEngine, UringEngine, capabilities,
+};
 use crate::error::EngineError;
 use crate::outcome::{ConnectionOutcome, State};
 use crate::plan::{EnginePlan, OperationKind, Worker};
@@ -44,6 +46,7 @@ pub(super) fn open_and_run(
         EnginePlan::Aio { open } => run.drive(AioEngine::open(aligned(open)?)?),
         EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
+        EnginePlan::Space { open, call } => run.drive(SpaceEngine::open(setup(open), *call)?),
         EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);
@@ -51,7 +54,13 @@ pub(super) fn open_and_run(
         }
         EnginePlan::Nfs { mount } => {
             let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
-            run.drive(NfsEngine::connect(mount, &worker.files, slots.clone(), worker.depth, clock, stop)?)
+            let (slots, depth) = (slots.clone(), worker.depth);
+            match Version::of(mount)? {
+                Version::V3 => run.drive(NfsEngine::<Nfs3>::connect(mount, &worker.files, slots, depth, clock, stop)?),
+                Version::V4_1 => {
+                    run.drive(NfsEngine::<Nfs4>::connect(mount, &worker.files, slots, depth, clock, stop)?)
+                }
+            }
         }
     }
 }

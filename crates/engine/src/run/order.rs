@@ -5,15 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::Nanos;
 
 use crate::outcome::{IntervalOutcome, State, SteadyOutcome};
 use crate::plan::{EndsOthers, Group, Worker};
 use crate::record::Tally;
 use crate::run::steady::Steadiness;
 
-/// Time between the last worker's preparation and the common start: every thread must be waiting by then.
-const LEAD: Nanos = 2_000_000;
 /// Time between two polls of the stop flag by a waiting worker.
 const STOP_CHECK: Duration = Duration::from_millis(20);
 
@@ -77,13 +75,16 @@ impl<'a> GroupOrder<'a> {
         Arc::clone(&self.finish[number])
     }
 
-    /// Called by a worker that is prepared. Waits for the others and returns the common start; `None` if one cannot be
-    /// prepared.
-    pub(crate) fn prepared(&self, clock: &Clock) -> Option<Nanos> {
+    /// Called by a worker that is prepared. Waits for the others and returns the common start, which the last of them
+    /// gets from `start`; `None` if one cannot be prepared.
+    pub(crate) fn prepared(&self, start: impl FnOnce() -> Nanos) -> Option<Nanos> {
         let mut state = self.lock();
         state.unprepared -= 1;
         if state.unprepared == 0 && !state.failed {
-            state.start = Some(clock.now() + LEAD);
+            drop(state);
+            let start = start();
+            state = self.lock();
+            state.start = Some(start);
         }
         self.changed.notify_all();
         self.common_start(state)

@@ -169,3 +169,52 @@ fn figures_that_hold_steady_end_their_report_group() {
     assert!(outcome.workers.iter().take(2).all(|worker| worker.window_end_ns >= attained));
     assert!(found.samples.iter().all(|sample| sample.iops > 0.0));
 }
+
+fn start_held(workers: Vec<Worker>) -> Run {
+    let groups = workers.into_iter().map(|worker| Group { workers: vec![worker] }).collect();
+    Run::start_held(Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 10 * MS, groups }).unwrap()
+}
+
+fn wait_until_ready(run: &Run, group: u32) {
+    while (run.live().phase.as_str(), run.live().group) != ("ready", group) {
+        assert!(run.wait(Duration::from_millis(1)).is_none());
+    }
+}
+
+#[test]
+fn each_group_of_a_held_run_waits_for_its_release_and_its_records_add_up_to_its_outcome() {
+    let run = start_held(vec![reader("first", Some(1_000_000)), reader("second", Some(20))]);
+    wait_until_ready(&run, 0);
+    assert!(run.wait(Duration::from_millis(30)).is_none());
+    assert!(run.take_records().is_empty());
+    let started = run.release(0);
+    wait_until_ready(&run, 1);
+    assert!(run.release(0) > started);
+    let outcome = outcome_of(&run);
+    let records = run.take_records();
+    let counted = |group| {
+        let of_group = |record: &&IntervalRecord| record.group == group;
+        let records = records.iter().filter(of_group).map(|record| record.operations["read"].operations);
+        records.sum::<u64>()
+    };
+    assert_eq!(outcome.workers.iter().map(operations).collect::<Vec<_>>(), [1_000_000, 20]);
+    assert_eq!([counted(0), counted(1)], [1_000_000, 20]);
+}
+
+#[test]
+fn a_held_run_stops_by_itself_when_its_lease_is_not_renewed() {
+    let run = start_held(vec![reader("endless", None)]);
+    wait_until_ready(&run, 0);
+    run.release(0);
+    run.renew_lease(Duration::from_millis(50));
+    assert_eq!(outcome_of(&run).state, State::Interrupted);
+}
+
+#[test]
+fn a_held_run_that_is_stopped_before_its_release_ends() {
+    let run = start_held(vec![reader("endless", None)]);
+    wait_until_ready(&run, 0);
+    run.stop();
+    let outcome = outcome_of(&run);
+    assert_eq!((outcome.state, operations(&outcome.workers[0])), (State::Interrupted, 0));
+}

@@ -39,7 +39,7 @@ pub(super) fn run_worker(thread: &WorkerThread<'_>) -> Result<Option<WorkerOutco
     let WorkerThread { group, number, worker, order, board, .. } = *thread;
     let mut leaving = EndGuard { thread, runs: worker.wait_for.is_empty(), how: State::Failed };
     if worker.wait_for.is_empty() {
-        let start = || order.prepared(&board.clock).map(Start::with_group);
+        let start = || order.prepared(|| board.start_of(group)).map(Start::with_group);
         let ran = prepare_and_run(thread, &mut { start })?;
         leaving.how = ran.as_ref().map_or(State::Failed, |ran| ran.ended.state);
         return Ok(ran.map(|ran| outcome(group, number, worker, ran)));

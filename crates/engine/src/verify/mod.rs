@@ -4,8 +4,10 @@
 //! pattern, so that it can be checked by itself, whichever write it was part of. [`Written`] remembers the newest write
 //! of each interval; [`Verifier`] decides when to read back.
 
+mod differences;
 mod digest;
 mod dump;
+mod last_writes;
 mod map;
 mod plan;
 mod proof;
@@ -15,9 +17,12 @@ mod written;
 
 use crate::engines::request::Address;
 use crate::error::{EngineError, Fault};
+use crate::outcome::{DifferenceOutcome, LastWrite};
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
 
+use differences::{Difference, Differences, Nature};
+use last_writes::LastWrites;
 use map::Map;
 pub(crate) use plan::{check, labels};
 use proof::{Proof, SEQUENCE_MASK, Stamp};
@@ -55,6 +60,8 @@ pub(crate) struct CompletedOperation {
     pub bytes: u32,
     /// It is a read for verification.
     pub reads_back: bool,
+    /// It is a second read of data that differed.
+    pub reads_again: bool,
 }
 
 /// The verification of one worker.
@@ -77,9 +84,9 @@ pub(crate) struct Verifier<'a> {
     /// Bytes issued when the current pass ends.
     pass_end: Option<u64>,
     checked: u64,
-    differ: u64,
-    first: Option<(Address, Fault)>,
+    differences: Differences,
     dumped: Vec<String>,
+    last_writes: LastWrites,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +116,9 @@ impl<'a> Verifier<'a> {
             writes_waiting: 0,
             pass_end: plan.pass_bytes,
             checked: 0,
-            differ: 0,
-            first: None,
+            differences: Differences::default(),
             dumped: Vec::new(),
+            last_writes: LastWrites::new(if writes { worker.files.len() } else { 0 }, depth),
         }))
     }
 
@@ -144,6 +151,9 @@ impl<'a> Verifier<'a> {
     /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
     pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if done.kind == OperationKind::Write {
+            self.last_writes.completed(done.address);
+        }
         if let Some(map) = self.maps.get(done.address.file as usize) {
             let Address { offset, length, .. } = done.address;
             match done.kind {
@@ -164,27 +174,34 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Compares a block that was read with the data written there; an error ends the worker.
+    /// Compares a block that was read with the data written there. Returns `true` if it is to be read again: a second
+    /// read tells data that are wrong from data that were read wrong. An error ends the worker.
     pub(crate) fn compare(
         &mut self,
         filler: &mut Filler,
         block: &[u8],
         read: &CompletedOperation,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
+        let before = self.differences.count();
         let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
         for (number, interval) in block.chunks(step).enumerate() {
             let start = number * step;
             let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
             let there = (read.bytes as usize).saturating_sub(start).min(interval.len());
+            let checked = self.check_interval(&interval[..there], place);
+            if read.reads_again {
+                self.settle(filler, &interval[..there], place, checked.err());
+                continue;
+            }
             self.checked += 1;
-            if let Err(fault) = self.check_interval(&interval[..there], place) {
-                self.note(filler, &interval[..there], place, fault);
+            if let Err(fault) = checked {
+                self.note(filler, &interval[..there], place, fault, None);
                 if self.plan.fatal {
-                    return self.failure().map_or(Ok(()), Err);
+                    return self.failure().map_or(Ok(false), Err);
                 }
             }
         }
-        Ok(())
+        Ok(!read.reads_again && self.differences.count() > before && !self.differences.is_full())
     }
 
     /// Locks a range, unless it is locked.
@@ -322,14 +339,40 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    fn note(&mut self, filler: &mut Filler, interval: &[u8], place: Address, fault: Fault) {
-        self.differ += 1;
-        self.first.get_or_insert((place, fault));
-        if self.plan.dump && self.differ <= DUMPS_MAX {
-            let expected = self.expected(filler, interval, place);
+    /// Records the result of a second read.
+    fn settle(&mut self, filler: &mut Filler, interval: &[u8], place: Address, fault: Option<Fault>) {
+        let is_known = self.differences.settle(place, fault.is_some());
+        if let Some(fault) = fault
+            && !is_known
+        {
+            self.note(filler, interval, place, fault, Some(false));
+        }
+    }
+
+    fn note(&mut self, filler: &mut Filler, interval: &[u8], place: Address, fault: Fault, persists: Option<bool>) {
+        let expected = self.expected(filler, interval, place);
+        let flipped = self.proof.flipped_header_bit(interval);
+        let nature = flipped.map_or_else(
+            || Nature::of(&fault, interval, expected.as_deref()),
+            |(byte, bit)| Nature::FlippedBits { count: 1, byte, bit },
+        );
+        let found_write = self.proof.read(interval).map(|stamp| stamp.sequence);
+        let expected_write = self.expected_write(filler, place);
+        self.differences.add(Difference { place, fault, nature, found_write, expected_write, persists });
+        if self.plan.dump && self.differences.count() <= DUMPS_MAX {
             let path = &self.worker.files[place.file as usize].path;
             self.dumped.push(dump::dump(path, place.offset, interval, expected.as_deref()));
         }
+    }
+
+    /// Number of the write that belongs into an interval, if it is known.
+    fn expected_write(&self, filler: &mut Filler, place: Address) -> Option<u64> {
+        if let Some(map) = self.maps.get(place.file as usize) {
+            let newest = map.known(place.offset).newest;
+            return (newest != 0).then_some(newest.into());
+        }
+        let low = self.written.as_ref().and_then(|written| written.sequence(place.file, place.offset))?;
+        Some(whole_sequence(low, filler.seeds().newest()))
     }
 
     /// Expected content of an interval, if it is known: from the number of its write, or from its own header.
@@ -363,17 +406,23 @@ impl<'a> Verifier<'a> {
 
     /// The first difference, with the number of all differences.
     pub(crate) fn failure(&self) -> Option<EngineError> {
-        let (place, fault) = self.first.clone()?;
-        let mut more = String::new();
-        if self.differ > 1 {
-            more = format!("; {} of {} intervals differ, this is the first", self.differ, self.checked);
-        }
-        for text in &self.dumped {
-            more += "; ";
-            more += text;
-        }
-        let (path, fault) = (self.worker.files[place.file as usize].path.clone(), Box::new(fault));
-        Some(EngineError::Verification { path, offset: place.offset, length: place.length, fault, more })
+        let first = self.differences.first()?;
+        let (place, count, checked) = (first.place, self.differences.count(), self.checked);
+        let more = (count > 1).then(|| format!("{count} of {checked} intervals differ, this is the first"));
+        let parts = [first.text()].into_iter().chain(more).chain(self.dumped.iter().cloned());
+        let text = parts.collect::<Vec<_>>().join("; ");
+        let path = self.worker.files[place.file as usize].path.clone();
+        Some(EngineError::Verification { path, offset: place.offset, length: place.length, text })
+    }
+
+    /// The differences one by one.
+    pub(crate) fn differences(&self) -> Vec<DifferenceOutcome> {
+        self.differences.outcomes(self.worker)
+    }
+
+    /// The last writes that completed in each file, newest first.
+    pub(crate) fn last_writes(&self) -> Vec<LastWrite> {
+        self.last_writes.newest_first()
     }
 
     /// Labels for the result.

@@ -130,6 +130,24 @@ impl Proof {
         })
     }
 
+    /// The bit, with its byte, without whose change the header of an interval would be valid.
+    pub(super) fn flipped_header_bit(&self, interval: &[u8]) -> Option<(usize, u8)> {
+        if self.header_bytes == 0 || !self.fits(interval) || self.read(interval).is_some() {
+            return None;
+        }
+        let mut header = self.header(interval).to_vec();
+        let bits = (0..header.len()).flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
+        for (byte, bit) in bits {
+            header[byte] ^= 1 << bit;
+            let is_valid = header[0..4] == MAGIC && header_checksum(&header) == word(&header, 12);
+            header[byte] ^= 1 << bit;
+            if is_valid {
+                return Some((self.header_start + byte, bit));
+            }
+        }
+        None
+    }
+
     fn check_header(&self, interval: &[u8], file: u32, offset: u64, sequence: Option<u32>) -> Result<(), Fault> {
         let header = self.header(interval);
         let checks = [

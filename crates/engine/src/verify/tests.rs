@@ -74,6 +74,7 @@ struct Bench<'a> {
     filler: Filler,
     buffer: Vec<u8>,
     reads_back: bool,
+    reads_again: bool,
 }
 
 impl<'a> Bench<'a> {
@@ -81,13 +82,20 @@ impl<'a> Bench<'a> {
         let mut buffer = vec![0; BLOCK as usize];
         let filler = Filler::new(worker, std::iter::once(&mut buffer[..])).unwrap();
         let verifier = Verifier::new(worker, 1).unwrap().unwrap();
-        Self { verifier, filler, buffer, reads_back: worker.writes() }
+        Self { verifier, filler, buffer, reads_back: worker.writes(), reads_again: false }
     }
 
     fn write(&mut self, address: Address) -> Vec<u8> {
         let block = &mut self.buffer[..address.length as usize];
         self.verifier.stamp(&mut self.filler, block, 0, address);
-        let back = CompletedOperation { slot: 0, kind: OperationKind::Write, address, bytes: BLOCK, reads_back: false };
+        let back = CompletedOperation {
+            slot: 0,
+            kind: OperationKind::Write,
+            address,
+            bytes: BLOCK,
+            reads_back: false,
+            reads_again: false,
+        };
         assert!(!self.verifier.completed(&back));
         block.to_vec()
     }
@@ -95,12 +103,18 @@ impl<'a> Bench<'a> {
     fn read(&mut self, address: Address, content: &[u8]) -> Result<(), EngineError> {
         self.buffer[..content.len()].copy_from_slice(content);
         let bytes = content.len() as u32;
-        let back =
-            CompletedOperation { slot: 0, kind: OperationKind::Read, address, bytes, reads_back: self.reads_back };
+        let back = CompletedOperation {
+            slot: 0,
+            kind: OperationKind::Read,
+            address,
+            bytes,
+            reads_back: self.reads_back,
+            reads_again: self.reads_again,
+        };
         if !self.verifier.completed(&back) {
             return Ok(());
         }
-        self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back)
+        self.verifier.compare(&mut self.filler, &self.buffer[..address.length as usize], &back).map(drop)
     }
 
     fn failure(&self) -> String {
@@ -408,6 +422,7 @@ fn invalid_plans_are_refused_with_a_reason() {
         export: "/".into(),
         version: 3,
         nconnect: 1,
+        session_slots: 64,
         uid: 0,
         gid: 0,
         durability: crate::plan::Durability::None,
@@ -483,4 +498,92 @@ fn blocks_begin_at_intervals_for_every_choice_of_places() {
             assert!(address.offset + u64::from(address.length) <= 12345 * 512 + bytes);
         }
     }
+}
+
+/// Blocks written once each, of which some are read as something else; with a second read.
+fn differs(wrong: impl Fn(&[Vec<u8>]) -> Vec<(u64, Vec<u8>)>, is_right_again: bool) -> Vec<DifferenceOutcome> {
+    let worker = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&worker);
+    let blocks: Vec<_> = (0..4).map(|number| bench.write(at(number * u64::from(BLOCK)))).collect();
+    for (offset, content) in wrong(&blocks) {
+        bench.reads_again = false;
+        bench.read(at(offset), &content).unwrap();
+        bench.reads_again = true;
+        let right = &blocks[(offset / u64::from(BLOCK)) as usize];
+        bench.read(at(offset), if is_right_again { right } else { &content }).unwrap();
+    }
+    bench.verifier.differences()
+}
+
+fn only(found: Vec<DifferenceOutcome>) -> DifferenceOutcome {
+    let [one] = <[_; 1]>::try_from(found).unwrap();
+    one
+}
+
+#[test]
+fn a_flipped_bit_is_named_wherever_it_is() {
+    for (byte, bit) in [(2000, 3_u8), (2, 0), (20, 7), (13, 5), (41, 1)] {
+        let flipped = |blocks: &[Vec<u8>]| {
+            let mut block = blocks[1].clone();
+            block[byte] ^= 1 << bit;
+            vec![(4096, block)]
+        };
+        let found = only(differs(flipped, true));
+        assert_eq!((found.kind.as_str(), found.persists), ("flipped_bits", Some(false)));
+        assert_eq!((found.offset, found.first_offset), (4096, 4096 + byte as u64));
+        assert_eq!(found.expected_write, Some(2));
+        let text =
+            format!("; only bit {bit} of byte {byte} differs; it should hold write number 2; a second read is right");
+        assert!(found.text.ends_with(&text), "{}", found.text);
+    }
+}
+
+#[test]
+fn a_torn_write_is_named_with_its_seam() {
+    let torn = |blocks: &[Vec<u8>]| {
+        let mut block = blocks[1].clone();
+        block[1536..].copy_from_slice(&blocks[0][1536..]);
+        vec![(4096, block)]
+    };
+    let found = only(differs(torn, false));
+    assert_eq!((found.kind.as_str(), found.persists, found.first_offset), ("torn_write", Some(true), 4096 + 1536));
+    assert_eq!((found.found_write, found.expected_write), (Some(2), Some(2)));
+    assert!(found.text.ends_with(
+        "; its first 1536 bytes are right: the write was torn; it should hold write number 2; a second read is the same"
+    ));
+}
+
+#[test]
+fn a_second_read_tells_a_lost_write_from_a_stale_read() {
+    let nothing = |_: &[Vec<u8>]| vec![(4096, vec![0; BLOCK as usize])];
+    let (lost, stale) = (only(differs(nothing, false)), only(differs(nothing, true)));
+    assert_eq!((lost.kind.as_str(), lost.found_write, lost.expected_write), ("lost_write", None, Some(2)));
+    assert!(
+        lost.text.ends_with(
+            "; it is all zeros; it should hold write number 2; a second read is the same: the write was lost"
+        )
+    );
+    assert_eq!((stale.kind.as_str(), stale.persists), ("stale_read", Some(false)));
+    assert!(stale.text.ends_with("; a second read is right: the first was stale"), "{}", stale.text);
+}
+
+#[test]
+fn a_misdirected_write_is_found_where_it_is_and_where_it_is_not() {
+    let misdirected = |blocks: &[Vec<u8>]| vec![(4096, blocks[2].clone()), (8192, vec![0; BLOCK as usize])];
+    let found = differs(misdirected, false);
+    let facts: Vec<_> = found.iter().map(|one| (one.kind.as_str(), one.offset, one.found_write)).collect();
+    assert_eq!(facts, [("misdirected_write", 4096, Some(3)), ("lost_write", 8192, None)]);
+    assert!(found[0].text.starts_with("it holds data of offset 8192 instead of 4096"), "{}", found[0].text);
+}
+
+#[test]
+fn a_difference_that_only_a_second_read_finds_is_found() {
+    let worker = writer(by(VerifyMethod::Crc32c));
+    let mut bench = Bench::new(&worker);
+    let content = bench.write(at(0));
+    bench.reads_again = true;
+    bench.read(at(0), &content).unwrap();
+    assert_eq!(bench.failure(), "");
+    bench.read(at(0), &[0; BLOCK as usize]).unwrap();
+    assert_eq!(only(bench.verifier.differences()).kind, "stale_read");
 }

@@ -112,6 +112,8 @@ impl<'a> Load<'a> {
             read_back: self.data.read_back.ends(timeline.window_end),
             depth_found: self.gate.as_ref().and_then(SubmitGate::depth_found),
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
+            differences: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::differences),
+            last_writes: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::last_writes),
         };
         (ended, self.recorder)
     }

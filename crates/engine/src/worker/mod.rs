@@ -31,7 +31,7 @@ use iocurve_meter::{Clock, Nanos};
 use self::flow::Share;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
-use crate::outcome::{CpuTime, State};
+use crate::outcome::{CpuTime, DifferenceOutcome, LastWrite, State};
 
 pub(crate) use load::Load;
 pub(crate) use timeline::Publish;
@@ -98,4 +98,7 @@ pub(crate) struct Ended {
     pub read_back: Nanos,
     /// Labels for the result.
     pub labels: Vec<String>,
+    /// Differences found by verification.
+    pub differences: Vec<DifferenceOutcome>,
+    pub last_writes: Vec<LastWrite>,
 }

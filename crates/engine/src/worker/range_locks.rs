@@ -18,6 +18,8 @@ pub(super) enum Step {
     Operation(Next, Address),
     /// A read of written data, to be compared.
     Compare(Address),
+    /// A second read of data that differed, and the operation that follows it.
+    Again(Address, Option<Next>),
 }
 
 /// The locked ranges of a worker, and the operation that waits for one.

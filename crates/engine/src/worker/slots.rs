@@ -25,12 +25,15 @@ pub(super) struct InFlight {
     pub(super) operation: u32,
     /// Verification submitted it, to compare written data.
     pub(super) reads_back: bool,
+    /// Verification reads data again that differed; it is not recorded.
+    pub(super) reads_again: bool,
 }
 
 impl Slots {
     pub(super) fn new(depth: u32, measures_submission: bool) -> Self {
         let nowhere = Address { file: 0, offset: 0, length: 0 };
-        let free = InFlight { submitted: 0, due: 0, address: nowhere, operation: 0, reads_back: false };
+        let free =
+            InFlight { submitted: 0, due: 0, address: nowhere, operation: 0, reads_back: false, reads_again: false };
         Self {
             by_slot: vec![free; depth as usize],
             free: (0..depth).rev().collect(),

@@ -521,7 +521,7 @@ fn union(opened: u16) -> (u32, u32) {
     bits.fold((0, 0), |(access, deny), bit| (access | (bit / 4), deny | (bit % 4)))
 }
 
-/// 0 is never given out: it stands for the current one.
+/// 0 is never given out: it means the current one.
 fn next_seqid(seqid: u32) -> u32 {
     seqid.checked_add(1).unwrap_or(1)
 }

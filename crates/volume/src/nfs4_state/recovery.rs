@@ -1,6 +1,6 @@
 //! The grace period after a restart (RFC 8881 §8.4.2): clients that had state before reclaim it, and nobody gets new state meanwhile.
 //!
-//! Who had state is on record with the files, so that a server that had no clients serves at once, and one that had some waits for just
+//! The clients that had state are on record with the files, so that a server that had no clients serves at once, and one that had some waits for just
 //! these, at most for the time of a lease.
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 use iocurve_meter::Nanos;
 
 use super::limits::{Distribution, LATENCY_NS_MAX, Latency};
+use crate::random::SplitMix64;
 
 /// The 99th percentile of the normal distribution with mean 0 and variance 1.
 const NORMAL_P99: f64 = 2.326_347_874_040_841;
@@ -11,19 +12,19 @@ const NORMAL_P99: f64 = 2.326_347_874_040_841;
 #[derive(Debug)]
 pub(super) struct Latencies {
     latency: Latency,
-    state: u64,
+    random: SplitMix64,
 }
 
 impl Latencies {
     pub(super) fn new(latency: Latency) -> Self {
-        Self { latency, state: latency.seed }
+        Self { latency, random: SplitMix64::new(latency.seed) }
     }
 
     /// Draws the next operation's latency.
     pub(super) fn draw(&mut self) -> Nanos {
         let varying = match self.latency.distribution {
             Distribution::Constant => return self.latency.base_ns,
-            Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.uniform().ln(),
+            Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.random.uniform().ln(),
             Distribution::Lognormal { median_ns, p99_ns } => {
                 let sigma = (p99_ns as f64 / median_ns as f64).ln() / NORMAL_P99;
                 median_ns as f64 * (sigma * self.normal()).exp()
@@ -34,18 +35,8 @@ impl Latencies {
 
     /// Box and Muller's method.
     fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.uniform().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-
-    /// Above 0 and at most 1, from the 53 upper bits of Steele, Lea and Flood's `SplitMix64`.
-    fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((mixed >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        let radius = (-2.0 * self.random.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.random.uniform()).cos()
     }
 }
 

@@ -16,7 +16,7 @@ const CLIENT_LIMITS: [&str; 2] = ["client.bandwidth_read_bytes_per_s", "client.b
 /// The fields of `Limits` in the order of `ConnectionLimits::rates`.
 const CONNECTION_LIMITS: [&str; 2] = ["connection.bandwidth_bytes_per_s", "connection.iops"];
 
-/// What connections and clients have used of their limits.
+/// The tokens that connections and clients have used of their limits.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// By client and connection, all that have transferred data while there was a limit: bytes and operations.

@@ -6,10 +6,12 @@ use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrgu
 use super::access::Caller;
 use super::budget::Budget;
 use super::directory::DirectoryStore;
+use super::faulty::FaultyStore;
 use super::memory::MemoryStore;
 use super::upkeep::Upkeep;
 use super::write_buffer::WriteBuffer;
 use super::{Creation, Listing, Read, Space, Store, Written};
+use crate::faults::FaultStats;
 use crate::reply::batch::Batch;
 
 /// One of the stores. Calls are dispatched statically, so that a READ costs no virtual call.
@@ -18,6 +20,8 @@ use crate::reply::batch::Batch;
 pub(crate) enum Files {
     Memory(MemoryStore),
     Directory(DirectoryStore),
+    /// One of the others, with faults; behind a pointer, because it has another one inside.
+    Faulty(Box<FaultyStore>),
 }
 
 /// Calls a method of whichever store it is.
@@ -26,8 +30,16 @@ macro_rules! with {
         match $files {
             Files::Memory($store) => $call,
             Files::Directory($store) => $call,
+            Files::Faulty($store) => $call,
         }
     };
+}
+
+impl Files {
+    /// The faults injected so far; `None` if none are.
+    pub(crate) fn fault_counts(&self) -> Option<FaultStats> {
+        if let Self::Faulty(store) = self { Some(store.counts()) } else { None }
+    }
 }
 
 impl Store for Files {

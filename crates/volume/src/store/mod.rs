@@ -1,12 +1,13 @@
 //! The files. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
 //!
-//! Procedures call [`Store`]; threads call [`upkeep`] between calls. There are two stores, [`memory`] and [`directory`], and [`files`]
-//! is either of them.
+//! Procedures call [`Store`]; threads call [`upkeep`] between calls. There are two stores, [`memory`] and [`directory`], [`faulty`]
+//! injects faults into either, and [`files`] is any of them.
 
 pub(crate) mod access;
 mod arena;
 pub(crate) mod budget;
 pub(crate) mod directory;
+pub(crate) mod faulty;
 pub(crate) mod files;
 pub(crate) mod handle;
 pub(crate) mod memory;

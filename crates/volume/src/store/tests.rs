@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use iocurve_wire::nfs3::{createverf3, nfstime3};
 
 use super::directory::DirectoryStore;
+use super::faulty::FaultyStore;
+use super::files::Files;
 use super::handle::HandleKey;
 use super::memory::MemoryStore;
 use super::upkeep::Upkeep;
 use super::*;
+use crate::faults::Faults;
 
 const QUOTA_BYTES: u64 = 64 << 20;
 const CALLER: Caller = Caller::new(0, 0);
@@ -22,6 +25,7 @@ macro_rules! suite {
             let folder = tempfile::tempdir().unwrap();
             super::$check(&super::directory_store(folder.path()));
         })* }
+        mod store_with_faults_that_never_happen { $(#[test] fn $check() { super::$check(&super::faulty()); })* }
     };
 }
 
@@ -56,6 +60,11 @@ fn directory_store(path: &Path) -> DirectoryStore {
 
 fn memory() -> MemoryStore {
     MemoryStore::new(*b"memory-1", QUOTA_BYTES, 1 << 40).unwrap()
+}
+
+fn faulty() -> FaultyStore {
+    let faults = Faults { rates: Vec::new(), seed: 0, log: None };
+    FaultyStore::new(Files::Memory(memory()), "/vol".to_owned(), faults, None)
 }
 
 fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {

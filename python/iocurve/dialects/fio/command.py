@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects.base import Dialect, RunPlan, TimedJob
-from iocurve.dialects.fio import information
+from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
@@ -42,6 +42,22 @@ class Prepared(Invocation):
         """False with ``--eta=never``."""
         return self.output.eta != "never"
 
+    def client_path(self, path: str, client: str) -> str:
+        """A file that the job does not name gets the client's name, as in fio."""
+        folder, slash, name = path.rpartition("/")
+        return f"{folder}{slash}{client}.{name}" if path in self._unnamed_paths() else path
+
+    def _unnamed_paths(self) -> set[str]:
+        """Paths that the job does not name."""
+        workers = [worker for group in self.plan.groups for worker in group.workers]
+        sections = [section for section in self.job.sections for _ in range(section.clones)]
+        return {
+            file.path
+            for worker, section in zip(workers, sections, strict=True)
+            for file in worker.files
+            if not section.files.paths
+        }
+
     def output_without_run(self) -> str | None:
         """The lines of --showcmd; empty with --parse-only alone."""
         return "".join(f"{line}\n" for line in self.command_lines) if self.check_only else None
@@ -70,6 +86,8 @@ class Prepared(Invocation):
     def write_output(self, result: Result) -> Result:
         """Writes the log files, then the result in each format of --output-format."""
         logs.write(self, result)
+        workers = [worker for point in result.points for worker in point.outcome.workers]
+        verify_state.write(self.job, self.sections, workers, self.plan, self.output.state_directory)
         if lost := logs.lost_records(result):
             text = (
                 f"the logs lack {lost:,} records: each clone keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
@@ -128,6 +146,13 @@ def prepare(
         if not check_only:
             raise
         resolution = _unresolved(job)
+    states = surroundings.directory / settings.output.state_directory
+    plan, mistakes, obstacles = verify_state.limited(job, built.reports, resolution.plan, states)
+    if mistakes:
+        raise PlanError(mistakes)
+    if settings.clients and any(worker.log for group in plan.groups for worker in group.workers):
+        text = "--client: logs of single operations (write_bw_log= and others) of several hosts are not supported yet"
+        raise DialectError([Mistake(text)])
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
@@ -135,9 +160,9 @@ def prepare(
         machine=machine,
         arguments=tuple(arguments),
         job=job,
-        plan=resolution.plan,
+        plan=plan,
         notes=notes,
-        obstacles=resolution.obstacles,
+        obstacles=(*resolution.obstacles, *dict.fromkeys(obstacles)),
         directories=resolution.directories,
         output=settings.output,
         sections=built.reports,
@@ -145,6 +170,7 @@ def prepare(
         check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
+        clients=tuple(settings.clients),
     )
 
 
@@ -163,6 +189,7 @@ class _Settings:
     read_only: bool = False
     warnings_are_fatal: bool = False
     out: Path | None = None
+    clients: list[str] = field(default_factory=list)
     disks: list[DiskMount] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -183,16 +210,28 @@ class _Settings:
             self.notes.append(PlanNote("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
         else:
             hint = _INSTEAD.get(name)
-            self.mistakes.append(
-                Mistake(
-                    f"--{name} is not supported{'' if hint and name not in _PLANNED else ' yet'}", command.where, hint
-                )
-            )
+            self.mistakes.append(Mistake(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
 
     def set_output(self, value: str) -> None:
         if not value or "\0" in value:
             raise ValueError("--output needs a file name")
         self.output = replace(self.output, path=Path(value))
+
+    def set_state_directory(self, value: str) -> None:
+        if not value or "\0" in value:
+            raise ValueError("--aux-path needs a directory name")
+        self.output = replace(self.output, state_directory=Path(value))
+
+    def add_clients(self, value: str) -> None:
+        path = Path(value) if value and "\0" not in value else None
+        hosts = path.read_text(encoding="utf-8").split() if path and path.is_file() else [value]
+        # After a comma fio has the port of its own protocol.
+        for host in [host.partition(",")[0] for host in hosts]:
+            if not host:
+                raise ValueError("--client needs a host or a file of hosts")
+            if host in self.clients:
+                raise ValueError(f"--client={host}: the host is there twice")
+            self.clients.append(host)
 
     def set_out(self, value: str) -> None:
         if not value or "\0" in value:
@@ -259,6 +298,8 @@ _FORMATS: dict[str, Format] = {
 
 _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _Settings.set_out,
+    "aux-path": _Settings.set_state_directory,
+    "client": _Settings.add_clients,
     "output": _Settings.set_output,
     "output-format": _Settings.set_formats,
     "minimal": _Settings.set_minimal,
@@ -274,7 +315,6 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
 
 _NO_EFFECT = {
     "alloc-size": "memory is allocated when it is needed",
-    "aux-path": "iocurve writes no state files",
     "eta-interval": "progress is updated every second",
     "eta-newline": "progress stays on one line",
     "max-jobs": "the number of jobs has no fixed limit",
@@ -290,15 +330,10 @@ _INSTEAD = {
     "cpuclock-test": "it tests the processor, not I/O; use fio",
     "memcpytest": "it tests memory, not I/O; use fio",
     "latency-log": "fio itself refuses it; write_lat_log= in a job writes a latency log",
-    "client": "run the jobs on each machine separately",
-    "server": "run the jobs on each machine separately",
-    "remote-config": "run the jobs on each machine separately",
+    "server": "iocurve cluster commands prints how to start load clients",
+    "remote-config": "put the job file on this machine",
     "profile": "put the options of the profile into a job",
 }
-
-
-_PLANNED = {"client", "server", "remote-config"}
-"""Options for several machines, not supported yet."""
 
 
 def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundings:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION
 from iocurve.dialects.fio.read.draft import Option
-from iocurve.dialects.fio.read.effects import ENGINES
+from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_ENGINES
 from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
 from iocurve.dialects.fio.read.parse import closest, commands
 from iocurve.dialects.fio.read.values import either
@@ -45,16 +45,19 @@ def information(arguments: Sequence[str]) -> str | None:
         raise DialectError([Mistake(str(error), asked.where)]) from None
 
 
+_ENGINES = (*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES)
+
+
 def _version(_asked: str) -> str:
     return FIO_VERSION
 
 
 def _engines(asked: str) -> str:
     if not asked:
-        return "\n".join(["Available IO engines:", *(f"\t{name}" for name in ENGINES)])
+        return "\n".join(["Available IO engines:", *(f"\t{name}" for name in _ENGINES)])
     name, _, option = asked.partition(",")
-    if name not in ENGINES:
-        raise ValueError(f"ioengine '{name}' is not supported; use {either(ENGINES)}")
+    if name not in _ENGINES:
+        raise ValueError(f"ioengine '{name}' is not supported; use {either(_ENGINES)}")
     own = [known for known in OPTIONS if name in known.engines]
     if option:
         own = [known for known in own if option in (known.name, *known.aliases)]

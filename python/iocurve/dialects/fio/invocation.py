@@ -28,6 +28,8 @@ class Output:
     terse_version: Literal[2, 3, 4, 5] = 3
     eta: Literal["auto", "always", "never"] = "auto"
     """Value of --eta: when progress is shown."""
+    state_directory: Path = Path()
+    """Value of --aux-path: directory of verify state files."""
 
 
 @dataclass(frozen=True, kw_only=True)

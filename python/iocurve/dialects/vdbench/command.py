@@ -15,7 +15,7 @@ from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
-from iocurve.dialects.vdbench.runs import Run, expand
+from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import make_topology
 from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest, validation
 from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
@@ -131,14 +131,21 @@ def prepare(
     mistakes = [*cli.mistakes, *text.mistakes, *definitions.mistakes]
     if not text.is_whole:
         raise DialectError(in_order(mistakes))
-    topology = make_topology(definitions, cli.host_maps, cli.lun_maps, cli.size)
+    topology = make_topology(
+        definitions,
+        cli.host_maps,
+        cli.lun_maps,
+        lambda path: machine.stat(str(directory / path)).kind == "directory",
+        cli.size,
+    )
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
     mistakes += [*topology.mistakes, *runs.mistakes]
     mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
     asked = _asked_validation(cli, definitions, mistakes)
     mistakes += validation_mistakes(definitions, topology, asked)
     file_systems = file_systems_of(definitions, topology.hosts, runs.runs, mistakes)
-    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes)
+    partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
+    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial)
     begun = _from(cli.begin_at, runs.runs)
     validated = validation(definitions, topology, runs.runs, asked, directory)
     prepared = Prepared(

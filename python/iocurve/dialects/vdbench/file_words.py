@@ -72,10 +72,15 @@ def _operations(workload: Workload) -> str:
     if workload.read_percent is None and workload.operation in ("copy", "move"):
         verb = "copies" if workload.operation == "copy" else "moves"
         return f"{verb} files to fsd={workload.target} {_order(workload)}"
-    verb = {"read": "reads", "write": "writes"}.get(workload.operation, "reads")
-    if workload.read_percent is not None:
-        verb = f"reads ({workload.read_percent:f} %) or writes"
-    return f"opens a file, {verb} {_places(workload)}, closes it; takes files {_order(workload)}"
+    return f"opens a file, {_verb(workload)} {_places(workload)}, closes it; takes files {_order(workload)}"
+
+
+def _verb(workload: Workload) -> str:
+    if workload.read_percent is None:
+        return "reads" if workload.operation == "read" else "writes"
+    if workload.read_percent in (0, 100):
+        return "reads" if workload.read_percent else "writes"
+    return f"reads ({workload.read_percent:f} %) or writes"
 
 
 def _places(workload: Workload) -> str:

@@ -492,7 +492,7 @@ def _run_notes(run: Run) -> Iterator[PlanNote]:
     if run.arrivals == "uniform" and run.rate.kind != "max":
         text = "distribution=uniform runs as deterministic: requests are scheduled at equal intervals"
         yield PlanNote("uniform_arrivals", text, run.rd.position_of("distribution"), "warning")
-    if "format" in run.rd.values and run.rd.values["format"][0].lower() != "no":
+    if run.rd.get("format"):
         text = "format= has no effect: it applies to file systems; missing files of SDs are created"
         yield PlanNote("no_effect", text, run.rd.position_of("format"))
 

@@ -140,6 +140,8 @@ class Runner:
         for worker in outcome.workers:
             if worker.error:
                 self._folder.error(self._now(), f"journal_recovery: {worker.error}")
+            for found in worker.differences:
+                self._folder.error(self._now(), f"journal_recovery: {found}")
         if outcome.state != "finished":
             return False
         read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
@@ -299,6 +301,8 @@ class Runner:
         for worker in outcome.workers:
             if worker.error:
                 self._folder.error(at, f"rd={run.name} {worker.job}: {worker.error}")
+            for found in worker.differences:
+                self._folder.error(at, f"rd={run.name} {worker.job}: {found}")
 
     def _settings(self, resolved: Resolved, rate: float | None) -> dict[str, Any]:
         """The columns of the flat file that are constant within a run."""

@@ -14,6 +14,7 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Rate
 from iocurve.errors import Mistake
+from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
 
 RUNS_MAX = 100_000
@@ -73,6 +74,16 @@ class Run:
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
+
+
+def timing_notes(run: Run) -> Iterator[PlanNote]:
+    """Warns of durations that vdbench itself refuses."""
+    timing = run.timing
+    for name, length in (("elapsed", timing.elapsed_ns), ("warmup", timing.warmup_ns or 0)):
+        if length % timing.interval_ns:
+            seconds = f"{length / SECOND_NS:g} is not a multiple of interval={timing.interval_ns // SECOND_NS}"
+            text = f"rd={run.rd.name}: {name}={seconds}; vdbench itself refuses that"
+            yield PlanNote("partial_interval", text, run.rd.position_of(name, "interval"), "warning")
 
 
 def curve_target(max_rate: float, percent: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -13,10 +13,13 @@ from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Band
 from iocurve.errors import Mistake, Where
 from iocurve.job.model import PlanNote
+from iocurve.units import counted
 
 LOCALHOST = "localhost"
 HITAREA = 1 << 20
 THREADS = 8
+_PARTS = re.compile(r"[/\\]")
+"""Separators of the parts of a LUN, on Unix and on Windows."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,26 @@ class Topology:
 
 
 def make_topology(
-    definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None = None
+    definitions: Definitions,
+    host_maps: Sequence[Mapping],
+    lun_maps: Sequence[Mapping],
+    is_directory: Callable[[str], bool],
+    size: int | None = None,
 ) -> Topology:
     """Reads hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
-    return _TopologyMaker(definitions, host_maps, lun_maps, size).make()
+    return _TopologyMaker(definitions, host_maps, lun_maps, is_directory, size).make()
 
 
 class _TopologyMaker:
     def __init__(
-        self, definitions: Definitions, host_maps: Sequence[Mapping], lun_maps: Sequence[Mapping], size: int | None
+        self,
+        definitions: Definitions,
+        host_maps: Sequence[Mapping],
+        lun_maps: Sequence[Mapping],
+        is_directory: Callable[[str], bool],
+        size: int | None,
     ) -> None:
+        self._is_directory = is_directory
         self._size = size
         self._definitions = definitions
         self._labels = definitions.hosts or [LOCALHOST]
@@ -191,19 +204,18 @@ class _TopologyMaker:
         return lun
 
     def _separate(self) -> Iterator[PlanNote]:
-        """Gives each LUN its own file if a pattern maps several LUNs to one path."""
+        """Gives each LUN its own file if a pattern maps several LUNs to one path, or one LUN to a directory."""
         for mapping, luns in self._by_pattern.items():
-            if len(luns) < 2:
+            if len(luns) < 2 and not self._is_directory(mapping.goal):
                 continue
-            names = {lun: lun.rstrip("/").rpartition("/")[2] for lun in luns}
+            names = {lun: _PARTS.split(lun.rstrip("/\\"))[-1] for lun in luns}
             if len(set(names.values())) < len(luns):
-                names = {lun: lun.strip("/").replace("/", "_") for lun in luns}
+                names = {lun: _PARTS.sub("_", lun.strip("/\\")) for lun in luns}
             for lun, users in luns.items():
                 for sd, host in users:
                     self._storage[sd].luns[host] = f"{mapping.goal.rstrip('/')}/{names[lun]}"
-            text = (
-                f"{mapping.where.option} {mapping.origin}=… matches {len(luns)} luns: each is a file in {mapping.goal}"
-            )
+            matches = f"{mapping.where.option} {mapping.origin}=… matches {counted(len(luns), 'lun')}"
+            text = f"{matches}: each is a file in {mapping.goal}"
             yield PlanNote("luns_separated", text, mapping.where)
 
     def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:

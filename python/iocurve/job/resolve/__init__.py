@@ -26,6 +26,7 @@ from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
 from iocurve.job.resolve.groups import ReportGroup, report_groups, start_groups
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
+from iocurve.job.resolve.metadata import on_each_file
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
@@ -132,7 +133,7 @@ class _Resolver:
             return None
         low, high = section.ending.start_delay_ns
         ending = load.end(section, regions)
-        return planned.Worker(
+        worker = planned.Worker(
             job=section.name or self.job.name,
             clone=clone,
             report_group=0,
@@ -168,6 +169,7 @@ class _Resolver:
             submission_latency=section.report.submission_latency,
             cpus=load.processors(section, clone),
         )
+        return on_each_file(section, worker) if section.load.metadata else worker
 
     def _seed(self, section: Section) -> int:
         """The same in every run for the same worker of a job, unless the job asks for a different one."""
@@ -180,6 +182,8 @@ class _Resolver:
 
     def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
         self.diagnostics.notes += warnings_of(self.job.words, section, workers)
+        if section.load.metadata == "delete":
+            self._note_deleted(section, workers)
         if section.load.writes or section.load.trims or section.files.recreate:
             self._note_overwritten(section, workers)
 
@@ -187,12 +191,22 @@ class _Resolver:
         if section.target.engine in ("nfs", "null") or (section.data.verify and section.data.verify.only):
             return
         where = section.where("paths", "writes", "name")
+        if section.load.metadata:
+            return
         for path in dict.fromkeys(file.path for worker in workers for file in worker.files):
             kind = self.files.stat(path).kind
             if kind == "block":
                 self.diagnostics.notes.append(_overwrites([path], where))
             elif kind == "file":
                 self.overwritten.setdefault(path, where)
+
+    def _note_deleted(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        paths = dict.fromkeys(file.path for worker in workers for file in worker.files)
+        there = [path for path in paths if section.target.engine != "nfs" and self.files.stat(path).kind == "file"]
+        if there:
+            text = f"{paths_text(there)} {'exists' if len(there) == 1 else 'exist'} already and will be deleted"
+            where = section.where("paths", "engine", "name")
+            self.diagnostics.notes.append(PlanNote("overwrites", text, where, "warning"))
 
     def _note_overwritten_files(self) -> None:
         """Adds one note for all files, because a job may name thousands."""

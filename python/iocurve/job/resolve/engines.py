@@ -64,6 +64,8 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
     if section.target.disk is not None:
         # The page cache of this machine emulates the device; the plan's disk emulates its limits.
         how = planned.FileOpen(direct=False, durability="none", invalidate=False)
+    if section.target.space_call:
+        return planned.SpaceEngine(open=how, call=section.target.space_call)
     if section.target.engine == "aio":
         return planned.AioEngine(open=how)
     if section.target.engine == "uring":
@@ -78,8 +80,9 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         port=url.port,
         mount_port=url.mount_port,
         export=url.export,
-        version=3,
+        version=url.version,
         nconnect=_first(target.nconnect, url.nconnect, NCONNECT_DEFAULT),
+        session_slots=url.slots,
         uid=uid if url.uid is None else url.uid,
         gid=gid if url.gid is None else url.gid,
         durability=section.target.durability,

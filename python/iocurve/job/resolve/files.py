@@ -12,7 +12,7 @@ from iocurve.errors import Mistake
 from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
 from iocurve.job.resolve.blocks import largest_block, smallest_block
 from iocurve.job.resolve.diagnostics import Diagnostics
-from iocurve.job.resolve.machine import Machine, PathFacts
+from iocurve.job.resolve.machine import ENDLESS, Machine, PathFacts
 from iocurve.targets.disk import DiskSpec
 
 _LARGEST_FILE = 2**63 - 1
@@ -55,7 +55,7 @@ class Files:
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
         if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):
-            self._sizeless(section, paths)
+            self._sizeless(section, regions)
             return None
         block = smallest_block(section)
         shares = _shares(section, len(regions), block)
@@ -78,8 +78,10 @@ class Files:
             keep=not section.files.unlink,
         )
 
-    def _sizeless(self, section: Section, paths: Sequence[str]) -> None:
-        if section.target.engine not in ("nfs", "null") and any(map(_is_device_name, paths)):
+    def _sizeless(self, section: Section, regions: Sequence[Region]) -> None:
+        paths = [region.path for region in regions]
+        missing = [region.path for region in regions if region.facts.kind == "missing"]
+        if section.target.engine not in ("nfs", "null") and any(map(_is_device_name, missing)):
             self.diagnostics.mistake(section, f"there is no device {paths_text(paths)}", ("paths",))
             return
         hint = f"add a size, such as {self.job.words.asks['size']}"
@@ -172,6 +174,8 @@ class Files:
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
             self._obstacle(section, f"{path} is {what}", f"name a file with {self.diagnostics.option('paths')}")
+        elif facts.kind == "null" and section.load.reads:
+            self._obstacle(section, f"{path} has no data to read", "read /dev/zero instead")
         elif facts.kind == "missing" and _is_device_name(path):
             self._obstacle(section, f"there is no device {path}, and a regular file in /dev would be kept in memory")
         elif facts.kind == "missing" and self.stat(base).kind != "directory":
@@ -282,7 +286,11 @@ def _layout(section: Section, region: Region) -> planned.Layout:
         return "existing"
     has_sizes = section.files.file_bytes is not None or section.files.path_bytes is not None
     is_sized = has_sizes or (isinstance(section.files.size, int) and section.files.size > 0)
-    if region.facts.kind == "block" or not section.files.create or not (is_sized or section.files.until_full):
+    if (
+        region.facts.kind in ("block", *ENDLESS)
+        or not section.files.create
+        or not (is_sized or section.files.until_full)
+    ):
         return "existing"
     if section.files.create_on_open or section.files.until_full:
         return "create"

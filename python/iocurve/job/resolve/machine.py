@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-PathKind = Literal["missing", "file", "directory", "block", "other"]
+PathKind = Literal["missing", "file", "directory", "block", "endless", "null", "other"]
+"""``endless`` is one of the kernel's devices without a length and without data to lose, such as /dev/zero; ``null`` is
+/dev/null, which has no data to read either."""
+ENDLESS: tuple[PathKind, ...] = ("endless", "null")
+_KERNEL_DEVICES: dict[int, PathKind] = {os.makedev(1, minor): "endless" for minor in (5, 7, 8, 9)}
+_KERNEL_DEVICES[os.makedev(1, 3)] = "null"
+"""By number: /dev/null, zero, full, random and urandom (Linux, admin-guide/devices.txt)."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class ThisMachine:
             return PathFacts("file", status.st_size)
         if stat.S_ISBLK(status.st_mode):
             return PathFacts("block", _device_bytes(path))
+        if stat.S_ISCHR(status.st_mode) and status.st_rdev in _KERNEL_DEVICES:
+            return PathFacts(_KERNEL_DEVICES[status.st_rdev])
         return PathFacts("directory" if stat.S_ISDIR(status.st_mode) else "other")
 
     def is_mounted(self, device: str) -> bool:

@@ -41,6 +41,8 @@ class Case:
     job: Job
     on: tuple[str, ...]
     """Names of the targets that it loads."""
+    clients: tuple[int, ...]
+    """The client of each section of the job, from 0."""
 
     @property
     def writes(self) -> bool:
@@ -57,6 +59,8 @@ class Cases:
     opened: Mapping[str, OpenedTarget]
     tag: str
     nfs_timeout_ns: int | None = None
+    machines: int = 0
+    """Load clients of a cluster; 0 where clients are emulated on this machine."""
 
     def all(self) -> list[Case]:
         """All points, in the order of measurement. Raises ``PlanError`` for an impossible point."""
@@ -87,6 +91,8 @@ class Cases:
     def _axes(self, family: Family) -> dict[str, tuple[Axis, ...]]:
         """The axes of a family on its targets; only NFS exports have the axis of connections."""
         axes = dict(self.form.families[family.name].axes)
+        if self.machines and "clients" in axes:
+            axes["clients"] = tuple(value for value in axes["clients"] if int(value) <= self.machines)
         said = axes.pop("nconnect", ())
         connections = [self.opened[job.on].nconnect for job in family.jobs]
         nconnect = max((one for one in connections if one is not None), default=None)
@@ -97,7 +103,10 @@ class Cases:
         return {axis: values if axis == "nconnect" else axes[axis] for axis in self.form.families[family.name].axes}
 
     def _case(self, family: Family, axes: dict[str, Axis]) -> Case:
-        clients = int(axes.get("clients", family.clients))
+        clients = int(axes.get("clients", self.machines or family.clients))
+        if self.machines and family.clients == 1 and "depth" in axes:
+            # The depth is of one client; the axis has all clients together.
+            axes = axes | {"depth": int(axes["depth"]) * clients}
         jobs = [_at(job, axes) for job in family.jobs]
         workers = sum(clients * _clones(job) for job in jobs)
         if workers > MAX_WORKERS:
@@ -107,7 +116,9 @@ class Cases:
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
         job = self._job(name, sections)
         described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
-        return Case(family, name, described | axes, axes, job, tuple({job.on: None for job in jobs}))
+        on = tuple({job.on: None for job in jobs})
+        placed = tuple(worker // _clones(job) for job in jobs for worker in range(clients * _clones(job)))
+        return Case(family, name, described | axes, axes, job, on, placed)
 
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
@@ -117,7 +128,7 @@ class Cases:
         depth = int(axes.get("depth", 0))
         if depth % workers:
             raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
-        has_own_address = clients > 1 and data.opened.allows_many_clients
+        has_own_address = clients > 1 and not self.machines and data.opened.allows_many_clients
         for worker in range(own):
             fields = Said.of(
                 name=job.name,
@@ -131,7 +142,9 @@ class Cases:
                 nfs_source=_source(worker // _clones(job)) if has_own_address else None,
                 nfs_timeout_ns=self.nfs_timeout_ns,
             )
-            files = data.share(worker, own).over(pinned(data.opened, worker))
+            # The processors of a cluster's machines are their own affair.
+            bound = Said() if self.machines else pinned(data.opened, worker)
+            files = data.share(worker, own).over(bound)
             yield fields.over(job.load).over(files)
 
     def _data(self, target: str, size_bytes: int, what: str) -> DataSet:

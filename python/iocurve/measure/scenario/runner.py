@@ -15,6 +15,8 @@ from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import data_set
 from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.deployment import assigned
+from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -33,6 +35,7 @@ CLIENTS_STAND_IN = (
     "the clients are emulated by workers on this machine, which share its processors; "
     "a server on loopback sees an address for each"
 )
+CLIENTS_REAL = "each client is a load client of the cluster"
 REPEATS_MAX = 3
 """A point that others on this machine disturb is measured again at most this many times."""
 PREPARED_EARLIER = "prepared by the run that was resumed"
@@ -51,6 +54,12 @@ class Request:
     nfs_timeout_ns: int | None = None
     """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     is_wanted: Callable[[Case], bool] = lambda _: True
+    machines: Machines = THIS_MACHINE
+
+    @property
+    def cluster_clients(self) -> int:
+        """Load clients of a cluster; 0 where clients are emulated on this machine."""
+        return 0 if self.machines is THIS_MACHINE else self.machines.count
 
 
 def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None = None) -> Result:
@@ -61,6 +70,8 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
     """
     # Check before anything is opened.
     _check_overwrites(request)
+    for target in request.targets.values():
+        require_reachable(target, request.machines)
     with opened(request.targets) as found:
         return _Run(request, found, earlier).measured(view, keep)
 
@@ -92,6 +103,8 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
         was, now = whole.runtime_ns, family.runtime_ns
         if was != now and (was, now) != (full.runtime_ns, form.runtime_ns):
             texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
+    if (there := request.cluster_clients) and (clients := _clients_wanted(request.scenario)) > there:
+        texts.append(f"{there} clients instead of {clients}")
     if form.rounds != request.scenario.full.rounds:
         texts.append(f"{counted(form.rounds, 'round')} of compared points instead of {request.scenario.full.rounds}")
     if left_out:
@@ -120,6 +133,8 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
     result = campaigns.started("scenario", scenario.title, target)
     references = tuple(reference.load(name) for name in scenario.references)
     result = result.replace(scenario=said, references=references)
+    if request.cluster_clients:
+        return result.with_note("clients_real", CLIENTS_REAL, "info")
     if any(int(case.axes.get("clients", 1)) > 1 for case in cases):
         return result.with_note("clients_stand_in", CLIENTS_STAND_IN, "info")
     return result
@@ -129,24 +144,27 @@ class _Run:
     def __init__(self, request: Request, found: Mapping[str, OpenedTarget], earlier: Result | None) -> None:
         self.request, self.earlier = request, earlier
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
-        self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns)
+        self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns, request.cluster_clients)
+        self.clients: dict[str, tuple[int, ...]] = {}
         self.made: dict[object, Plan] = {}
         """A plan for each set of files that was made, with which they are removed."""
 
     def measured(self, view: View, keep: Keep) -> Result:
         everything = self.cases.all()
+        self.clients = {case.job.name: case.clients for case in everything}
         wanted = [case for case in everything if self.request.is_wanted(case)]
         if not wanted:
             raise TargetError("--points leaves no point to measure")
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         earlier = self.earlier.points if self.earlier else ()
-        campaign = Campaign(result, view, keep, order=[case.name for case in wanted], earlier=earlier)
+        machines, order = self.request.machines, [case.name for case in wanted]
+        campaign = Campaign(result, view, keep, order=order, earlier=earlier, machines=machines)
         try:
             return campaigns.carry_out(campaign, lambda campaign: self._measure(campaign, wanted))
         finally:
             if not self.request.keep_data:
-                data_set.remove_files(self.made.values(), _existing(self.cases.opened))
+                data_set.remove_files(self.made.values(), _existing(self.cases.opened), machines)
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
@@ -181,18 +199,29 @@ class _Run:
 
     def _plan(self, job: Job) -> Plan:
         plan = plan_here(job, self.request.form.interval_ns)
+        if self.request.cluster_clients and job.name in self.clients:
+            plan = assigned(plan, self.clients[job.name])
         workers = [worker for group in plan.groups for worker in group.workers]
-        self.made[frozenset((repr(worker.engine), file.path) for worker in workers for file in worker.files)] = plan
+        files = ((repr(worker.engine), worker.client, file.path) for worker in workers for file in worker.files)
+        self.made[frozenset(files)] = plan
         return plan
 
 
 def _check_overwrites(request: Request) -> None:
     """Refuses writes to existing files and devices unless the user allows them. Raises ``TargetError``."""
     unopened = dict.fromkeys(request.targets, opened_target.UNOPENED)
-    cases = [case for case in Cases(request.scenario, request.form, unopened, "").all() if request.is_wanted(case)]
+    everything = Cases(request.scenario, request.form, unopened, "", machines=request.cluster_clients).all()
+    cases = [case for case in everything if request.is_wanted(case)]
     for name, target in request.targets.items():
         writes = any(case.writes for case in cases if name in case.on)
         opened_target.check_overwrites(target, overwrite=request.overwrite, writes=writes)
+
+
+def _clients_wanted(scenario: Scenario) -> int:
+    return max(
+        max([family.clients, *map(int, scenario.full.families[family.name].axes.get("clients", ()))])
+        for family in scenario.families
+    )
 
 
 def _check_space(request: Request, cases: Sequence[Case]) -> None:

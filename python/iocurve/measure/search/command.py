@@ -12,6 +12,7 @@ from iocurve.errors import DialectError, Mistake
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.machines import THIS_MACHINE, Machines, require_reachable
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads
@@ -39,6 +40,7 @@ class Question:
     percent_of_capacity: float | None = None
     """The depth for this share of the capacity is the answer of a search for the knee; None: the knee itself."""
     overwrite: bool = False
+    machines: Machines = THIS_MACHINE
 
 
 def workload_of(text: str) -> tuple[Said, Said]:
@@ -106,13 +108,23 @@ def _searched(
 ) -> Result:
     workload, defaults = workload_of(question.workload)
     writes = Section.of(workload, defaults).load.writes
+    require_reachable(question.target, question.machines)
     opened_target.check_overwrites(question.target, overwrite=question.overwrite, writes=writes)
 
     def measure(view: View, keep: Keep) -> Result:
         with opened_target.opened(question.target) as found:
             name = f"{kind} of {found.facts.address}: {question.workload}"
-            campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep)
-            loads = Loads(found, workload, defaults, question.size_bytes, question.effort, campaign, "depth")
+            campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep, machines=question.machines)
+            loads = Loads(
+                found,
+                workload,
+                defaults,
+                question.size_bytes,
+                question.effort,
+                campaign,
+                "depth",
+                question.machines,
+            )
             try:
                 return campaigns.carry_out(campaign, lambda _: search(loads))
             finally:

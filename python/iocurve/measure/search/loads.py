@@ -18,6 +18,8 @@ from iocurve.measure import data_set, local
 from iocurve.measure.axes import axes_of
 from iocurve.measure.campaign import Campaign, Measurement
 from iocurve.measure.data_set import DataSet, pinned, processors
+from iocurve.measure.deployment import assigned
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.stopping import FIRST_LOOK, Stopping
@@ -62,6 +64,7 @@ class Loads:
     effort: Effort
     campaign: Campaign
     family: str
+    machines: Machines = THIS_MACHINE
     _data: DataSet = field(init=False)
     _made: list[Plan] = field(default_factory=list)
 
@@ -95,7 +98,7 @@ class Loads:
 
     def remove_files(self) -> None:
         """Removes the files that the search created; files that the user named stay as they are."""
-        data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [])
+        data_set.remove_files(self._made, [self.opened] if self.opened.bytes else [], self.machines)
 
     def _measured(
         self,
@@ -134,21 +137,26 @@ class Loads:
         )
         workers = [
             section.over(self._data.share(number, self._workers()))
-            .over(pinned(self.opened, number))
+            .over(pinned(self.opened, number) if self.machines.count == 1 else Said())
             .over(common)
             .over(self.workload)
             for number, section in enumerate(sections)
         ]
         job = Job.of(name, WORDS, workers, self.defaults)
-        return plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
+        plan = plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
+        # Clients take turns, so that a low depth is spread over as many clients as possible.
+        return assigned(plan, [number % self.machines.count for number in range(len(sections))])
 
     def _workers(self) -> int:
-        return min(len(processors()), WORKERS_MAX)
+        """Workers of all clients together."""
+        return min(len(processors()), WORKERS_MAX) * self.machines.count
 
     def _axes(self) -> dict[str, Axis]:
         axes = axes_of(Section.of(self.workload, self.defaults).load)
         if self.opened.nconnect is not None:
             axes["nconnect"] = self.opened.nconnect
+        if self.machines.count > 1:
+            axes["clients"] = self.machines.count
         return axes
 
 

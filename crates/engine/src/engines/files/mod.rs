@@ -3,10 +3,10 @@
 mod device;
 mod direct;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use self::device::refuse_device_in_use;
@@ -114,7 +114,14 @@ pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
 }
 
-/// Length of a regular file, or size of a block device.
+/// Returns `true` for a device of the kernel's without a length and without data to lose: /dev/null, zero, full, random
+/// and urandom, which are 1:3, 5, 7, 8 and 9 (Linux, admin-guide/devices.txt).
+fn is_endless(metadata: &Metadata) -> bool {
+    let device = metadata.rdev();
+    metadata.file_type().is_char_device() && libc::major(device) == 1 && matches!(libc::minor(device), 3 | 5 | 7..=9)
+}
+
+/// Length of a regular file, or size of a block device; an endless device is as long as any file can be.
 pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
     let failed = |source| EngineError::Path { action: "open", path: path.display().to_string(), source };
     let metadata = fs::metadata(path).map_err(failed)?;
@@ -123,6 +130,9 @@ pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
     }
     if metadata.file_type().is_block_device() {
         return File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0))).map_err(failed);
+    }
+    if is_endless(&metadata) {
+        return Ok(i64::MAX as u64);
     }
     let kind = if metadata.is_dir() { "a directory" } else { "neither a regular file nor a block device" };
     Err(EngineError::Target(format!("{} is {kind}; name a file in it or a block device", path.display())))
@@ -144,7 +154,7 @@ fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, Eng
         opened => opened,
     };
     let file = opened.map_err(|source| open_error(open, &plan.path, source))?;
-    if open.invalidate {
+    if open.invalidate && !file.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device()) {
         drop_cached_pages(&file, plan)?;
     }
     Ok(file)

@@ -3,6 +3,7 @@
 mod aio;
 mod bus_error;
 mod mmap;
+mod space;
 mod sync;
 mod uring;
 
@@ -18,6 +19,7 @@ use crate::plan::{FileOpen, FilePlan, OperationKind, Worker};
 
 pub use aio::AioEngine;
 pub(crate) use mmap::MmapEngine;
+pub(crate) use space::SpaceEngine;
 pub use sync::SyncEngine;
 pub(super) use sync::transfer;
 pub use uring::UringEngine;

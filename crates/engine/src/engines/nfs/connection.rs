@@ -10,6 +10,7 @@ use crate::outcome::ConnectionOutcome;
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
 use super::outgoing::Outgoing;
+use super::protocol::Protocol;
 use super::socket::{Epoll, Route, Socket};
 
 /// First pause between two attempts to connect; it doubles each time.
@@ -92,14 +93,14 @@ impl Connection {
     }
 
     /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
-    pub(super) fn queue(&mut self, call: u32, flight: &Flight) {
+    pub(super) fn queue<P: Protocol>(&mut self, call: u32, flight: &Flight<P>) {
         if self.is_up() {
             flight.write(call, &mut self.outgoing);
         }
     }
 
     /// Sends as much of the queue as the socket accepts.
-    pub(super) fn flush(&mut self, flight: &Flight, epoll: &Epoll) -> Result<(), Lost> {
+    pub(super) fn flush<P: Protocol>(&mut self, flight: &Flight<P>, epoll: &Epoll) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
             return Ok(());
@@ -114,10 +115,10 @@ impl Connection {
     }
 
     /// Receives available data; waits for data only without `DONTWAIT` in `flags`.
-    pub(super) fn receive(
+    pub(super) fn receive<P: Protocol>(
         &mut self,
         flags: libc::c_int,
-        flight: &mut Flight,
+        flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), Lost> {
         match &self.status {
@@ -127,7 +128,7 @@ impl Connection {
     }
 
     /// Time for which a reply is outstanding.
-    pub(super) fn unanswered_ns(&mut self, flight: &Flight, now: Nanos) -> Nanos {
+    pub(super) fn unanswered_ns<P: Protocol>(&mut self, flight: &Flight<P>, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
             self.waiting_since = now;
@@ -152,6 +153,30 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
+    /// Closes the socket; the connection stays down until it is given another.
+    pub(super) fn suspend(&mut self) {
+        self.incoming.reset();
+        self.outgoing.clear();
+        self.wants_to_send = false;
+        self.status = Status::Down { retry_at: Nanos::MAX };
+    }
+
+    /// Takes a connected socket.
+    pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
+        epoll.add(&socket, self.number, libc::EPOLLIN)?;
+        self.status = Status::Up(socket);
+        (self.backoff_ns, self.waiting_since) = (0, now);
+        Ok(())
+    }
+
+    /// Gives the socket away, if there is a connection.
+    pub(super) fn take_socket(&mut self) -> Option<Socket> {
+        match std::mem::replace(&mut self.status, Status::Down { retry_at: Nanos::MAX }) {
+            Status::Up(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
     /// Starts to reconnect if it is time; returns the time of the next check.
     pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
@@ -170,7 +195,7 @@ impl Connection {
 
     /// Called when epoll reports the socket: an attempt to connect has ended. Returns `true` if the connection is up
     /// again, with all its calls queued again.
-    pub(super) fn attempt_ended(&mut self, flight: &Flight, epoll: &Epoll) -> io::Result<bool> {
+    pub(super) fn attempt_ended<P: Protocol>(&mut self, flight: &Flight<P>, epoll: &Epoll) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);
         }

@@ -4,13 +4,12 @@
 //! index in the table and a generation, so that a reply finds its call with one look-up, and a duplicate or late reply
 //! finds none.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use iocurve_meter::Nanos;
-use iocurve_wire::client_fast::{
-    CommitResult, CommitTemplate, ReadResult, ReadTemplate, Verdict, WriteResult, WriteTemplate, padding,
-};
+use iocurve_meter::{Clock, Nanos};
+use iocurve_wire::client_fast::{CommitResult, ReadResult, Verdict, WriteResult, padding};
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
 use crate::engines::buffers::SlotMap;
@@ -18,7 +17,7 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
 use super::outgoing::Outgoing;
-use super::status;
+use super::protocol::{Arguments, Judgement, Protocol};
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
@@ -29,18 +28,16 @@ pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
+/// Most repetitions of a call for which the server's state had to be restored.
+const RECOVERIES_MAX: u16 = 16;
+/// Longest grace period of a server.
+const GRACE_NS_MAX: Nanos = 300 * iocurve_meter::SECOND;
+/// Time from which a call waits that was in flight when the session was lost.
+const SINCE_RECOVERY: Nanos = Nanos::MAX;
 /// Most attempts of a write of which the server accepts no byte.
 const FRUITLESS_WRITES_MAX: u16 = 3;
 
-/// Templates of the calls on a file.
-#[derive(Debug)]
-pub(super) struct FileCalls {
-    pub read: ReadTemplate,
-    pub write: WriteTemplate,
-    pub commit: CommitTemplate,
-}
-
-/// Limits of one call, as the server reports them (FSINFO).
+/// Limits of one call, as the server reports them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallLimits {
     /// Most bytes of one READ.
@@ -66,6 +63,17 @@ pub(super) enum CallKind {
     Write,
     /// COMMIT of a whole file; without a slot if it is not an operation of the worker.
     Commit,
+    /// Renewal of the lease; without a slot.
+    Renewal,
+}
+
+/// Waits for a free slot of the session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SlotWaits {
+    /// Calls that waited.
+    pub calls: u64,
+    /// Their time without a slot.
+    pub wait_ns: Nanos,
 }
 
 /// Load of one connection.
@@ -79,8 +87,9 @@ pub(super) struct ConnectionLoad {
 
 /// One call. A free entry of the table keeps its last `xid`.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct Call<S> {
     xid: u32,
+    sequence: S,
     place: Place,
     kind: CallKind,
     /// Attempts that were postponed or moved no byte.
@@ -101,7 +110,7 @@ enum Place {
     On(u8),
 }
 
-impl Call {
+impl<S> Call<S> {
     fn is_large_read(&self) -> bool {
         self.kind == CallKind::Read && self.length >= LARGE_BYTES
     }
@@ -116,12 +125,12 @@ struct Operation {
 
 /// All calls of one engine.
 #[derive(Debug)]
-pub(super) struct Flight {
-    calls: Vec<Call>,
+pub(super) struct Flight<P: Protocol> {
+    pub protocol: P,
+    calls: Vec<Call<P::Sequence>>,
     free: Vec<u32>,
     index_bits: u32,
     operations: Vec<Operation>,
-    files: Vec<FileCalls>,
     /// By file: `true` if the server may hold some of its data in memory only.
     unstable: Vec<bool>,
     unstable_files: Vec<u32>,
@@ -135,6 +144,11 @@ pub(super) struct Flight {
     pub verifier_changed: bool,
     /// Payload was dropped in the kernel.
     pub payload_discarded: bool,
+    /// Calls that wait for a slot of the session, and since when.
+    waiting: VecDeque<(Nanos, u32)>,
+    pub slot_waits: SlotWaits,
+    /// Status that says that the session, or the state of a file, is lost.
+    pub state_lost: Option<u32>,
     /// Calls to repeat now, on any connection.
     pub retry_now: Vec<u32>,
     /// Calls to repeat later, at the server's request.
@@ -143,11 +157,11 @@ pub(super) struct Flight {
     pub commit_failure: Option<(u32, u32)>,
 }
 
-impl Flight {
+impl<P: Protocol> Flight<P> {
     /// A table for `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at
     /// most [`CALLS_MAX`].
     pub(super) fn new(
-        files: Vec<FileCalls>,
+        protocol: P,
         slots: SlotMap,
         depth: u32,
         connections: usize,
@@ -162,6 +176,7 @@ impl Flight {
         let generation = RandomState::new().hash_one(0u8) as u32;
         let free_call = |index| Call {
             xid: generation << index_bits | index,
+            sequence: P::Sequence::default(),
             place: Place::Free,
             kind: CallKind::Read,
             retries: 0,
@@ -176,9 +191,9 @@ impl Flight {
             free: (0..places).rev().collect(),
             index_bits,
             operations: vec![Operation::default(); depth as usize],
-            unstable: vec![false; files.len()],
+            unstable: vec![false; protocol.files()],
             unstable_files: Vec::new(),
-            files,
+            protocol,
             slots,
             limits,
             keep_payload,
@@ -187,6 +202,9 @@ impl Flight {
             verifier: None,
             verifier_changed: false,
             payload_discarded: false,
+            waiting: VecDeque::new(),
+            slot_waits: SlotWaits::default(),
+            state_lost: None,
             retry_now: Vec::new(),
             retry_later: Vec::new(),
             commit_failure: None,
@@ -197,10 +215,10 @@ impl Flight {
     pub(super) fn refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
-        } else if request.address.file as usize >= self.files.len() {
-            Some(format!("file {} is not one of the {} files", request.address.file, self.files.len()))
+        } else if request.address.file as usize >= self.unstable.len() {
+            Some(format!("file {} is not one of the {} files", request.address.file, self.unstable.len()))
         } else if request.kind == OperationKind::Trim {
-            Some("NFSv3 has no trim".to_owned())
+            Some(format!("{} has no trim", P::NAME))
         } else if request.kind.is_metadata() {
             Some(format!("{} needs a metadata engine", request.kind.name()))
         } else if !request.kind.is_flush() && request.address.length as usize > self.slots.stride() {
@@ -244,12 +262,75 @@ impl Flight {
         Some(self.open(CallKind::Commit, NO_SLOT, file, 0, 0, 0))
     }
 
+    /// Opens a call that renews the lease, if the table has room.
+    pub(super) fn open_renewal(&mut self) -> Option<u32> {
+        (!self.free.is_empty()).then(|| self.open(CallKind::Renewal, NO_SLOT, 0, 0, 0, 0))
+    }
+
     fn open(&mut self, kind: CallKind, slot: u32, file: u32, offset: u64, length: u32, at: u32) -> u32 {
         let index = self.free.pop().expect("the table has a place for every call of every slot");
         let xid = self.next_xid(index);
-        self.calls[index as usize] =
-            Call { xid, place: Place::Waiting, kind, retries: 0, slot, file, offset, length, at };
+        self.calls[index as usize] = Call {
+            xid,
+            sequence: P::Sequence::default(),
+            place: Place::Waiting,
+            kind,
+            retries: 0,
+            slot,
+            file,
+            offset,
+            length,
+            at,
+        };
         index
+    }
+
+    /// Takes what the call needs to be sent; a call that does not get it waits, and this returns `false`.
+    pub(super) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
+        let Some(sequence) = self.protocol.acquire() else {
+            self.waiting.push_back((clock.now(), index));
+            return false;
+        };
+        self.calls[index as usize].sequence = sequence;
+        true
+    }
+
+    /// Returns `true` if calls wait for a slot.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next waiting call, if it can be sent now.
+    pub(super) fn acquire_next(&mut self, now: Nanos) -> Option<u32> {
+        let &(since, index) = self.waiting.front()?;
+        self.calls[index as usize].sequence = self.protocol.acquire()?;
+        self.waiting.pop_front();
+        if since != SINCE_RECOVERY {
+            self.slot_waits.calls += 1;
+            self.slot_waits.wait_ns += now.saturating_sub(since);
+        }
+        Some(index)
+    }
+
+    /// Takes all calls off their connections; they wait, and what they wait for is not a slot.
+    pub(super) fn suspend(&mut self) {
+        for (since, _) in &mut self.waiting {
+            *since = SINCE_RECOVERY;
+        }
+        for index in 0..self.calls.len() as u32 {
+            if matches!(self.calls[index as usize].place, Place::On(_)) {
+                self.reissue(index);
+                self.waiting.push_back((SINCE_RECOVERY, index));
+            }
+        }
+    }
+
+    /// Goes on with a new session.
+    pub(super) fn resume(&mut self, protocol: P) {
+        self.protocol = protocol;
+        self.state_lost = None;
+        // Calls that were made meanwhile waited for the server, and not for a slot.
+        self.waiting.iter_mut().for_each(|(since, _)| *since = SINCE_RECOVERY);
     }
 
     /// Assigns a call to a connection; it is not queued yet.
@@ -264,14 +345,11 @@ impl Flight {
     /// Queues a call.
     pub(super) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
-        let file = &self.files[call.file as usize];
-        match call.kind {
-            CallKind::Read => outgoing.call(|heads| file.read.append(heads, call.xid, call.offset, call.length)),
-            CallKind::Commit => outgoing.call(|heads| file.commit.append(heads, call.xid, call.offset, call.length)),
-            CallKind::Write => {
-                outgoing.call(|heads| file.write.append(heads, call.xid, call.offset, call.length));
-                outgoing.payload(call.slot, call.at, call.length, padding(call.length));
-            }
+        let Call { xid, sequence, file, offset, length, .. } = *call;
+        outgoing
+            .call(|heads| self.protocol.append(call.kind, Arguments { xid, sequence, file, offset, length }, heads));
+        if call.kind == CallKind::Write {
+            outgoing.payload(call.slot, call.at, length, padding(length));
         }
     }
 
@@ -370,30 +448,61 @@ impl Flight {
         self.close(index, 0, 0, done);
     }
 
+    /// Handles the reply to a renewal.
+    pub(super) fn renewed(&mut self, index: u32, done: &mut Vec<Completion>) {
+        self.close(index, 0, 0, done);
+    }
+
     /// Handles a call that the server's RPC layer rejected.
     pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+        self.unload(index, false);
         match verdict {
+            // These numbers mean the same in all versions.
             Verdict::DeniedCredential(_) => self.fail(index, nfsstat3::NFS3ERR_ACCES as u32, done),
             _ => self.fail(index, nfsstat3::NFS3ERR_SERVERFAULT as u32, done),
         }
     }
 
+    /// Handles a call that the server did not take up.
+    pub(super) fn not_executed(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        self.unload(index, P::counted(status));
+        self.refused(index, status, done);
+    }
+
     fn refused(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+        let judgement = P::judge(status);
+        let retries_max = self.retries_max(judgement);
         let call = &mut self.calls[index as usize];
-        if status == nfsstat3::NFS3ERR_JUKEBOX as u32 && call.retries < self.jukebox_retries_max {
-            call.retries += 1;
-            self.reissue(index);
-            return self.retry_later.push(index);
+        if call.retries >= retries_max {
+            return self.fail(index, status, done);
         }
-        self.fail(index, status, done);
+        call.retries += 1;
+        self.reissue(index);
+        match judgement {
+            Judgement::Now => self.retry_now.push(index),
+            Judgement::Recover => {
+                self.state_lost = Some(status);
+                self.waiting.push_front((SINCE_RECOVERY, index));
+            }
+            _ => self.retry_later.push(index),
+        }
+    }
+
+    fn retries_max(&self, judgement: Judgement) -> u16 {
+        match judgement {
+            Judgement::Failed => 0,
+            Judgement::Later => self.jukebox_retries_max,
+            Judgement::AfterGrace => self.jukebox_retries_max.max((GRACE_NS_MAX / JUKEBOX_DELAY_NS) as u16),
+            Judgement::Now | Judgement::Recover => RECOVERIES_MAX,
+        }
     }
 
     fn fail(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         let call = &self.calls[index as usize];
-        if call.slot == NO_SLOT {
+        if call.slot == NO_SLOT && call.kind == CallKind::Commit {
             self.commit_failure = Some((call.file, status));
         }
-        self.close(index, 0, status::errno(status), done);
+        self.close(index, 0, P::errno(status), done);
     }
 
     /// Continues a call that moved only some of its bytes: the rest becomes the call.
@@ -409,15 +518,13 @@ impl Flight {
 
     /// Takes a call off its connection, under a new `xid`: to the server it is a new call.
     fn reissue(&mut self, index: u32) {
-        self.unload(index);
+        self.unload(index, true);
         let xid = self.next_xid(index);
-        let call = &mut self.calls[index as usize];
-        call.xid = xid;
-        call.place = Place::Waiting;
+        self.calls[index as usize].xid = xid;
     }
 
     fn close(&mut self, index: u32, bytes: u32, errno: i32, done: &mut Vec<Completion>) {
-        self.unload(index);
+        self.unload(index, true);
         let call = &mut self.calls[index as usize];
         call.place = Place::Free;
         self.free.push(index);
@@ -437,12 +544,15 @@ impl Flight {
         }
     }
 
-    fn unload(&mut self, index: u32) {
-        let call = &self.calls[index as usize];
+    /// Takes a call off its connection, if it is on one; `executed` if the server has counted it.
+    fn unload(&mut self, index: u32, executed: bool) {
+        let call = &mut self.calls[index as usize];
         if let Place::On(connection) = call.place {
+            call.place = Place::Waiting;
             let load = &mut self.loads[connection as usize];
             load.calls -= 1;
             load.large_reads -= u32::from(call.is_large_read());
+            self.protocol.release(call.sequence, executed);
         }
     }
 

@@ -6,10 +6,11 @@
 
 use std::io;
 
-use iocurve_wire::client_fast::{READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, Verdict};
+use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
 use super::flight::{CallKind, Flight, LARGE_BYTES};
+use super::protocol::{Passed, Protocol};
 use super::socket::{DONTWAIT, Socket, not_now};
 use crate::engines::request::Completion;
 
@@ -57,7 +58,7 @@ impl Payload {
     }
 
     /// Copies received bytes to the slot's buffer, or drops them; bytes behind the payload are padding.
-    fn place(&mut self, bytes: &[u8], flight: &mut Flight) {
+    fn place<P: Protocol>(&mut self, bytes: &[u8], flight: &mut Flight<P>) {
         let taken = bytes.len().min(self.left() as usize);
         if flight.keep_payload() && taken > 0 {
             flight.destination(self.call, self.placed, taken as u32).copy_from_slice(&bytes[..taken]);
@@ -94,12 +95,12 @@ impl Incoming {
 
     /// Receives available data and completes the operations that are answered. Only the first receive may wait, and
     /// only without `DONTWAIT`.
-    pub(super) fn receive(
+    pub(super) fn receive<P: Protocol>(
         &mut self,
         socket: &Socket,
         flags: libc::c_int,
         connection: usize,
-        flight: &mut Flight,
+        flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), Lost> {
         let mut flags = flags;
@@ -120,14 +121,14 @@ impl Incoming {
         }
     }
 
-    fn receive_once(
+    fn receive_once<P: Protocol>(
         &mut self,
         socket: &Socket,
         flags: libc::c_int,
         connection: usize,
-        flight: &mut Flight,
+        flight: &mut Flight<P>,
     ) -> (usize, io::Result<usize>) {
-        match self.target(flight.load(connection).large_reads > 0, flight.keep_payload()) {
+        match self.target(P::READ_REPLY_HEAD_BYTES, flight.load(connection).large_reads > 0, flight.keep_payload()) {
             Target::Staging { bytes } => {
                 let received = socket.receive(&mut self.staging[self.end..self.end + bytes], flags);
                 self.end += *received.as_ref().unwrap_or(&0);
@@ -156,9 +157,9 @@ impl Incoming {
 
     /// Decides where the next bytes go. Before a large payload only its head is requested, so that the payload stays in
     /// the socket until its destination is known.
-    fn target(&mut self, large_reads: bool, keep_payload: bool) -> Target {
+    fn target(&mut self, head_bytes: usize, large_reads: bool, keep_payload: bool) -> Target {
         self.compact();
-        let head = if large_reads { READ_REPLY_HEAD_BYTES } else { self.staging.len() };
+        let head = if large_reads { head_bytes } else { self.staging.len() };
         let Some(payload) = self.payload else {
             let room = self.staging.len() - self.end;
             let bytes = if head > self.end { head - self.end } else { head };
@@ -194,10 +195,10 @@ impl Incoming {
     }
 
     /// Parses all complete replies in the staging buffer.
-    fn process(
+    fn process<P: Protocol>(
         &mut self,
         connection: usize,
-        flight: &mut Flight,
+        flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), &'static str> {
         let Self { staging, start, end, records, payload, heard } = self;
@@ -234,10 +235,10 @@ impl Incoming {
 }
 
 /// Completes the call that a whole record answers.
-fn whole_reply(
+fn whole_reply<P: Protocol>(
     record: &[u8],
     connection: usize,
-    flight: &mut Flight,
+    flight: &mut Flight<P>,
     done: &mut Vec<Completion>,
 ) -> Result<(), &'static str> {
     match answer(&Reply::new(record, record.len()), record.len(), connection, flight, done) {
@@ -254,11 +255,11 @@ fn whole_reply(
 
 /// Handles the payload of a record that has begun to arrive, once its head is complete. Other replies wait until they
 /// are complete.
-fn partial_reply(
+fn partial_reply<P: Protocol>(
     arrived: &[u8],
     length: usize,
     connection: usize,
-    flight: &mut Flight,
+    flight: &mut Flight<P>,
 ) -> Result<Option<Payload>, &'static str> {
     match answer(&Reply::new(arrived, length), length, connection, flight, &mut Vec::new()) {
         Ok(Answer::Payload { call, result }) => Ok(Some(Payload { call, result, placed: 0 })),
@@ -276,19 +277,23 @@ enum Answer {
 }
 
 /// Parses a reply. A READ with payload is returned; any other call is completed when its record is complete.
-fn answer(
+fn answer<P: Protocol>(
     reply: &Reply<'_>,
     length: usize,
     connection: usize,
-    flight: &mut Flight,
+    flight: &mut Flight<P>,
     done: &mut Vec<Completion>,
 ) -> Result<Answer, Unparsed> {
     let head = reply.head()?;
     let Some((call, kind)) = flight.find(head.xid, connection) else {
         return Err(Unparsed::Malformed("it answers no call that was made"));
     };
-    if kind == CallKind::Read && head.verdict == Verdict::Success {
-        let result = reply.read(head.result_at)?;
+    let passed = match head.verdict {
+        Verdict::Success => P::pass(reply, head.result_at)?,
+        _ => Passed::At(0),
+    };
+    if let (CallKind::Read, Verdict::Success, Passed::At(at)) = (kind, head.verdict, passed) {
+        let result = P::read(reply, at)?;
         if result.status == 0 {
             if result.count > flight.asked(call) {
                 return Err(Unparsed::Malformed("it has more data than requested"));
@@ -302,19 +307,38 @@ fn answer(
     if !reply.is_whole() {
         return Err(Unparsed::Incomplete);
     }
-    match (head.verdict, kind) {
-        (Verdict::Success, CallKind::Read) => flight.read_done(call, reply.read(head.result_at)?, done),
-        (Verdict::Success, CallKind::Write) => {
-            let result = reply.write(head.result_at)?;
+    match (head.verdict, passed) {
+        (Verdict::Success, Passed::At(at)) => executed(reply, at, call, kind, flight, done)?,
+        (Verdict::Success, Passed::Alone) if kind == CallKind::Renewal => flight.renewed(call, done),
+        (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed("it lacks the result of its operation")),
+        (Verdict::Success, Passed::Refused(status)) => flight.not_executed(call, status, done),
+        (verdict, _) => flight.rejected(call, verdict, done),
+    }
+    Ok(Answer::Done)
+}
+
+/// Completes a call by the result of its operation.
+fn executed<P: Protocol>(
+    reply: &Reply<'_>,
+    at: usize,
+    call: u32,
+    kind: CallKind,
+    flight: &mut Flight<P>,
+    done: &mut Vec<Completion>,
+) -> Result<(), Unparsed> {
+    match kind {
+        CallKind::Read => flight.read_done(call, P::read(reply, at)?, done),
+        CallKind::Write => {
+            let result = P::write(reply, at)?;
             if result.count > flight.asked(call) {
                 return Err(Unparsed::Malformed("it wrote more than requested"));
             }
             flight.write_done(call, result, done);
         }
-        (Verdict::Success, CallKind::Commit) => flight.commit_done(call, reply.commit(head.result_at)?, done),
-        (verdict, _) => flight.rejected(call, verdict, done),
+        CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
+        CallKind::Renewal => return Err(Unparsed::Malformed("it has a result of no operation")),
     }
-    Ok(Answer::Done)
+    Ok(())
 }
 
 fn iovec(bytes: &mut [u8]) -> libc::iovec {

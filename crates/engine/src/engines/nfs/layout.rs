@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
-use iocurve_wire::nfs3::nfs_fh3;
 
 use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
@@ -14,7 +13,10 @@ use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
 use super::NfsEngine;
-use super::session::{Session, missing};
+use super::nfs3::Nfs3;
+use super::nfs4::Nfs4;
+use super::protocol::{Protocol, Session, missing};
+use super::version::Version;
 
 /// Writes in flight.
 const DEPTH: u32 = 16;
@@ -39,7 +41,28 @@ pub fn layout(
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
 ) -> Result<Vec<bool>, EngineError> {
-    let mut changes = Changes::default();
+    match Version::of(mount)? {
+        Version::V3 => layout_on::<Nfs3>(mount, files, seed, progress, stop),
+        Version::V4_1 => layout_on::<Nfs4>(mount, files, seed, progress, stop),
+    }
+}
+
+/// Removes files; ignores missing ones.
+pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+    match Version::of(mount)? {
+        Version::V3 => remove_on::<Nfs3>(mount, paths),
+        Version::V4_1 => remove_on::<Nfs4>(mount, paths),
+    }
+}
+
+fn layout_on<P: Protocol>(
+    mount: &NfsMount,
+    files: &[FilePlan],
+    seed: u64,
+    progress: &dyn Fn(u64),
+    stop: &AtomicBool,
+) -> Result<Vec<bool>, EngineError> {
+    let mut changes = Changes::<P>::default();
     let result = lay_out(mount, files, seed, progress, stop, &mut changes);
     if let Err(error) = result {
         changes.undo(mount);
@@ -50,7 +73,14 @@ pub fn layout(
 
 /// Those of `paths` that do not exist on the export.
 pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
-    let mut session = Session::open(mount, stop)?;
+    match Version::of(mount)? {
+        Version::V3 => absent_on::<Nfs3>(mount, paths, stop),
+        Version::V4_1 => absent_on::<Nfs4>(mount, paths, stop),
+    }
+}
+
+fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+    let mut session = P::Session::open(mount, stop)?;
     let mut absent = Vec::new();
     for path in paths {
         if !session.exists(&path)? {
@@ -60,13 +90,12 @@ pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) ->
     Ok(absent)
 }
 
-/// Removes files and empty directories; ignores missing ones, and leaves directories that are not empty.
-pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
+fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
     }
     let never = AtomicBool::new(false);
-    let mut session = Session::open(mount, &never)?;
+    let mut session = P::Session::open(mount, &never)?;
     let mut result = Ok(());
     for path in paths {
         // Continues after an error; the first one is reported.
@@ -76,48 +105,53 @@ pub fn remove(mount: &NfsMount, paths: &[String]) -> Result<(), EngineError> {
 }
 
 /// Changes that can be undone.
-#[derive(Default)]
-struct Changes {
+struct Changes<P: Protocol> {
     created: Vec<String>,
     /// Path, handle and former length.
-    extended: Vec<(String, nfs_fh3, u64)>,
+    extended: Vec<(String, P::Handle, u64)>,
 }
 
-impl Changes {
+impl<P: Protocol> Default for Changes<P> {
+    fn default() -> Self {
+        Self { created: Vec::new(), extended: Vec::new() }
+    }
+}
+
+impl<P: Protocol> Changes<P> {
     /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self, mount: &NfsMount) {
         if !self.created.is_empty() {
-            let _ = remove(mount, &self.created);
+            let _ = remove_on::<P>(mount, &self.created);
         }
         if self.extended.is_empty() {
             return;
         }
         let never = AtomicBool::new(false);
-        if let Ok(mut session) = Session::open(mount, &never) {
+        if let Ok(mut session) = P::Session::open(mount, &never) {
             for (path, handle, length) in &self.extended {
-                let _ = session.set_size(*handle, path, *length);
+                let _ = session.set_size(handle, path, *length);
             }
         }
     }
 }
 
 /// Bytes of a file that must be written.
-struct Gap {
+struct Gap<P: Protocol> {
     path: String,
-    handle: nfs_fh3,
+    handle: P::Handle,
     start: u64,
     end: u64,
 }
 
-fn lay_out(
+fn lay_out<P: Protocol>(
     mount: &NfsMount,
     files: &[FilePlan],
     seed: u64,
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
-    changes: &mut Changes,
+    changes: &mut Changes<P>,
 ) -> Result<(), EngineError> {
-    let mut session = Session::open(mount, stop)?;
+    let mut session = P::Session::open(mount, stop)?;
     let mut gaps = Vec::new();
     let emptied = |file: &&FilePlan| file.layout.empties();
     // Files that are emptied come last: everything else that can fail comes before the step that cannot be undone.
@@ -130,7 +164,7 @@ fn lay_out(
     }
     for _ in 0..ATTEMPTS_MAX {
         // A new engine for each attempt, to forget the server's former write verifier.
-        if write(Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
+        if write(P::Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
             return Ok(());
         }
     }
@@ -141,11 +175,15 @@ fn lay_out(
 }
 
 /// Creates or extends a file as planned; returns the bytes to write.
-fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) -> Result<Option<Gap>, EngineError> {
+fn prepare<P: Protocol>(
+    session: &mut P::Session<'_>,
+    file: &FilePlan,
+    changes: &mut Changes<P>,
+) -> Result<Option<Gap<P>>, EngineError> {
     let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
-    let (handle, length) = match found {
-        Some((handle, attributes)) => (handle, attributes.size),
+    let (handle, length) = match &found {
+        Some((handle, length)) => (handle.clone(), *length),
         None if file.layout == Layout::Existing => return Err(missing(&file.path)),
         None => {
             let handle = session.create(&file.path)?;
@@ -156,7 +194,7 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
     let anew = found.is_some() && file.layout.empties();
     let length = if anew { 0 } else { length };
     if anew {
-        session.set_size(handle, &file.path, 0)?;
+        session.set_size(&handle, &file.path, 0)?;
     }
     if length >= end {
         return Ok(None);
@@ -168,33 +206,33 @@ fn prepare(session: &mut Session<'_>, file: &FilePlan, changes: &mut Changes) ->
         )));
     }
     if found.is_some() && !anew {
-        changes.extended.push((file.path.clone(), handle, length));
+        changes.extended.push((file.path.clone(), handle.clone(), length));
     }
     if matches!(file.layout, Layout::Reserve | Layout::RecreateReserve) {
-        session.set_size(handle, &file.path, end)?;
+        session.set_size(&handle, &file.path, end)?;
         return Ok(None);
     }
     Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
 }
 
 /// Writes all gaps; returns `false` if the server may have lost data.
-fn write(
-    session: Session<'_>,
+fn write<'a, P: Protocol>(
+    session: P::Session<'a>,
     mount: &NfsMount,
-    gaps: &[Gap],
+    gaps: &[Gap<P>],
     seed: u64,
     progress: &dyn Fn(u64),
-    stop: &AtomicBool,
+    stop: &'a AtomicBool,
 ) -> Result<bool, EngineError> {
     // One COMMIT at the end is enough; stable writes would take long.
     let mount = NfsMount { durability: Durability::None, ..mount.clone() };
-    let block = BLOCK_BYTES.min(session.limits.write);
+    let block = BLOCK_BYTES.min(session.limits().write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
-    let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle)).collect();
+    let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle.clone())).collect();
     let clock = Clock::new();
     // SAFETY: the writer fills a slot before it submits a write for it, and again only after its completion.
     let slots = unsafe { buffers.slot_map() };
-    let engine = NfsEngine::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
+    let engine = NfsEngine::<P>::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
     let result = writer.write_all(requests(gaps, block), progress, stop);
     if result.is_err() {
@@ -204,7 +242,7 @@ fn write(
 }
 
 /// All writes, in order; their slots are set later.
-fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
+fn requests<P: Protocol>(gaps: &[Gap<P>], block: u32) -> impl Iterator<Item = Request> + '_ {
     gaps.iter().enumerate().flat_map(move |(file, gap)| {
         let blocks = (gap.end - gap.start).div_ceil(u64::from(block));
         (0..blocks).map(move |number| {
@@ -215,17 +253,17 @@ fn requests(gaps: &[Gap], block: u32) -> impl Iterator<Item = Request> + '_ {
     })
 }
 
-struct Writer<'a> {
-    engine: NfsEngine,
+struct Writer<'a, P: Protocol> {
+    engine: NfsEngine<P>,
     clock: Clock,
     buffers: Buffers,
-    gaps: &'a [Gap],
+    gaps: &'a [Gap<P>],
     seed: u64,
     in_flight: [Option<Request>; DEPTH as usize],
     written: u64,
 }
 
-impl Writer<'_> {
+impl<P: Protocol> Writer<'_, P> {
     fn write_all(
         &mut self,
         requests: impl Iterator<Item = Request>,

@@ -1,7 +1,8 @@
-//! A user-space `NFSv3` client: many calls in flight on each of `nconnect` TCP connections.
+//! A user-space NFS client: many calls in flight on each of `nconnect` TCP connections.
 //!
-//! `session` mounts the export, `layout` prepares files, [`NfsEngine`] carries the load. On the hot path a call is a
-//! template with three words patched in (`iocurve_wire::client_fast`), all calls of a round leave in one send per
+//! A version of NFS is a `protocol` (`nfs3`): its session mounts the export, `layout` prepares files on it, and
+//! [`NfsEngine`] carries the load. On the hot path a call is a template with a few words patched in
+//! (`iocurve_wire::client_fast`), all calls of a round leave in one send per
 //! connection (`outgoing`), all replies of a receive are parsed in place (`incoming`), and a reply finds its call by
 //! its `xid` (`flight`). A broken connection is re-established and its calls are sent again, as in a hard mount
 //! (`connection`).
@@ -10,39 +11,43 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
-mod metadata;
 mod mounter;
+mod nfs3;
+mod nfs4;
 mod outgoing;
+mod protocol;
 mod rpc;
-mod session;
 mod socket;
-mod status;
 #[cfg(test)]
 mod tests;
+mod version;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 
 use iocurve_meter::{Clock, Nanos};
-use iocurve_wire::client_fast::{CommitTemplate, ReadTemplate, WriteTemplate};
-use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::outcome::ConnectionOutcome;
-use crate::plan::{Durability, FilePlan, NfsMount};
+use crate::plan::{FilePlan, NfsMount};
 
 use self::connection::Connection;
-use self::flight::{CALLS_MAX, CallLimits, FileCalls, Flight, JUKEBOX_DELAY_NS};
+use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
-use self::session::Session;
+use self::protocol::{Protocol, Recovered, Session};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub(crate) use self::metadata::NfsMetadataEngine;
+pub use self::nfs3::Nfs3;
+pub(crate) use self::nfs3::NfsMetadataEngine;
+pub use self::nfs4::Nfs4;
+pub use self::version::Version;
 
 /// Most connections of one mount, as in the Linux client.
 const CONNECTIONS_MAX: u32 = 16;
@@ -50,19 +55,23 @@ const CONNECTIONS_MAX: u32 = 16;
 const MAINTENANCE_NS: Nanos = 100_000_000;
 /// A blocking receive can end one kernel tick late; it is used only when the deadline is further away.
 const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
+/// Longest time between two checks for a new session.
+const RECOVERY_CHECK_NS: Nanos = 5_000_000;
 /// Most invalid replies in one run.
 const GARBAGE_MAX: u32 = 5;
 
-/// Performs reads and writes on files of one export.
+/// Performs reads and writes on files of one export, by one version of NFS.
 #[derive(Debug)]
-pub struct NfsEngine {
+#[expect(private_bounds, reason = "the versions are this module's")]
+pub struct NfsEngine<P: Protocol> {
     /// `host:port`, for messages.
     server: String,
     route: Route,
+    mount: NfsMount,
     timeout_ns: Nanos,
     paths: Vec<String>,
     connections: Vec<Connection>,
-    flight: Flight,
+    flight: Flight<P>,
     epoll: Epoll,
     clock: Clock,
     stop: Arc<AtomicBool>,
@@ -74,11 +83,19 @@ pub struct NfsEngine {
     postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
+    /// The new session that is being made, if the former one was lost.
+    recovering: Option<Receiver<Result<Recovered<P>, EngineError>>>,
+    /// Ends the thread that makes it.
+    cancel: Arc<AtomicBool>,
+    recoveries: u64,
+    /// Time since which no call was in flight.
+    quiet_since: Nanos,
     /// Error of the last connection that broke or could not be established.
     last_error: Option<String>,
 }
 
-impl NfsEngine {
+#[expect(private_bounds, reason = "the versions are this module's")]
+impl<P: Protocol> NfsEngine<P> {
     /// Mounts the export on `nconnect` connections and looks up the files, which must exist ([`layout`]).
     ///
     /// Deadlines in `reap` are in `clock`'s time. Once `stop` is set, `reap` waits for at most 100 ms.
@@ -90,45 +107,43 @@ impl NfsEngine {
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
+        Version::of(mount)?;
         let watched = Arc::clone(&stop);
-        let mut session = Session::open(mount, &watched)?;
+        let mut session = P::Session::open(mount, &watched)?;
         let mut handles = Vec::with_capacity(files.len());
         for file in files {
-            let (handle, _) = session.find(&file.path)?.ok_or_else(|| session::missing(&file.path))?;
+            let (handle, _) = session.find(&file.path)?.ok_or_else(|| protocol::missing(&file.path))?;
             handles.push((file.path.clone(), handle));
         }
         Self::with_handles(session, mount, handles, slots, depth, clock, stop)
     }
 
     fn with_handles(
-        session: Session<'_>,
+        session: P::Session<'_>,
         mount: &NfsMount,
-        files: Vec<(String, nfs_fh3)>,
+        files: Vec<(String, P::Handle)>,
         slots: SlotMap,
         depth: u32,
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
-        let limits = session.limits;
+        let limits = session.limits();
         check_limits(mount, limits, depth, &slots)?;
-        let (server, route, credential) = (session.server(), session.route(), session.credential.clone());
-        let calls = files.iter().map(|(_, handle)| file_calls(&credential, handle, mount.durability)).collect();
+        let (server, route) = (session.server().to_owned(), session.route());
+        let (protocol, sockets) = session.start(mount, &files)?;
         let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
         let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
         let mut connections = Vec::new();
-        let mut first = Some(session.into_socket());
-        for number in 0..mount.nconnect as usize {
-            let socket = match first.take() {
-                Some(socket) => socket,
-                None => mounter::connect(&route, &server, mount.timeout_ns, &stop)?,
-            };
+        for (number, socket) in sockets.into_iter().enumerate() {
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
-        let flight = Flight::new(calls, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
+        let flight =
+            Flight::new(protocol, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
         Ok(Self {
             server,
             route,
+            mount: mount.clone(),
             timeout_ns: mount.timeout_ns,
             paths: files.into_iter().map(|(path, _)| path).collect(),
             connections,
@@ -141,12 +156,23 @@ impl NfsEngine {
             postponed: VecDeque::new(),
             reconnects: 0,
             garbage: 0,
+            recovering: None,
+            cancel: Arc::default(),
+            recoveries: 0,
+            quiet_since: 0,
             last_error: None,
         })
     }
 
-    /// Puts a call on the connection with the smallest load; in turn if loads are equal.
+    /// Sends a call, or lets it wait for a slot of the session.
     fn dispatch(&mut self, call: u32) {
+        if self.flight.acquire(call, &self.clock) {
+            self.place(call);
+        }
+    }
+
+    /// Puts a call on the connection with the smallest load; in turn if loads are equal.
+    fn place(&mut self, call: u32) {
         let connection = self.least_loaded();
         self.next = (connection + 1) % self.connections.len();
         self.flight.assign(call, connection);
@@ -181,6 +207,9 @@ impl NfsEngine {
             self.flush()?;
         }
         self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
+        if self.flight.state_lost.is_some() && self.recovering.is_none() {
+            self.recover(now)?;
+        }
         self.reissue(now);
         self.flush()
     }
@@ -236,12 +265,20 @@ impl NfsEngine {
             self.postponed.push_back((due, call));
             self.alarm = self.alarm.min(due);
         }
+        if self.flight.has_waiting() {
+            let now = self.clock.now();
+            while let Some(call) = self.flight.acquire_next(now) {
+                self.place(call);
+            }
+        }
     }
 
-    /// Periodic work: timeouts, new connections, postponed calls.
+    /// Periodic work: timeouts, new connections and sessions, postponed calls.
     #[cold]
     fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.alarm = now + MAINTENANCE_NS;
+        self.poll_recovery(now)?;
+        self.renew(now);
         while let Some(&(due, call)) = self.postponed.front() {
             if due > now {
                 self.alarm = self.alarm.min(due);
@@ -261,6 +298,59 @@ impl NfsEngine {
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }
         }
+        Ok(())
+    }
+
+    /// Renews the lease of a client that makes no calls.
+    fn renew(&mut self, now: Nanos) {
+        if !self.flight.is_empty() {
+            self.quiet_since = now;
+        } else if now.saturating_sub(self.quiet_since) > self.flight.protocol.renewal_ns()
+            && let Some(call) = self.flight.open_renewal()
+        {
+            self.dispatch(call);
+        }
+    }
+
+    /// Makes a new session on a thread of its own, so that the loop goes on; calls wait meanwhile.
+    #[cold]
+    fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
+        self.connections.iter_mut().for_each(Connection::suspend);
+        self.flight.suspend();
+        let recovery = self.flight.protocol.recovery(&self.mount, self.route, &self.server);
+        let (sender, receiver) = mpsc::channel();
+        let cancel = Arc::clone(&self.cancel);
+        // If nobody waits for the session any more, its lease ends it.
+        let run = move || drop(sender.send(recovery(&cancel)));
+        thread::Builder::new()
+            .name("nfs recovery".to_owned())
+            .spawn(run)
+            .map_err(|source| EngineError::System { action: "start a thread", source })?;
+        self.recovering = Some(receiver);
+        self.alarm = now;
+        Ok(())
+    }
+
+    fn poll_recovery(&mut self, now: Nanos) -> Result<(), EngineError> {
+        let Some(recovering) = &self.recovering else { return Ok(()) };
+        let recovered = match recovering.try_recv() {
+            Ok(recovered) => recovered?,
+            Err(TryRecvError::Empty) => {
+                self.alarm = now + RECOVERY_CHECK_NS;
+                return Ok(());
+            }
+            Err(TryRecvError::Disconnected) => panic!("the thread that makes a new session has panicked"),
+        };
+        self.recovering = None;
+        self.recoveries += 1;
+        self.reconnects += recovered.sockets.len() as u64;
+        self.flight.resume(recovered.protocol);
+        for (connection, socket) in self.connections.iter_mut().zip(recovered.sockets) {
+            connection
+                .adopt(socket, &self.epoll, now)
+                .map_err(|source| EngineError::System { action: "watch a socket", source })?;
+        }
+        self.reissue(now);
         Ok(())
     }
 
@@ -287,8 +377,9 @@ impl NfsEngine {
 
     fn invalid_reply(&self, why: &str) -> EngineError {
         EngineError::Connection(format!(
-            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an NFSv3 server?",
-            self.server
+            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an {} server?",
+            self.server,
+            P::NAME
         ))
     }
 
@@ -305,7 +396,7 @@ impl NfsEngine {
 
     fn commit_failed(&self) -> Result<(), EngineError> {
         match self.flight.commit_failure {
-            Some((file, status)) => Err(status::refused("commit", &self.paths[file as usize], status)),
+            Some((file, status)) => Err(P::refused("commit", &self.paths[file as usize], status)),
             None => Ok(()),
         }
     }
@@ -315,7 +406,19 @@ impl NfsEngine {
     }
 }
 
-impl Engine for NfsEngine {
+/// Gives back what the server keeps for this client.
+impl<P: Protocol> Drop for NfsEngine<P> {
+    fn drop(&mut self) {
+        self.cancel.store(true, Ordering::Relaxed);
+        if self.flight.is_empty()
+            && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
+        {
+            self.flight.protocol.leave(socket, self.route, &self.server);
+        }
+    }
+}
+
+impl<P: Protocol> Engine for NfsEngine<P> {
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         if let Some(why) = self.flight.refusal(&request) {
             return Err(EngineError::Plan(why));
@@ -375,7 +478,7 @@ impl Engine for NfsEngine {
         let plural = if count == 1 { "" } else { "s" };
         let congestion = self.connections.iter().find_map(Connection::congestion_control);
         let congestion = congestion.map(|name| format!(" ({name})")).unwrap_or_default();
-        format!("user-space NFSv3 over {count} TCP connection{plural}{congestion} to {}", self.server)
+        format!("user-space {} over {count} TCP connection{plural}{congestion} to {}", P::NAME, self.server)
     }
 
     fn labels(&self) -> Vec<String> {
@@ -384,6 +487,18 @@ impl Engine for NfsEngine {
             (self.flight.verifier_changed, "write_verifier_changed"),
         ];
         labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let Some(slots) = self.flight.protocol.slots() else { return BTreeMap::new() };
+        let waits = self.flight.slot_waits;
+        let counters = [
+            ("session_slots", slots as u64),
+            ("slot_waits", waits.calls),
+            ("slot_wait_ns", waits.wait_ns),
+            ("session_recoveries", self.recoveries),
+        ];
+        counters.map(|(name, count)| (name.to_owned(), count)).into()
     }
 
     fn connections(&self) -> Vec<ConnectionOutcome> {
@@ -408,22 +523,4 @@ fn check_limits(mount: &NfsMount, limits: CallLimits, depth: u32, slots: &SlotMa
         )));
     }
     Ok(())
-}
-
-/// Stability of WRITEs.
-fn stability(durability: Durability) -> stable_how {
-    match durability {
-        Durability::None => stable_how::UNSTABLE,
-        Durability::DataSync => stable_how::DATA_SYNC,
-        Durability::FileSync => stable_how::FILE_SYNC,
-    }
-}
-
-fn file_calls(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> FileCalls {
-    let file = handle.as_bytes();
-    FileCalls {
-        read: ReadTemplate::new(credential, file),
-        write: WriteTemplate::new(credential, file, stability(durability)),
-        commit: CommitTemplate::new(credential, file),
-    }
 }

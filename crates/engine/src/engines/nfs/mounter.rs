@@ -59,6 +59,14 @@ impl<'a> Mounter<'_, 'a> {
         Ok(rpc)
     }
 
+    /// Connects to the NFS program of version 4, which has a port of its own and no MOUNT.
+    pub(super) fn connect_nfs4(&self) -> Result<Rpc<'a>, EngineError> {
+        let mut rpc = self.connect("NFS", self.mount.port.unwrap_or(NFS_PORT))?;
+        rpc.program = "NFSv4.1";
+        rpc.credential = auth_sys(self.mount);
+        Ok(rpc)
+    }
+
     fn ask_port(&self, program: &str, prog: u32, vers: u32, option: &str) -> Result<u16, EngineError> {
         let host = &self.mount.host;
         let mut rpc = self.reach(PMAP_PORT)?.map_err(|error| {

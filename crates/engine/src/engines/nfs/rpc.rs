@@ -26,8 +26,10 @@ pub(super) struct Rpc<'a> {
     pub(super) socket: Socket,
     pub(super) route: Route,
     pub(super) server: String,
-    timeout_ns: Nanos,
+    pub(super) timeout_ns: Nanos,
     stop: &'a AtomicBool,
+    /// Name of the program, for messages.
+    pub(super) program: &'static str,
     pub(super) credential: Vec<u8>,
     xid: u32,
     reply: Vec<u8>,
@@ -38,7 +40,17 @@ impl<'a> Rpc<'a> {
         let credential = to_bytes(&opaque_auth::NONE);
         // Differs from the xids of an earlier process with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
-        Self { socket, route, server, timeout_ns, stop, credential, xid, reply: Vec::new() }
+        Self { socket, route, server, timeout_ns, stop, program: "NFSv3", credential, xid, reply: Vec::new() }
+    }
+
+    /// Returns `true` once calls should end.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Error for a reply that makes no sense.
+    pub(super) fn invalid(&self, why: &dyn Display) -> EngineError {
+        invalid_reply(&self.server, self.program, why)
     }
 
     /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
@@ -74,9 +86,9 @@ impl<'a> Rpc<'a> {
         procedure: u32,
         arguments: &(impl Encode + ?Sized),
     ) -> Result<R, EngineError> {
-        let server = self.server.clone();
+        let (server, program_name) = (self.server.clone(), self.program);
         let results = self.transact(program, version, procedure, arguments)?;
-        R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, &error))
+        R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, program_name, &error))
     }
 
     /// Sends a call and returns the results in its reply.
@@ -91,9 +103,10 @@ impl<'a> Rpc<'a> {
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
         let mut reader = Reader::new(&self.reply);
-        let header = ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, &error))?;
+        let header =
+            ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, self.program, &error))?;
         if header.xid != self.xid {
-            return Err(invalid_reply(&self.server, &"it answers another call"));
+            return Err(invalid_reply(&self.server, self.program, &"it answers another call"));
         }
         match header.body {
             ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
@@ -104,7 +117,7 @@ impl<'a> Rpc<'a> {
                 self.server
             ))),
             ReplyBody::MSG_DENIED(denied) => {
-                Err(invalid_reply(&self.server, &format!("it denies the call: {denied:?}")))
+                Err(invalid_reply(&self.server, self.program, &format!("it denies the call: {denied:?}")))
             }
         }
     }
@@ -189,7 +202,10 @@ impl<'a> Rpc<'a> {
         let server = &self.server;
         EngineError::Connection(match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                format!("server {server} closed the connection without an answer: is this the port of an NFSv3 server?")
+                format!(
+                    "server {server} closed the connection without an answer: is this the port of an {} server?",
+                    self.program
+                )
             }
             io::ErrorKind::TimedOut => {
                 format!("server {server} did not answer within {:.1} s", seconds(self.timeout_ns))
@@ -217,8 +233,9 @@ fn too_long(_: RecordTooLong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any valid one")
 }
 
-fn invalid_reply(server: &str, why: &dyn Display) -> EngineError {
-    EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an NFSv3 server?"))
+/// Error for a reply that makes no sense.
+pub(super) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> EngineError {
+    EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an {program} server?"))
 }
 
 /// Timeout and stop flag of a wait.

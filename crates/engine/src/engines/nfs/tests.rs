@@ -9,20 +9,23 @@ use std::thread;
 use std::time::Duration;
 
 use iocurve_meter::SECOND;
-use iocurve_wire::nfs3::{READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfsproc3, nfsstat3, wcc_data};
+use iocurve_wire::nfs3::{
+    READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data,
+};
 use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use self::server::{Act, EXPORT, Server, marked, reply};
 use super::incoming::Incoming;
+use super::nfs3::Nfs3;
 use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
 use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::Address;
-use crate::plan::{Layout, OperationKind};
+use crate::plan::{Durability, Layout, OperationKind};
 
 const READ: OperationKind = OperationKind::Read;
 const WRITE: OperationKind = OperationKind::Write;
@@ -32,7 +35,7 @@ const FIRST: usize = 1;
 
 /// An engine on file `f` with its buffers; `change` adapts the mount.
 struct Client {
-    engine: NfsEngine,
+    engine: NfsEngine<Nfs3>,
     buffers: Buffers,
     clock: Clock,
     stop: Arc<AtomicBool>,
@@ -265,7 +268,7 @@ struct Wire {
     socket: Socket,
     peer: TcpStream,
     buffers: Buffers,
-    flight: Flight,
+    flight: Flight<Nfs3>,
     outgoing: Outgoing,
     incoming: Incoming,
 }
@@ -278,12 +281,12 @@ impl Wire {
         socket.connected().unwrap();
         let (peer, _) = listener.accept().unwrap();
         peer.set_nodelay(true).unwrap();
-        let file = file_calls(&[0; 8], &nfs_fh3::new(b"f").unwrap(), Durability::FileSync);
+        let protocol = Nfs3::new(&[0; 8], &[nfs_fh3::new(b"f").unwrap()], Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
         let buffers = Buffers::new(3, 40_000);
         // SAFETY: tests access a slot before they make a call for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
-        let flight = Flight::new(vec![file], slots, 3, 1, limits, keep_payload, SECOND);
+        let flight = Flight::new(protocol, slots, 3, 1, limits, keep_payload, SECOND);
         Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
     }
 
@@ -632,7 +635,7 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(refused(Request { kind: OperationKind::Trim, ..request }), "NFSv3 has no trim");
 }
 
-fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine, EngineError> {
+fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine<Nfs3>, EngineError> {
     let files = [file(path, 0, Layout::Existing)];
     // SAFETY: no slot is ever borrowed.
     let slots = unsafe { Buffers::new(1, 4096).slot_map() };
@@ -658,8 +661,8 @@ fn failures_to_mount_are_explained() {
     assert_eq!(explained(&mount, "/"), "\"/\" names no file in the export");
     assert_eq!(explained(&mount, "d"), format!("d on 127.0.0.1:{} is not a regular file", server.port));
     assert_eq!(
-        explained(&NfsMount { version: 4, ..mount.clone() }, "f"),
-        "NFS version 4 is not supported; use version 3"
+        explained(&NfsMount { version: 5, ..mount.clone() }, "f"),
+        "NFS version 5 is not supported; use 3, or 4 for 4.1"
     );
     assert_eq!(explained(&NfsMount { nconnect: 17, ..mount.clone() }, "f"), "nconnect is 17; it must be 1 to 16");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

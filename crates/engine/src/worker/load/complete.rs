@@ -45,13 +45,27 @@ impl Load<'_> {
             return self.failed(slot, &done, result, counts);
         }
         let bytes = result as u32;
-        if counts {
+        if self.data.verifier.is_some() {
+            self.complete_verified(slot, &done, at, bytes, counts)?;
+        } else if counts {
             self.record(slot, &done, at, bytes);
         }
-        if self.data.verifier.is_some() {
-            self.verify_completion(slot, &done, bytes)?;
-        }
         if self.gate.is_some() && counts { self.tell_gate(&done, at) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn complete_verified(
+        &mut self,
+        slot: u32,
+        done: &InFlight,
+        at: Nanos,
+        bytes: u32,
+        counts: bool,
+    ) -> Result<(), EngineError> {
+        if counts && !done.reads_again {
+            self.record(slot, done, at, bytes);
+        }
+        self.verify_completion(slot, done, bytes)
     }
 
     #[inline(always)]

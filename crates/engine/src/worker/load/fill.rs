@@ -142,7 +142,14 @@ impl Load<'_> {
     ) -> Result<(), EngineError> {
         let Next { operation, due } = next;
         let due = due.unwrap_or(now);
-        let in_flight = InFlight { submitted: now, due, address, operation: operation as u32, reads_back: false };
+        let in_flight = InFlight {
+            submitted: now,
+            due,
+            address,
+            operation: operation as u32,
+            reads_back: false,
+            reads_again: false,
+        };
         let slot = self.slots.take(in_flight);
         let kind = self.kinds[operation];
         if kind != OperationKind::Read {
@@ -185,7 +192,14 @@ impl Load<'_> {
     ) -> Result<(), EngineError> {
         let operation = self.plan.operations.len() + number;
         let address = Address { length: 0, ..range };
-        let in_flight = InFlight { submitted: now, due: now, address, operation: operation as u32, reads_back: false };
+        let in_flight = InFlight {
+            submitted: now,
+            due: now,
+            address,
+            operation: operation as u32,
+            reads_back: false,
+            reads_again: false,
+        };
         let slot = self.slots.take(in_flight);
         engine.submit(Request { slot, kind: self.kinds[operation], address: range })
     }

@@ -74,16 +74,21 @@ impl Load<'_> {
     pub(super) fn verify_completion(&mut self, slot: u32, done: &InFlight, bytes: u32) -> Result<(), EngineError> {
         let data = &mut self.data;
         let Some(verifier) = &mut data.verifier else { return Ok(()) };
-        let &InFlight { address, operation, reads_back, .. } = done;
+        let &InFlight { address, operation, reads_back, reads_again, .. } = done;
         let kind = self.kinds[operation as usize];
-        let back = CompletedOperation { slot, kind, address, bytes, reads_back };
+        let back = CompletedOperation { slot, kind, address, bytes, reads_back, reads_again };
         let compared = if verifier.completed(&back) {
             verifier.compare(&mut data.filler, data.buffers.slot(slot, address.length as usize), &back)
         } else {
-            Ok(())
+            Ok(false)
         };
-        self.finish_range_step(slot, kind, address, false);
-        compared
+        if let Ok(true) = compared {
+            let following = data.locks.take_following(slot);
+            data.locks.push_step(Step::Again(address, following));
+        } else {
+            self.finish_range_step(slot, kind, address, false);
+        }
+        compared.map(drop)
     }
 
     /// Takes the next step in a locked range, or retries the lock that an operation waits for.
@@ -92,6 +97,12 @@ impl Load<'_> {
             Some(Step::Operation(next, address)) => self.submit(engine, next, address, now)?,
             Some(Step::Compare(address)) => {
                 self.compare(engine, address, now)?;
+            }
+            Some(Step::Again(address, following)) => {
+                let slot = self.read_to_compare(engine, address, now, true)?;
+                if let Some(next) = following {
+                    self.data.locks.set_following(slot, next);
+                }
             }
             None => {
                 let Some((next, address)) = self.data.locks.take_waiting() else { return Ok(None) };
@@ -142,7 +153,8 @@ impl Load<'_> {
 
     /// Unlocks the ranges in which steps were left; those steps are not taken.
     pub(super) fn release_all(&mut self) {
-        while let Some(Step::Operation(_, address) | Step::Compare(address)) = self.data.locks.take_step() {
+        while let Some(step) = self.data.locks.take_step() {
+            let (Step::Operation(_, address) | Step::Compare(address) | Step::Again(address, _)) = step;
             if let Some(verifier) = &self.data.verifier {
                 verifier.unlock(address, false);
             }
@@ -151,9 +163,19 @@ impl Load<'_> {
 
     /// Submits a read to be compared; returns its slot.
     fn compare<E: Engine>(&mut self, engine: &mut E, address: Address, now: Nanos) -> Result<u32, EngineError> {
+        self.read_to_compare(engine, address, now, false)
+    }
+
+    fn read_to_compare<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        address: Address,
+        now: Nanos,
+        reads_again: bool,
+    ) -> Result<u32, EngineError> {
         let kind = OperationKind::Read;
         let operation = self.kinds.iter().position(|&recorded| recorded == kind).unwrap_or(0) as u32;
-        let in_flight = InFlight { submitted: now, due: now, address, operation, reads_back: true };
+        let in_flight = InFlight { submitted: now, due: now, address, operation, reads_back: true, reads_again };
         let slot = self.slots.take(in_flight);
         engine.submit(Request { slot, kind, address })?;
         Ok(slot)

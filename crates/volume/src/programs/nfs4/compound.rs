@@ -169,7 +169,7 @@ impl Compound<'_, '_> {
         self.turn.check(self.turn.export(file.as_bytes()), is_change).map_err(refused)
     }
 
-    /// The state id that an argument means: it may stand for the one that an operation before has made or used.
+    /// The state id that an argument means: the special one (§8.2.3) is that of the last operation that made or used one.
     pub(super) fn meant(&self, stateid: stateid4) -> Result<stateid4, nfsstat4> {
         match stateid {
             stateid4::CURRENT => self.stateid.ok_or(nfsstat4::NFS4ERR_BAD_STATEID),

@@ -212,7 +212,7 @@ fn flavors() -> Vec<secinfo4<'static>> {
     vec![secinfo4::AUTH_SYS(()), secinfo4::AUTH_NONE(())]
 }
 
-/// SECINFO (§18.29); the current filehandle is used up by it.
+/// SECINFO (§18.29); it leaves no current filehandle.
 pub(super) fn secinfo(
     compound: &mut Compound<'_, '_>,
     SECINFO4args { name }: SECINFO4args<'_>,

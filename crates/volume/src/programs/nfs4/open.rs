@@ -191,7 +191,7 @@ fn make<'t>(
     Ok(Opened { found, cinfo: change_info(&wcc), attrset, is_new: true, cut: None })
 }
 
-/// A folder keeps the verifier in the times of the file; the client is told so, and sets them.
+/// A directory keeps the verifier in the times of the file; the reply says so, and the client sets them.
 fn with_verifier(files: &Files, mut attrset: bitmap4) -> bitmap4 {
     if matches!(files, Files::Directory(_)) {
         attrset.insert(FATTR4_TIME_ACCESS_SET);

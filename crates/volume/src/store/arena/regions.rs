@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// Number of a chunk; 0 is none.
 pub(in crate::store) type ChunkId = u32;
 
-/// Chunks of a region: as many as there are bits in a `u128`.
+/// Chunks of a region: one for each bit of a `u128`.
 pub(super) const REGION_CHUNKS: usize = 128;
 
 /// Regions that chunks are taken from at the same time, so that files which are written at the same time do not mix.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from iocurve.dialects.fio.invocation import Format, Invocation
-from iocurve.dialects.fio.output import bins
+from iocurve.dialects.fio.output import bins, clients
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, SteadyMeans, job_stats
@@ -45,13 +45,31 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
         "timestamp_ms": int(moment * 1000),
         "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
         "global options": prepared.sections[0].global_options if prepared.sections else {},
-        "jobs": [_job(job, with_bins) for job in job_stats(prepared, result)],
-        "disk_util": [
+        **_jobs(prepared, result, with_bins),
+        # The disks of several hosts are not known here.
+        "disk_util": []
+        if clients.clients(result)
+        else [
             {"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in prepared.disks.uses()
         ],
     }
     # fio writes a blank before the colon, and some scripts read the JSON with grep.
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
+
+
+def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, Any]:
+    """The jobs; of several hosts those of each, and their total, as fio's clients print it."""
+    hosts = clients.clients(result)
+    if not hosts:
+        return {"jobs": [_job(job, with_bins) for job in job_stats(prepared, result)]}
+    stats = [
+        _job(job, with_bins) | {"hostname": host.name}
+        for host in hosts
+        for job in job_stats(prepared, clients.of_client(prepared, result, host.client))
+    ]
+    total = clients.total(prepared, result)
+    # The total is of no host; fio names the last one here.
+    return {"client_stats": [*stats, _job(total, with_bins) | {"hostname": ""}] if total else stats}
 
 
 def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
@@ -181,6 +199,7 @@ def _ours(job: JobStats) -> dict[str, Any]:
         "workers": len(job.workers),
         "labels": sorted({label for worker in job.workers for label in worker.labels}),
         "errors": list(dict.fromkeys(worker.error for worker in job.workers if worker.error)),
+        "differences": [found.to_builtins() for worker in job.workers for found in worker.differences],
         "response_ns": {
             kind: _latency(response, job.report.reporting.percentiles) for kind, response in responses.items()
         },

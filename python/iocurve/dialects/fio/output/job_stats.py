@@ -11,7 +11,7 @@ from typing import get_args
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
-from iocurve.engine.plan import LatencyTarget, OperationKind, Plan, SyncKind, Worker
+from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import SECOND_NS
@@ -196,14 +196,19 @@ class JobStats:
 
 def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
     """The job entries of fio's output, in fio's order."""
-    workers = [worker for point in result.points for worker in point.outcome.workers]
+    sections = _sections_by_worker(prepared)
+    blocks = _blocks_of_metadata(prepared)
+    workers = [
+        _as_direction(worker, sections[worker.group, worker.worker], blocks)
+        for point in result.points
+        for worker in point.outcome.workers
+    ]
     entries = []
     for number, group in enumerate(prepared.report_groups):
         members = tuple(worker for worker in workers if worker.report_group == number)
         if members:
             entries.append((prepared.sections[group.section], group.number, members))
     totals = _bandwidth_of_groups(entries, prepared.plan)
-    sections = _sections_by_worker(prepared)
     return [
         JobStats(
             report=report,
@@ -230,6 +235,29 @@ def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionRe
         for _ in range(section.clones)
     ]
     return dict(zip(positions, written, strict=True))
+
+
+def _blocks_of_metadata(prepared: Invocation) -> dict[str, int]:
+    """Bytes that fio counts for a metadata operation, by the name of the job."""
+    loads = [(section.name, section.load) for section in prepared.job.sections if section.load.metadata]
+    return {name or "": (load.blocks.read if load.reads else load.blocks.write).smallest for name, load in loads}
+
+
+def _as_direction(worker: WorkerOutcome, report: SectionReport, blocks: Mapping[str, int]) -> WorkerOutcome:
+    """The worker with its metadata operations as reads or writes of a block, which is how fio counts them."""
+    found = next((kind for kind in METADATA_KINDS if kind in worker.operations), None)
+    if found is None:
+        return worker
+    direction = "read" if report.direction.removeprefix("rand").startswith("r") else "write"
+    block = blocks[worker.job]
+    done = worker.operations[found]
+    intervals = [
+        interval.replace(operations={direction: kind.replace(bytes=kind.operations * block)})
+        for interval in worker.intervals
+        for kind in interval.operations.values()
+    ]
+    operations = {direction: done.replace(bytes=done.operations * block)}
+    return worker.replace(operations=operations, intervals=tuple(intervals))
 
 
 def _bandwidth_of_groups(

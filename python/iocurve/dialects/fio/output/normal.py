@@ -8,6 +8,7 @@ from itertools import groupby, islice
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, Samples, SteadyMeans, job_stats
 from iocurve.job.model import Section
@@ -21,21 +22,36 @@ _SHARES_PER_LINE = 5
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """Renders ``--output-format=normal``."""
-    jobs = job_stats(prepared, result)
+    """Renders ``--output-format=normal``, of several hosts in fio's client form."""
+    starting = [*_headers(prepared), f"Starting {_threads(prepared)}"]
+    if hosts := clients.clients(result):
+        lines = [f"hostname={host.name}, iocurve-{result.iocurve}" for host in hosts]
+        lines += [f"<{host.name}> {line}" for host in hosts for line in starting]
+        for host in hosts:
+            lines += [f"<{host.name}> ", *_jobs(prepared, clients.of_client(prepared, result, host.client))[1:]]
+        if (total := clients.total(prepared, result)) is not None:
+            lines += _job(total, result)
+    else:
+        lines = [*starting[:-1], f"iocurve-{result.iocurve}", starting[-1], *_jobs(prepared, result)]
+    if not hosts and (uses := prepared.disks.uses()):
+        lines += ["", "Disk stats (read/write):", *map(_disk, uses)]
+    return "\n".join(lines) + "\n"
+
+
+def _threads(prepared: Invocation) -> str:
     workers = sum(len(group.workers) for group in prepared.plan.groups)
-    lines = [
-        *_headers(prepared),
-        f"iocurve-{result.iocurve}",
-        f"Starting {workers} thread{'' if workers == 1 else 's'}",
-    ]
+    return f"{workers} thread{'' if workers == 1 else 's'}"
+
+
+def _jobs(prepared: Invocation, result: Result) -> list[str]:
+    """The jobs, and the status of each group."""
+    jobs = job_stats(prepared, result)
+    lines = []
     for job in jobs:
         lines += ["", *_job(job, result)]
     for number, members in groupby(jobs, key=lambda job: job.group):
         lines += ["", f"Run status group {number} (all jobs):", *_status(list(members))]
-    if uses := prepared.disks.uses():
-        lines += ["", "Disk stats (read/write):", *map(_disk, uses)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _disk(disk: DiskUse) -> str:
@@ -83,6 +99,7 @@ def _job(job: JobStats, result: Result) -> list[str]:
     jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
     lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
+    lines += [f"  verification : {found}" for worker in job.workers for found in worker.differences]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
     for kind in job.shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, Samples, job_stats
 from iocurve.dialects.fio.read.draft import Reporting
@@ -16,10 +17,12 @@ PERCENTILES = 20
 
 
 def render(prepared: Invocation, result: Result) -> str:
-    """Renders a line per reported job."""
+    """Renders a line per reported job, of several hosts one after the other, as fio's clients do."""
     version = prepared.output.terse_version
     disks = list(_disks(prepared.disks.uses())) if version > 2 else []
-    return "".join(";".join(_fields(job, version, disks)) + "\n" for job in job_stats(prepared, result))
+    hosts = [clients.of_client(prepared, result, host.client) for host in clients.clients(result)]
+    jobs = [job for one in hosts or [result] for job in job_stats(prepared, one)]
+    return "".join(";".join(_fields(job, version, disks)) + "\n" for job in jobs)
 
 
 def _disks(uses: Iterable[DiskUse]) -> Iterator[str]:

@@ -27,6 +27,8 @@ def combine(draft: Draft) -> None:
     _flow(draft)
     _depth(draft)
     _flushes(draft)
+    _metadata(draft)
+    _space(draft)
     _zones(draft)
     _payload(draft)
     _verify(draft)
@@ -158,6 +160,51 @@ def _flushes(draft: Draft) -> None:
     if _has(draft, "fsync_on_close"):
         text = "fsync_on_close: each file is flushed after its last operation, before it is closed"
         draft.note("fsync_on_close", "flushed_at_end", text)
+
+
+def _metadata(draft: Draft) -> None:
+    """Completes a job that does one operation on each file."""
+    kind = draft.fields.get("metadata")
+    if kind is None:
+        return
+    engine = draft.fields["engine_asked"]
+    if draft.fields.get("nfs_url"):
+        draft.fields["engine"] = "nfs"
+    blocks: PerKind[Blocks] = draft.fields["blocks"]
+    block = (blocks.read if draft.value("reads") else blocks.write).smallest
+    sized = draft.fields.get("size") or draft.fields.get("file_bytes")
+    if kind == "create" and not sized:
+        draft.fields["file_bytes"] = (block, block)
+    elif draft.fields.get("file_bytes") != (block, block):
+        text = (
+            f"{engine} does one operation on each file; fio counts an I/O for each block of the file, but does the "
+            "operation once (set filesize to bs to have the same counts)"
+        )
+        draft.note("filesize" if "filesize" in draft.option_positions else "size", "one_per_file", text)
+    for name in (
+        "iodepth",
+        "direct",
+        "verify",
+        "fsync",
+        "end_fsync",
+        "write_lat_log",
+        "write_bw_log",
+        "write_iops_log",
+    ):
+        if name in draft.option_positions:
+            draft.note(name, "no_effect", f"{name} has no effect with ioengine={engine}")
+    draft.deferred = {name: value for name, value in draft.deferred.items() if not name.startswith("verify")}
+
+
+def _space(draft: Draft) -> None:
+    """Checks a job that allocates or cuts files instead of reading and writing them."""
+    if draft.fields.get("space_call") is None:
+        return
+    engine = draft.fields["engine_asked"]
+    if engine == "ftruncate" and (draft.value("reads") or draft.value("trims")):
+        draft.mistake("ioengine", "ioengine=ftruncate only writes: fio fails on its reads and trims", "use rw=write")
+    if _method(draft) is not None:
+        draft.mistake("verify", f"ioengine={engine} moves no data that verify could compare", "leave verify out")
 
 
 def _zones(draft: Draft) -> None:

@@ -78,6 +78,10 @@ class Reporting:
     mixed: Literal["none", "mixed", "both"] = "none"
     """unified_rw_reporting."""
     logs: Logs = Logs()
+    state_save: bool = True
+    """verify_state_save."""
+    state_load: bool = False
+    """verify_state_load."""
     steady_state: str | None = None
     """Criterion of steadystate as fio's JSON writes it: ``iops_slope:0.300000%``."""
     steady_state_duration_s: int = 0

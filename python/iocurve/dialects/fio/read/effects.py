@@ -5,8 +5,8 @@ from __future__ import annotations
 from iocurve.dialects.fio.read import patterns, splits, values
 from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError
 from iocurve.dialects.fio.read.values import Context, Reader
-from iocurve.engine.plan import BlockRange, FixedBlocks
-from iocurve.job.model import EngineName, Level, PerKind
+from iocurve.engine.plan import BlockRange, FixedBlocks, MetadataKind
+from iocurve.job.model import EngineName, Level, PerKind, SpaceCall
 
 NOT_YET = "ignoring it would change what is measured"
 
@@ -30,8 +30,12 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-METADATA_ENGINES = _names("falloc ftruncate filecreate filestat filedelete dircreate dirstat dirdelete")
-"""fio's engines that measure file system operations other than reads and writes."""
+METADATA_ENGINES: dict[str, MetadataKind] = {"filecreate": "create", "filestat": "getattr", "filedelete": "delete"}
+"""fio's engines that do one operation on each file, each with that operation."""
+SPACE_ENGINES: dict[str, SpaceCall] = {"falloc": "fallocate", "ftruncate": "ftruncate"}
+"""fio's engines that allocate or cut the space of files, each with its call."""
+LATER_ENGINES = _names("dircreate dirstat dirdelete")
+"""Metadata engines that Debian's fio 3.33 does not have."""
 OTHER_ENGINES = _names(
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
@@ -122,22 +126,24 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     if name.startswith(("linuxaio", "aio")):
         name = "libaio"
     is_file = "/" in name or name.endswith(".so")
-    draft.engine_refused = is_file or name.split(":")[0] in METADATA_ENGINES | OTHER_ENGINES
+    draft.engine_refused = is_file or name.split(":")[0] in LATER_ENGINES | OTHER_ENGINES
+    draft.fields |= {"metadata": METADATA_ENGINES.get(name), "space_call": SPACE_ENGINES.get(name)}
     if name in ENGINES:
         draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
-    elif name in METADATA_ENGINES:
-        raise RefusedError(
-            f"ioengine={name} is not supported yet: iocurve measures reads and writes, not the creation, lookup or "
-            "deletion of files"
-        )
+    elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
+        draft.fields |= {"engine": "sync", "engine_asked": name}
+    elif name in LATER_ENGINES:
+        raise RefusedError(f"ioengine={name} is not supported yet; filecreate, filestat and filedelete are")
     elif name.split(":")[0] in OTHER_ENGINES:
         raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
     elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
-        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *OTHER_ENGINES])
+        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES, *LATER_ENGINES, *OTHER_ENGINES])
         listed = f"{close} Supported:" if close else "; supported:"
-        raise ValueError(f"unknown ioengine '{name}'{listed} {values.either(ENGINES)}")
+        raise ValueError(
+            f"unknown ioengine '{name}'{listed} {values.either([*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES])}"
+        )
 
 
 def set_buffered(draft: Draft, text: str, context: Context) -> None:

@@ -224,8 +224,8 @@ OPTIONS: tuple[Option, ...] = (
     _defers("verify_backlog_batch", values.integer(0, 2**32 - 1)),
     _defers("verify_only", _BOOL, bare=True),
     *_no_effects("each worker verifies its own reads", "verify_async verify_async_cpus", noop=("0",)),
-    _no_effect("verify_state_save", "iocurve saves no verify state", noop=("0",)),
-    _unsupported("verify_state_load", noop=("0",), reason="iocurve saves no verify state that it could load"),
+    Option("verify_state_save", effects.reports("state_save", _BOOL), boolean=True),
+    Option("verify_state_load", effects.reports("state_load", _BOOL), boolean=True),
     _no_effect("experimental_verify", "offsets are always generated again from the seed", noop=("0",)),
     *_no_effects(
         "it is checked in every block that has a header", "verify_header_seed verify_write_sequence", noop=("1",)
@@ -342,7 +342,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect("log_alternate_epoch_clock_id", "times count from 1970 or from the start of the run", noop=("0",)),
     # Options of one engine
     *_only_for(
-        "nfs",
+        " ".join(("nfs", *effects.METADATA_ENGINES)),
         _sets("nfs_url", values.text_value, "nfs_url"),
         _sets("nconnect", values.integer(1, 16), "nconnect"),
         _sets("nfs_timeout", _TIME, "nfs_timeout_ns"),

@@ -29,7 +29,7 @@ from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Section
 from iocurve.structs import Struct
 
-NOT_WRITTEN = frozenset({"engine_asked", "replay", "replay_flushes"})
+NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes"})
 """Fields that job files do not have: the requested engine of other tools, and replayed traces."""
 _SIZES = frozenset(
     {

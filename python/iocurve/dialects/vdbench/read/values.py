@@ -20,7 +20,7 @@ from iocurve.units import SECOND_NS
 Reader = Callable[[Parameter], Any]
 VALUES_MAX = 100_000
 """Limit of values in one list."""
-_NUMBER = r"-?(?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})[kmgt]?"
+_NUMBER = r"-?(?:\d{1,18}(?:\.\d{0,9})?|\.\d{1,9})(?:[kmgt]b?)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
 _SERIES = re.compile(rf"({_NUMBER})-({_NUMBER})\Z", re.IGNORECASE | re.ASCII)
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smh]?)\Z", re.IGNORECASE | re.ASCII)
@@ -31,11 +31,11 @@ _LARGEST = 2**63 - 1
 
 
 def quantity(word: str) -> Decimal:
-    """Reads ``64k``, ``100``, ``.1``."""
+    """Reads ``64k``, ``64KB``, ``100``, ``.1``."""
     if not _QUANTITY.match(word):
         raise ValueError(f"'{word[:40]}' is not a number; k, m, g and t stand for 1024, 1024², …")
-    scale = _SCALE.get(word[-1].lower(), 1)
-    return Decimal(word.rstrip("kmgtKMGT")) * scale
+    letters = word.lower().removesuffix("b")
+    return Decimal(letters.rstrip("kmgt")) * _SCALE.get(letters[-1], 1)
 
 
 def whole(word: str, low: int = 0, high: int = _LARGEST) -> int:

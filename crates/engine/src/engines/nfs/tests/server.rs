@@ -142,6 +142,7 @@ impl Server {
             export: EXPORT.into(),
             version: 3,
             nconnect: 1,
+            session_slots: 64,
             uid: 7,
             gid: 8,
             durability: Durability::None,

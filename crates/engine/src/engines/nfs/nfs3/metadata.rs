@@ -12,6 +12,7 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::xdr::{Decode, Reader};
 
+use super::super::protocol::Session as _;
 use super::session::{FILE_MODE, Session};
 use super::{stability, status};
 use crate::engines::buffers::SlotMap;
@@ -214,7 +215,7 @@ impl<'a> NfsMetadataEngine<'a> {
 
     fn read(&mut self, request: &Request) -> Done<i64> {
         let Some(&handle) = self.opened.get(&request.address.file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
-        let limit = self.session.limits.read.min(CALL_BYTES_MAX);
+        let limit = self.session.limits().read.min(CALL_BYTES_MAX);
         let (mut at, length) = (0, request.address.length);
         while at < length {
             let (offset, count) = (request.address.offset + u64::from(at), (length - at).min(limit));
@@ -235,7 +236,7 @@ impl<'a> NfsMetadataEngine<'a> {
     fn write(&mut self, request: &Request) -> Done<i64> {
         let file = request.address.file;
         let Some(&handle) = self.opened.get(&file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
-        let limit = self.session.limits.write.min(CALL_BYTES_MAX);
+        let limit = self.session.limits().write.min(CALL_BYTES_MAX);
         let (mut at, length) = (0, request.address.length);
         while at < length {
             let (offset, count) = (request.address.offset + u64::from(at), (length - at).min(limit));
@@ -362,7 +363,7 @@ impl Engine for NfsMetadataEngine<'_> {
 
 /// Reads into a buffer; returns the bytes read, and whether they reach the end of the file.
 fn read_into(session: &mut Session<'_>, arguments: &READ3args, place: &mut [u8]) -> Done<(u32, bool)> {
-    let server = session.server();
+    let server = session.server().to_owned();
     let results = session.rpc.transact(NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_READ as u32, arguments)?;
     let invalid = || EngineError::Connection(format!("invalid reply to a READ from server {server}"));
     let read = READ3res::decode(&mut Reader::new(results)).map_err(|_| invalid())?;

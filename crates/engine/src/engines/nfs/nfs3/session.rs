@@ -1,4 +1,4 @@
-//! A mounted export: looks up, creates and removes files.
+//! A mounted export of `NFSv3`: looks up, creates and removes files.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,11 +8,12 @@ use iocurve_wire::nfs3::{
     nfs_fh3, nfsproc3, nfsstat3, sattr3,
 };
 
-use super::flight::CallLimits;
-use super::mounter::Mounter;
-use super::rpc::Rpc;
-use super::socket::{Route, Socket, check_source};
-use super::status;
+use super::super::flight::CallLimits;
+use super::super::mounter::{self, Mounter};
+use super::super::protocol::{self, directory_parts};
+use super::super::rpc::Rpc;
+use super::super::socket::{Route, Socket};
+use super::{Nfs3, status};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
@@ -24,82 +25,62 @@ const CALL_BYTES_MIN: u32 = 512;
 pub(super) const FILE_MODE: u32 = 0o644;
 
 /// A mounted export.
-pub(super) struct Session<'a> {
+pub(in super::super) struct Session<'a> {
     pub(super) rpc: Rpc<'a>,
     pub(super) root: nfs_fh3,
-    /// Limits of READ and WRITE.
-    pub limits: CallLimits,
-    /// The encoded credential of all calls.
-    pub credential: Vec<u8>,
+    limits: CallLimits,
+    stop: &'a AtomicBool,
 }
 
-impl<'a> Session<'a> {
+impl<'a> protocol::Session<'a, Nfs3> for Session<'a> {
     /// Queries ports that the mount does not name, mounts the export and connects to the NFS program.
-    pub(super) fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
-        if mount.version != 3 {
-            return Err(EngineError::Plan(format!("NFS version {} is not supported; use version 3", mount.version)));
-        }
-        if let Some(source) = mount.source {
-            check_source(source).map_err(|error| {
-                EngineError::Connection(format!(
-                    "cannot use the local address {source}: {error}; name an address of this machine, as `ip address` lists them"
-                ))
-            })?;
-        }
+    fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         let mounted = Mounter { mount, stop }.mount()?;
         let mut rpc = Mounter { mount, stop }.connect_nfs()?;
         let limits = limits(&mut rpc, &mounted, &mount.export)?;
-        let credential = rpc.credential.clone();
-        Ok(Self { rpc, root: mounted, limits, credential })
+        Ok(Self { rpc, root: mounted, limits, stop })
     }
 
-    /// `host:port` of the NFS program.
-    pub(super) fn server(&self) -> String {
-        self.rpc.server.clone()
+    fn server(&self) -> &str {
+        &self.rpc.server
     }
 
-    /// Route to the NFS program.
-    pub(super) fn route(&self) -> Route {
+    fn route(&self) -> Route {
         self.rpc.route
     }
 
-    /// The connection; no call is in flight on it.
-    pub(super) fn into_socket(self) -> Socket {
-        self.rpc.socket
+    fn limits(&self) -> CallLimits {
+        self.limits
     }
 
-    /// Looks a regular file up; `None` if it does not exist.
-    pub(super) fn find(&mut self, path: &str) -> Result<Option<(nfs_fh3, fattr3)>, EngineError> {
+    fn find(&mut self, path: &str) -> Result<Option<(nfs_fh3, u64)>, EngineError> {
         let (directory, name) = self.directory_of(path)?;
         let Some((handle, attributes)) = self.lookup(directory, name, path)? else { return Ok(None) };
         if attributes.file_type != ftype3::NF3REG {
             return Err(EngineError::Target(format!("{path} on {} is not a regular file", self.rpc.server)));
         }
-        Ok(Some((handle, attributes)))
+        Ok(Some((handle, attributes.size)))
     }
 
-    /// Creates an empty file; fails if the name exists.
-    pub(super) fn create(&mut self, path: &str) -> Result<nfs_fh3, EngineError> {
+    fn create(&mut self, path: &str) -> Result<nfs_fh3, EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let how = createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
         let arguments = CREATE3args { r#where: diropargs3 { dir, name: name.as_bytes() }, how };
         let created: CREATE3res = self.rpc.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)?;
         match created.map_err(|failed| refused("create", path, &failed))?.obj {
             Some(handle) => Ok(handle),
-            None => self.find(path)?.map(|(handle, _)| handle).ok_or_else(|| missing(path)),
+            None => self.find(path)?.map(|(handle, _)| handle).ok_or_else(|| protocol::missing(path)),
         }
     }
 
-    /// Sets a file's length.
-    pub(super) fn set_size(&mut self, object: nfs_fh3, path: &str, size: u64) -> Result<(), EngineError> {
+    fn set_size(&mut self, object: &nfs_fh3, path: &str, size: u64) -> Result<(), EngineError> {
         let new_attributes = sattr3 { size: Some(size), ..sattr3::default() };
-        let arguments = SETATTR3args { object, new_attributes, guard: None };
+        let arguments = SETATTR3args { object: *object, new_attributes, guard: None };
         let set: SETATTR3res = self.rpc.nfs(nfsproc3::NFSPROC3_SETATTR, &arguments)?;
         set.map(drop).map_err(|failed| refused("set the length of", path, &failed))
     }
 
-    /// Returns `true` if a path exists; a missing directory on the way means that it does not.
-    pub(super) fn exists(&mut self, path: &str) -> Result<bool, EngineError> {
+    fn exists(&mut self, path: &str) -> Result<bool, EngineError> {
         let mut directory = self.root;
         for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
             match self.lookup(directory, part, path)? {
@@ -110,8 +91,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Removes a file or an empty directory. Ignores what is missing, and leaves a directory that is not empty.
-    pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
+    fn remove(&mut self, path: &str) -> Result<(), EngineError> {
         if !self.exists(path)? {
             return Ok(());
         }
@@ -125,6 +105,18 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn start(self, mount: &NfsMount, files: &[(String, nfs_fh3)]) -> Result<(Nfs3, Vec<Socket>), EngineError> {
+        let Rpc { socket, route, server, credential, .. } = self.rpc;
+        let handles: Vec<nfs_fh3> = files.iter().map(|(_, handle)| *handle).collect();
+        let mut sockets = vec![socket];
+        for _ in 1..mount.nconnect {
+            sockets.push(mounter::connect(&route, &server, mount.timeout_ns, self.stop)?);
+        }
+        Ok((Nfs3::new(&credential, &handles, mount.durability), sockets))
+    }
+}
+
+impl Session<'_> {
     fn remove_directory(&mut self, path: &str) -> Result<(), EngineError> {
         let (dir, name) = self.directory_of(path)?;
         let arguments = RMDIR3args { object: diropargs3 { dir, name: name.as_bytes() } };
@@ -139,25 +131,15 @@ impl<'a> Session<'a> {
 
     /// Handle of the directory of a path, and the last part of the path.
     pub(super) fn directory_of<'p>(&mut self, path: &'p str) -> Result<(nfs_fh3, &'p str), EngineError> {
-        let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        let Some(name) = parts.pop() else {
-            return Err(EngineError::Target(format!("{path:?} names no file in the export")));
-        };
-        if parts.contains(&"..") || name == ".." {
-            return Err(EngineError::Target(format!(
-                "{path}: .. is not allowed in paths of an export; name the file directly"
-            )));
-        }
+        let (parts, name) = directory_parts(path)?;
         let mut directory = self.root;
         for part in parts {
             let found = self.lookup(directory, part, path)?;
             let Some((handle, attributes)) = found else {
-                return Err(EngineError::Target(format!(
-                    "{path}: the directory {part} does not exist; create it first"
-                )));
+                return Err(protocol::missing_directory(path, part));
             };
             if attributes.file_type != ftype3::NF3DIR {
-                return Err(EngineError::Target(format!("{path}: {part} is not a directory")));
+                return Err(protocol::not_a_directory(path, part));
             }
             directory = handle;
         }
@@ -184,11 +166,6 @@ impl<'a> Session<'a> {
         let attributes: GETATTR3res = self.rpc.nfs(nfsproc3::NFSPROC3_GETATTR, &GETATTR3args { object })?;
         attributes.map(|found| found.obj_attributes).map_err(|failed| refused("get the attributes of", path, &failed))
     }
-}
-
-/// Error for a file that must exist but does not.
-pub(super) fn missing(path: &str) -> EngineError {
-    EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }
 
 fn refused<T>(action: &'static str, path: &str, failed: &Failed<T>) -> EngineError {

@@ -1,0 +1,155 @@
+//! `NFSv3` (RFC 1813) as a [`Protocol`]: calls stand alone, and servers keep no state for them.
+
+mod metadata;
+mod session;
+mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::client_fast::{
+    CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed, WriteResult,
+    WriteTemplate,
+};
+use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
+
+use super::flight::CallKind;
+use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered};
+use super::socket::{Route, Socket};
+use crate::error::EngineError;
+use crate::plan::{Durability, NfsMount};
+
+pub(crate) use self::metadata::NfsMetadataEngine;
+pub(super) use self::session::Session;
+
+const STATELESS: &str = "a server of NFSv3 keeps no state";
+
+/// Calls of `NFSv3` on the files of a load.
+#[derive(Debug)]
+pub struct Nfs3 {
+    files: Vec<FileCalls>,
+}
+
+/// Templates of the calls on a file.
+#[derive(Debug)]
+struct FileCalls {
+    read: ReadTemplate,
+    write: WriteTemplate,
+    commit: CommitTemplate,
+}
+
+impl Nfs3 {
+    /// Makes the templates for each file.
+    pub(super) fn new(credential: &[u8], files: &[nfs_fh3], durability: Durability) -> Self {
+        Self { files: files.iter().map(|handle| FileCalls::new(credential, handle, durability)).collect() }
+    }
+}
+
+impl FileCalls {
+    fn new(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> Self {
+        let file = handle.as_bytes();
+        Self {
+            read: ReadTemplate::new(credential, file),
+            write: WriteTemplate::new(credential, file, stability(durability)),
+            commit: CommitTemplate::new(credential, file),
+        }
+    }
+}
+
+impl Protocol for Nfs3 {
+    const NAME: &'static str = "NFSv3";
+    const READ_REPLY_HEAD_BYTES: usize = READ_REPLY_HEAD_BYTES;
+
+    type Sequence = ();
+    type Handle = nfs_fh3;
+    type Session<'a> = Session<'a>;
+
+    fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn slots(&self) -> Option<usize> {
+        None
+    }
+
+    #[inline]
+    fn append(&self, kind: CallKind, call: Arguments<()>, out: &mut Vec<u8>) {
+        let Arguments { xid, file, offset, length, .. } = call;
+        let file = &self.files[file as usize];
+        match kind {
+            CallKind::Read => file.read.append(out, xid, offset, length),
+            CallKind::Write => file.write.append(out, xid, offset, length),
+            CallKind::Commit => file.commit.append(out, xid, offset, length),
+            CallKind::Renewal => unreachable!("{STATELESS}"),
+        }
+    }
+
+    #[inline]
+    fn acquire(&mut self) -> Option<()> {
+        Some(())
+    }
+
+    #[inline]
+    fn release(&mut self, (): (), _executed: bool) {}
+
+    #[inline]
+    fn pass(_reply: &Reply<'_>, result_at: usize) -> Result<Passed, Unparsed> {
+        Ok(Passed::At(result_at))
+    }
+
+    #[inline]
+    fn read(reply: &Reply<'_>, at: usize) -> Result<ReadResult, Unparsed> {
+        reply.read(at)
+    }
+
+    #[inline]
+    fn write(reply: &Reply<'_>, at: usize) -> Result<WriteResult, Unparsed> {
+        reply.write(at)
+    }
+
+    #[inline]
+    fn commit(reply: &Reply<'_>, at: usize) -> Result<CommitResult, Unparsed> {
+        reply.commit(at)
+    }
+
+    fn counted(_status: u32) -> bool {
+        unreachable!("{STATELESS}")
+    }
+
+    fn judge(status: u32) -> Judgement {
+        if status == nfsstat3::NFS3ERR_JUKEBOX as u32 { Judgement::Later } else { Judgement::Failed }
+    }
+
+    fn errno(status: u32) -> i32 {
+        status::errno(status)
+    }
+
+    fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
+        status::refused(action, path, status)
+    }
+
+    fn renewal_ns(&self) -> Nanos {
+        Nanos::MAX
+    }
+
+    fn recovery(
+        &mut self,
+        _mount: &NfsMount,
+        _route: Route,
+        _server: &str,
+    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static {
+        |_| unreachable!("{STATELESS}")
+    }
+
+    fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}
+}
+
+/// Stability of WRITEs.
+fn stability(durability: Durability) -> stable_how {
+    match durability {
+        Durability::None => stable_how::UNSTABLE,
+        Durability::DataSync => stable_how::DATA_SYNC,
+        Durability::FileSync => stable_how::FILE_SYNC,
+    }
+}

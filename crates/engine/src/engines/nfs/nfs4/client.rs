@@ -1,0 +1,379 @@
+//! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::nfs4::operations::{
+    BIND_CONN_TO_SESSION4args, CREATE_SESSION4args, CREATE_SESSION4resok, DESTROY_CLIENTID4args, DESTROY_SESSION4args,
+    EXCHANGE_ID4args, RECLAIM_COMPLETE4args, SEQUENCE4args, callback_sec_parms4, direction, nfs_argop4, nfs_resop4,
+    state_protect4_a,
+};
+use iocurve_wire::nfs4::{
+    MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, channel_attrs4, client_owner4, compound4_head,
+    compound4_result_head, nfsstat4, owner_name4, sessionid4,
+};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
+
+use super::super::flight::JUKEBOX_DELAY_NS;
+use super::super::rpc::{Rpc, invalid_reply};
+use super::status;
+use crate::error::EngineError;
+
+/// Longest READ or WRITE payload that a session is asked for.
+const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
+/// Bytes of a call or a reply besides its payload, at most.
+pub(super) const OVERHEAD_BYTES: u32 = 1 << 10;
+/// Most operations of a COMPOUND, SEQUENCE included.
+const OPERATIONS_MAX: u32 = 8;
+/// Longest reply that the server keeps for a repeated call.
+const CACHED_BYTES_MAX: u32 = 4 << 10;
+/// Longest wait for the end of a server's grace period.
+pub(super) const GRACE_NS_MAX: Nanos = 300 * SECOND;
+
+/// A client as the server knows it, and its session.
+#[derive(Debug, Clone)]
+pub(super) struct Registration {
+    /// Names this client to the server; no other client has the same name.
+    owner: Vec<u8>,
+    /// Changes when this client has lost its state.
+    verifier: [u8; 8],
+    pub clientid: u64,
+    /// Sequence id of the next `CREATE_SESSION`.
+    create_sequence: u32,
+    pub session: sessionid4,
+    /// Slots and limits that the server gave.
+    pub channel: channel_attrs4,
+    /// Slots to ask for.
+    slots_wanted: u32,
+}
+
+/// What a server still knows of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// The client id, and with it opens unless they were revoked.
+    ClientId,
+    /// Nothing: the server has restarted, or the lease has expired.
+    Nothing,
+}
+
+/// A COMPOUND that failed: the status, and how many of its operations had succeeded, SEQUENCE not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub status: nfsstat4,
+    pub succeeded: usize,
+}
+
+impl Registration {
+    /// A client that no server knows yet.
+    pub(super) fn new(slots_wanted: u32) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let stamp = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+        let owner = format!("iocurve/{}/{}/{stamp:x}/{number}", host.trim(), std::process::id());
+        Self {
+            owner: owner.into_bytes(),
+            verifier: stamp.to_be_bytes(),
+            clientid: 0,
+            create_sequence: 0,
+            session: [0; 16],
+            channel: fore_channel(slots_wanted),
+            slots_wanted,
+        }
+    }
+
+    /// Name of the client, as an owner of opens.
+    pub(super) fn owner(&self) -> &[u8] {
+        &self.owner
+    }
+}
+
+/// One call at a time, on slot 0 of a session that no one else uses meanwhile.
+pub(super) struct Client<'a> {
+    pub rpc: Rpc<'a>,
+    pub registration: Registration,
+    /// Sequence id of the next call on slot 0.
+    pub next_sequence: u32,
+    timeout_ns: Nanos,
+}
+
+impl<'a> Client<'a> {
+    /// Registers with the server and makes a session.
+    pub(super) fn register(rpc: Rpc<'a>, slots: u32, timeout_ns: Nanos) -> Result<Self, EngineError> {
+        let mut client = Self { rpc, registration: Registration::new(slots), next_sequence: 1, timeout_ns };
+        client.exchange_id()?;
+        client.create_session()?.map_err(|status| client.failed("CREATE_SESSION", status))?;
+        client.reclaim_complete()?;
+        Ok(client)
+    }
+
+    /// Uses a session that was made before.
+    pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32, timeout_ns: Nanos) -> Self {
+        Self { rpc, registration, next_sequence, timeout_ns }
+    }
+
+    /// Replaces a lost session by a new one, under the same client id if the server still knows it.
+    pub(super) fn renew(&mut self) -> Result<Kept, EngineError> {
+        // The server may know the session and have lost count of its slots only.
+        self.destroy_session()?;
+        match self.create_session()? {
+            Ok(()) => return Ok(Kept::ClientId),
+            Err(nfsstat4::NFS4ERR_STALE_CLIENTID) => {}
+            // The number of the next CREATE_SESSION is lost: begin as a client that was started anew.
+            Err(nfsstat4::NFS4ERR_SEQ_MISORDERED) => self.registration.verifier = Registration::new(0).verifier,
+            Err(status) => return Err(self.failed("CREATE_SESSION", status)),
+        }
+        self.exchange_id()?;
+        self.create_session()?.map_err(|status| self.failed("CREATE_SESSION", status))?;
+        Ok(Kept::Nothing)
+    }
+
+    /// Tells the server that nothing more will be reclaimed.
+    pub(super) fn reclaim_complete(&mut self) -> Result<(), EngineError> {
+        let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
+        match self.compound(&[complete], |_| {})? {
+            Ok(()) => Ok(()),
+            Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => Ok(()),
+            Err(failed) => Err(self.failed("RECLAIM_COMPLETE", failed.status)),
+        }
+    }
+
+    /// Binds the connection to the session; its slots are those of the session.
+    pub(super) fn bind(rpc: &mut Rpc<'_>, session: sessionid4) -> Result<(), EngineError> {
+        let bind = nfs_argop4::BIND_CONN_TO_SESSION(BIND_CONN_TO_SESSION4args {
+            bctsa_sessid: session,
+            bctsa_dir: direction::CDFC4_FORE,
+            bctsa_use_conn_in_rdma_mode: false,
+        });
+        alone(rpc, &bind, |_| {})?.map_err(|status| failed(rpc, "BIND_CONN_TO_SESSION", status))
+    }
+
+    /// Gives session and client id back; the server forgets this client.
+    pub(super) fn unregister(&mut self) -> Result<(), EngineError> {
+        self.destroy_session()?;
+        let clientid = nfs_argop4::DESTROY_CLIENTID(DESTROY_CLIENTID4args { dca_clientid: self.registration.clientid });
+        // If it refuses, the lease ends the client.
+        alone(&mut self.rpc, &clientid, |_| {}).map(drop)
+    }
+
+    /// Carries operations out in the session, and hands each result to `each`. Repeats them while the server asks for
+    /// patience.
+    pub(super) fn compound(
+        &mut self,
+        operations: &[nfs_argop4<'_>],
+        mut each: impl FnMut(nfs_resop4<'_>),
+    ) -> Result<Result<(), Failed>, EngineError> {
+        let started = Instant::now();
+        loop {
+            let failed = match self.compound_once(operations, &mut each)? {
+                Ok(()) => return Ok(Ok(())),
+                Err(failed) => failed,
+            };
+            let patience_ns = match failed.status {
+                nfsstat4::NFS4ERR_DELAY => self.timeout_ns,
+                nfsstat4::NFS4ERR_GRACE => self.timeout_ns.max(GRACE_NS_MAX),
+                _ => 0,
+            };
+            if started.elapsed() >= Duration::from_nanos(patience_ns) || self.rpc.stopped() {
+                return Ok(Err(failed));
+            }
+            thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
+        }
+    }
+
+    fn compound_once(
+        &mut self,
+        operations: &[nfs_argop4<'_>],
+        each: &mut dyn FnMut(nfs_resop4<'_>),
+    ) -> Result<Result<(), Failed>, EngineError> {
+        let sequence = nfs_argop4::SEQUENCE(SEQUENCE4args {
+            sa_sessionid: self.registration.session,
+            sa_sequenceid: self.next_sequence,
+            sa_slotid: 0,
+            sa_highest_slotid: self.registration.channel.ca_maxrequests.saturating_sub(1),
+            sa_cachethis: true,
+        });
+        let call = Operations { first: Some(&sequence), rest: operations };
+        let mut sequenced = false;
+        let result = transact(&mut self.rpc, &call, |result| match result {
+            nfs_resop4::SEQUENCE(result) => sequenced = result.is_ok(),
+            result => each(result),
+        })?;
+        if sequenced {
+            self.next_sequence = self.next_sequence.wrapping_add(1);
+        }
+        match result {
+            Err(failed) if !sequenced && failed.status != nfsstat4::NFS4ERR_DELAY => {
+                Err(session_lost(&self.rpc, failed.status))
+            }
+            result => Ok(result.map_err(|failed| Failed { succeeded: failed.succeeded.saturating_sub(1), ..failed })),
+        }
+    }
+
+    fn exchange_id(&mut self) -> Result<(), EngineError> {
+        let Registration { owner, verifier, .. } = &self.registration;
+        let exchange = nfs_argop4::EXCHANGE_ID(EXCHANGE_ID4args {
+            eia_clientowner: client_owner4 { co_verifier: *verifier, co_ownerid: owner_name4(owner) },
+            eia_flags: 0,
+            eia_state_protect: state_protect4_a::SP4_NONE(()),
+            eia_client_impl_id: None,
+        });
+        let mut given = None;
+        alone(&mut self.rpc, &exchange, |result| {
+            if let nfs_resop4::EXCHANGE_ID(Ok(result)) = result {
+                given = Some((result.eir_clientid, result.eir_sequenceid));
+            }
+        })?
+        .map_err(|status| failed(&self.rpc, "EXCHANGE_ID", status))?;
+        let (clientid, sequence) = given.ok_or_else(|| self.rpc.invalid(&"it has no client id"))?;
+        (self.registration.clientid, self.registration.create_sequence) = (clientid, sequence);
+        Ok(())
+    }
+
+    fn create_session(&mut self) -> Result<Result<(), nfsstat4>, EngineError> {
+        let registration = &self.registration;
+        let create = nfs_argop4::CREATE_SESSION(CREATE_SESSION4args {
+            csa_clientid: registration.clientid,
+            csa_sequence: registration.create_sequence,
+            csa_flags: 0,
+            csa_fore_chan_attrs: fore_channel(registration.slots_wanted),
+            csa_back_chan_attrs: back_channel(),
+            csa_cb_program: 0,
+            csa_sec_parms: vec![callback_sec_parms4::AUTH_NONE(())],
+        });
+        let mut given = None;
+        let created = alone(&mut self.rpc, &create, |result| {
+            if let nfs_resop4::CREATE_SESSION(Ok(result)) = result {
+                given = Some(result);
+            }
+        })?;
+        let Err(status) = created else {
+            let created = given.ok_or_else(|| self.rpc.invalid(&"it has no session"))?;
+            return self.take_session(&created).map(Ok);
+        };
+        Ok(Err(status))
+    }
+
+    fn take_session(&mut self, created: &CREATE_SESSION4resok) -> Result<(), EngineError> {
+        let channel = created.csr_fore_chan_attrs;
+        if channel.ca_maxrequests == 0 || channel.ca_maxoperations < 5 {
+            return Err(self.rpc.invalid(&"its session has no slot, or takes too few operations in a call"));
+        }
+        let registration = &mut self.registration;
+        registration.create_sequence = registration.create_sequence.wrapping_add(1);
+        registration.session = created.csr_sessionid;
+        registration.channel =
+            channel_attrs4 { ca_maxrequests: channel.ca_maxrequests.min(registration.slots_wanted), ..channel };
+        self.next_sequence = 1;
+        Ok(())
+    }
+
+    /// A server that does not know the session any more is fine.
+    fn destroy_session(&mut self) -> Result<(), EngineError> {
+        let session = DESTROY_SESSION4args { dsa_sessionid: self.registration.session };
+        alone(&mut self.rpc, &nfs_argop4::DESTROY_SESSION(session), |_| {}).map(drop)
+    }
+
+    fn failed(&self, operation: &'static str, status: nfsstat4) -> EngineError {
+        failed(&self.rpc, operation, status)
+    }
+}
+
+fn fore_channel(slots: u32) -> channel_attrs4 {
+    channel_attrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: PAYLOAD_BYTES_MAX + OVERHEAD_BYTES,
+        ca_maxresponsesize: PAYLOAD_BYTES_MAX + OVERHEAD_BYTES,
+        ca_maxresponsesize_cached: CACHED_BYTES_MAX,
+        ca_maxoperations: OPERATIONS_MAX,
+        ca_maxrequests: slots,
+        ca_rdma_ird: None,
+    }
+}
+
+/// The least that servers accept: nothing is called back.
+fn back_channel() -> channel_attrs4 {
+    channel_attrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: 4 << 10,
+        ca_maxresponsesize: 4 << 10,
+        ca_maxresponsesize_cached: 0,
+        ca_maxoperations: 2,
+        ca_maxrequests: 1,
+        ca_rdma_ird: None,
+    }
+}
+
+/// Carries one operation out that needs no session. While the server asks for patience, the operation is repeated.
+fn alone(
+    rpc: &mut Rpc<'_>,
+    operation: &nfs_argop4<'_>,
+    mut each: impl FnMut(nfs_resop4<'_>),
+) -> Result<Result<(), nfsstat4>, EngineError> {
+    let started = Instant::now();
+    loop {
+        let call = Operations { first: None, rest: std::slice::from_ref(operation) };
+        match transact(rpc, &call, &mut each)? {
+            Ok(()) => return Ok(Ok(())),
+            Err(Failed { status: nfsstat4::NFS4ERR_DELAY, .. })
+                if started.elapsed() < Duration::from_nanos(rpc.timeout_ns) && !rpc.stopped() =>
+            {
+                thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
+            }
+            Err(failed) => return Ok(Err(failed.status)),
+        }
+    }
+}
+
+fn transact(
+    rpc: &mut Rpc<'_>,
+    call: &Operations<'_>,
+    mut each: impl FnMut(nfs_resop4<'_>),
+) -> Result<Result<(), Failed>, EngineError> {
+    let server = rpc.server.clone();
+    let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, "NFSv4.1", &error);
+    let mut results = Reader::new(rpc.transact(NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, call)?);
+    let head = compound4_result_head::decode(&mut results).map_err(invalid)?;
+    let count = head.count as usize;
+    for _ in 0..count.min(call.count()) {
+        each(nfs_resop4::decode(&mut results).map_err(invalid)?);
+    }
+    match head.status {
+        nfsstat4::NFS4_OK if count == call.count() => Ok(Ok(())),
+        nfsstat4::NFS4_OK => Err(invalid_reply(&server, "NFSv4.1", &"it lacks results")),
+        status => Ok(Err(Failed { status, succeeded: count.saturating_sub(1) })),
+    }
+}
+
+/// Arguments of COMPOUND.
+struct Operations<'a> {
+    first: Option<&'a nfs_argop4<'a>>,
+    rest: &'a [nfs_argop4<'a>],
+}
+
+impl Operations<'_> {
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+}
+
+impl Encode for Operations<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        compound4_head { tag: &[], minorversion: MINOR_VERSION, count: self.count() as u32 }.encode(writer);
+        self.first.into_iter().chain(self.rest).for_each(|operation| operation.encode(writer));
+    }
+}
+
+fn failed(rpc: &Rpc<'_>, operation: &'static str, status: nfsstat4) -> EngineError {
+    status::refused(operation, &format!("server {}", rpc.server), status as u32)
+}
+
+fn session_lost(rpc: &Rpc<'_>, status: nfsstat4) -> EngineError {
+    EngineError::Connection(format!(
+        "NFS server {} has ended the session while files were prepared ({}): has it restarted? Run again",
+        rpc.server,
+        status.name()
+    ))
+}

@@ -1,0 +1,222 @@
+//! `NFSv4.1` (RFC 8881) as a [`Protocol`]: calls belong to a session, which limits how many are in flight and executes
+//! each of them once, and files are open.
+//!
+//! `client` makes sessions, `session` is a mounted export, `slots` the slot table of a load, `recovery` replaces a session
+//! that the server has ended.
+
+mod client;
+mod recovery;
+mod session;
+mod slots;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::client_fast::nfs4::{
+    CommitTemplate, Compound, READ_REPLY_HEAD_BYTES, ReadTemplate, SequenceTemplate, SessionCalls, SlotSequence,
+    WriteTemplate,
+};
+use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
+use iocurve_wire::nfs4::nfsstat4;
+use iocurve_wire::nfs4::stable_how4;
+
+use super::flight::CallKind;
+use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered};
+use super::rpc::Rpc;
+use super::socket::{Route, Socket};
+use crate::error::EngineError;
+use crate::plan::{Durability, NfsMount};
+
+use self::client::{Client, Registration};
+use self::recovery::Recovery;
+use self::session::{Handle, Open};
+use self::slots::SlotTable;
+
+pub(super) use self::session::Session;
+
+/// Most time for giving opens and session back at the end.
+const LEAVE_NS: Nanos = 2 * SECOND;
+/// A lease is renewed when this part of it has passed without a call.
+const LEASE_PARTS: Nanos = 3;
+
+/// Calls of `NFSv4.1` on the files of a load.
+#[derive(Debug)]
+pub struct Nfs4 {
+    files: Vec<FileCalls>,
+    renewal: SequenceTemplate,
+    slots: SlotTable,
+    registration: Registration,
+    opens: Vec<Open>,
+    credential: Vec<u8>,
+    lease_ns: Nanos,
+}
+
+/// Templates of the calls on a file.
+#[derive(Debug)]
+struct FileCalls {
+    read: ReadTemplate,
+    write: WriteTemplate,
+    commit: CommitTemplate,
+}
+
+impl Nfs4 {
+    /// Takes a session over: slot 0 goes on at `next_sequence`, the others begin.
+    fn new(
+        credential: Vec<u8>,
+        registration: Registration,
+        next_sequence: u32,
+        opens: Vec<Open>,
+        lease_ns: Nanos,
+        mount: &NfsMount,
+    ) -> Self {
+        let slots = registration.channel.ca_maxrequests;
+        let calls = SessionCalls { credential: &credential, session: registration.session, highest_slot: slots - 1 };
+        let stable = stability(mount.durability);
+        let files = opens.iter().map(|open| FileCalls {
+            read: ReadTemplate::new(&calls, &open.handle, open.stateid),
+            write: WriteTemplate::new(&calls, &open.handle, open.stateid, stable),
+            commit: CommitTemplate::new(&calls, &open.handle),
+        });
+        Self {
+            files: files.collect(),
+            renewal: SequenceTemplate::new(&calls),
+            slots: SlotTable::resume(slots, next_sequence),
+            registration,
+            opens,
+            credential,
+            lease_ns,
+        }
+    }
+
+    fn close_all(&self, client: &mut Client<'_>) -> Result<(), EngineError> {
+        for open in &self.opens {
+            session::close(client, &open.handle, open.stateid)?;
+        }
+        client.unregister()
+    }
+}
+
+impl Protocol for Nfs4 {
+    const NAME: &'static str = "NFSv4.1";
+    const READ_REPLY_HEAD_BYTES: usize = READ_REPLY_HEAD_BYTES;
+
+    type Sequence = SlotSequence;
+    type Handle = Handle;
+    type Session<'a> = Session<'a>;
+
+    fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn slots(&self) -> Option<usize> {
+        Some(self.slots.count())
+    }
+
+    #[inline]
+    fn append(&self, kind: CallKind, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
+        let Arguments { xid, sequence, file, offset, length } = call;
+        match kind {
+            CallKind::Read => self.files[file as usize].read.append(out, xid, sequence, offset, length),
+            CallKind::Write => self.files[file as usize].write.append(out, xid, sequence, offset, length),
+            CallKind::Commit => self.files[file as usize].commit.append(out, xid, sequence, offset, length),
+            CallKind::Renewal => self.renewal.append(out, xid, sequence),
+        }
+    }
+
+    #[inline]
+    fn acquire(&mut self) -> Option<SlotSequence> {
+        self.slots.acquire()
+    }
+
+    #[inline]
+    fn release(&mut self, sequence: SlotSequence, executed: bool) {
+        self.slots.release(sequence, executed);
+    }
+
+    #[inline]
+    fn pass(reply: &Reply<'_>, result_at: usize) -> Result<Passed, Unparsed> {
+        Ok(match reply.compound(result_at)? {
+            Compound::Sequenced(at) => Passed::At(at),
+            Compound::Empty => Passed::Alone,
+            Compound::Refused(status) => Passed::Refused(status),
+        })
+    }
+
+    #[inline]
+    fn read(reply: &Reply<'_>, at: usize) -> Result<ReadResult, Unparsed> {
+        reply.read4(at)
+    }
+
+    #[inline]
+    fn write(reply: &Reply<'_>, at: usize) -> Result<WriteResult, Unparsed> {
+        reply.write4(at)
+    }
+
+    #[inline]
+    fn commit(reply: &Reply<'_>, at: usize) -> Result<CommitResult, Unparsed> {
+        reply.commit4(at)
+    }
+
+    /// A call whose reply the server did not keep was executed.
+    fn counted(status: u32) -> bool {
+        status == nfsstat4::NFS4ERR_RETRY_UNCACHED_REP as u32
+    }
+
+    fn judge(status: u32) -> Judgement {
+        status::judge(status)
+    }
+
+    fn errno(status: u32) -> i32 {
+        status::errno(status)
+    }
+
+    fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
+        status::refused(action, path, status)
+    }
+
+    fn renewal_ns(&self) -> Nanos {
+        self.lease_ns / LEASE_PARTS
+    }
+
+    fn recovery(
+        &mut self,
+        mount: &NfsMount,
+        route: Route,
+        server: &str,
+    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static {
+        self.slots.close();
+        let recovery = Recovery {
+            mount: mount.clone(),
+            route,
+            server: server.to_owned(),
+            credential: self.credential.clone(),
+            registration: self.registration.clone(),
+            opens: self.opens.clone(),
+            lease_ns: self.lease_ns,
+        };
+        move |cancel| recovery.run(cancel)
+    }
+
+    /// If the server does not answer, the lease ends what is left.
+    fn leave(&mut self, socket: Socket, route: Route, server: &str) {
+        let never = AtomicBool::new(false);
+        let Some(sequence) = self.slots.sequence_of_first() else { return };
+        let mut rpc = Rpc::new(socket, route, server.to_owned(), LEAVE_NS, &never);
+        rpc.program = Self::NAME;
+        rpc.credential.clone_from(&self.credential);
+        let mut client = Client::resume(rpc, self.registration.clone(), sequence, LEAVE_NS);
+        let _ = self.close_all(&mut client);
+    }
+}
+
+fn stability(durability: Durability) -> stable_how4 {
+    match durability {
+        Durability::None => stable_how4::UNSTABLE,
+        Durability::DataSync => stable_how4::DATA_SYNC,
+        Durability::FileSync => stable_how4::FILE_SYNC,
+    }
+}

@@ -1,0 +1,32 @@
+//! The version of NFS that a mount names.
+
+use super::socket::check_source;
+use crate::error::EngineError;
+use crate::plan::NfsMount;
+
+/// A version of NFS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 1813.
+    V3,
+    /// RFC 8881.
+    V4_1,
+}
+
+impl Version {
+    /// The version of a mount, whose settings this machine can use.
+    pub fn of(mount: &NfsMount) -> Result<Self, EngineError> {
+        if let Some(source) = mount.source {
+            check_source(source).map_err(|error| {
+                EngineError::Connection(format!(
+                    "cannot use the local address {source}: {error}; name an address of this machine, as `ip address` lists them"
+                ))
+            })?;
+        }
+        match mount.version {
+            3 => Ok(Self::V3),
+            4 => Ok(Self::V4_1),
+            version => Err(EngineError::Plan(format!("NFS version {version} is not supported; use 3, or 4 for 4.1"))),
+        }
+    }
+}

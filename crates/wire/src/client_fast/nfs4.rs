@@ -1,0 +1,264 @@
+//! The hot path of an `NFSv4.1` client: COMPOUND of SEQUENCE, PUTFH and one operation, from templates.
+
+use super::{CommitResult, ReadResult, Reply, Unparsed, WriteResult, padding, put};
+use crate::nfs4::operations::{COMMIT4args, PUTFH4args, READ4args, SEQUENCE4args, WRITE4args, nfs_argop4};
+use crate::nfs4::{
+    MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, compound4_head, nfs_fh4, nfs_opnum4, sessionid4,
+    stable_how4, stateid4,
+};
+use crate::record::{RECORD_MARK_BYTES, RecordMark};
+use crate::rpc::RPC_VERSION;
+use crate::xdr::{Encode, Writer};
+
+/// Bytes before the payload of a successful READ reply with empty verifier and tag, record mark included.
+pub const READ_REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + super::REPLY_HEAD_BYTES + SEQUENCED_BYTES + 8;
+
+/// From the COMPOUND's status to the status of its third operation, that one included.
+const SEQUENCED_BYTES: usize = 12 + SEQUENCE_RESULT_BYTES + 8 + 8;
+/// Operation, status and result of SEQUENCE.
+const SEQUENCE_RESULT_BYTES: usize = 44;
+
+/// The session that calls belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionCalls<'a> {
+    /// An encoded `opaque_auth` (flavor, length, body).
+    pub credential: &'a [u8],
+    /// The session's id.
+    pub session: sessionid4,
+    /// Highest slot that the client uses.
+    pub highest_slot: u32,
+}
+
+/// Slot of a session, and the sequence id of a call on the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SlotSequence {
+    /// The slot.
+    pub slot: u32,
+    /// Its sequence id.
+    pub sequence: u32,
+}
+
+/// READ calls on one file (RFC 8881 §18.22).
+#[derive(Debug, Clone)]
+pub struct ReadTemplate(Template);
+
+impl ReadTemplate {
+    /// `file` is a file handle, `stateid` the state of its open.
+    pub fn new(calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4) -> Self {
+        Self(Template::on_file(calls, file, &nfs_argop4::READ(READ4args { stateid, offset: 0, count: 0 })))
+    }
+
+    /// Appends the call, record mark first.
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        self.0.append_range(out, xid, at, offset, count);
+    }
+}
+
+/// COMMIT calls on one file (RFC 8881 §18.3).
+#[derive(Debug, Clone)]
+pub struct CommitTemplate(Template);
+
+impl CommitTemplate {
+    /// `file` is a file handle.
+    pub fn new(calls: &SessionCalls<'_>, file: &[u8]) -> Self {
+        Self(Template::on_file(calls, file, &nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 })))
+    }
+
+    /// Appends the call, record mark first. Count 0 is "to the end of the file".
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        self.0.append_range(out, xid, at, offset, count);
+    }
+}
+
+/// WRITE calls on one file (RFC 8881 §18.32), up to the payload.
+#[derive(Debug, Clone)]
+pub struct WriteTemplate(Template);
+
+impl WriteTemplate {
+    /// As [`ReadTemplate::new`]; `stable` is the stability that the reply must promise.
+    pub fn new(calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4, stable: stable_how4) -> Self {
+        let write = WRITE4args { stateid, offset: 0, stable, data: &[] };
+        Self(Template::on_file(calls, file, &nfs_argop4::WRITE(write)))
+    }
+
+    /// Appends the call up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
+    /// [`padding`] of `count` zeros.
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        let start = self.0.append(out, xid, at);
+        let call = &mut out[start..];
+        let tail = call.len() - 16;
+        let record = (call.len() - RECORD_MARK_BYTES) as u32 + count + padding(count);
+        call[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length: record, last: true }.to_bytes());
+        call[tail..tail + 8].copy_from_slice(&offset.to_be_bytes());
+        put(call, tail + 12, count);
+    }
+}
+
+/// Calls of SEQUENCE alone, which renew the lease.
+#[derive(Debug, Clone)]
+pub struct SequenceTemplate(Template);
+
+impl SequenceTemplate {
+    /// For calls of a session.
+    pub fn new(calls: &SessionCalls<'_>) -> Self {
+        Self(Template::new(calls, 1, |_| {}))
+    }
+
+    /// Appends the call, record mark first.
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence) {
+        self.0.append(out, xid, at);
+    }
+}
+
+/// A call with its record mark; the fields that change from call to call are zero.
+#[derive(Debug, Clone)]
+struct Template {
+    bytes: Box<[u8]>,
+    /// Offset of SEQUENCE's sequence id; the slot follows it.
+    sequence_at: usize,
+}
+
+impl Template {
+    fn on_file(calls: &SessionCalls<'_>, file: &[u8], operation: &nfs_argop4<'_>) -> Self {
+        Self::new(calls, 3, |writer| {
+            nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(file) }).encode(writer);
+            operation.encode(writer);
+        })
+    }
+
+    fn new(calls: &SessionCalls<'_>, count: u32, rest: impl FnOnce(&mut Writer<'_>)) -> Self {
+        let mut bytes = vec![0; RECORD_MARK_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        for word in [0, 0, RPC_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND] {
+            writer.u32(word);
+        }
+        writer.bytes(calls.credential);
+        writer.bytes(&[0; 8]);
+        compound4_head { tag: &[], minorversion: MINOR_VERSION, count }.encode(&mut writer);
+        let sequence_at = writer.position() + 20;
+        nfs_argop4::SEQUENCE(SEQUENCE4args {
+            sa_sessionid: calls.session,
+            sa_sequenceid: 0,
+            sa_slotid: 0,
+            sa_highest_slotid: calls.highest_slot,
+            sa_cachethis: false,
+        })
+        .encode(&mut writer);
+        rest(&mut writer);
+        let length = (bytes.len() - RECORD_MARK_BYTES) as u32;
+        bytes[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
+        Self { bytes: bytes.into_boxed_slice(), sequence_at }
+    }
+
+    /// Returns the offset of the call.
+    fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence) -> usize {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        let call = &mut out[start..];
+        put(call, RECORD_MARK_BYTES, xid);
+        put(call, self.sequence_at, at.sequence);
+        put(call, self.sequence_at + 4, at.slot);
+        start
+    }
+
+    fn append_range(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        self.append(out, xid, at);
+        let tail = out.len() - 12;
+        let range = &mut out[tail..];
+        range[..8].copy_from_slice(&offset.to_be_bytes());
+        range[8..12].copy_from_slice(&count.to_be_bytes());
+    }
+}
+
+/// How far a COMPOUND came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compound {
+    /// SEQUENCE succeeded; the status at this offset of the record is that of the operation, or of the PUTFH that failed
+    /// before it.
+    Sequenced(usize),
+    /// SEQUENCE succeeded, and no operation follows it.
+    Empty,
+    /// SEQUENCE failed with this `nfsstat4`, or the COMPOUND as a whole: no operation was executed.
+    Refused(u32),
+}
+
+impl Reply<'_> {
+    /// Parses a COMPOUND's result at [`super::Head::result_at`] up to its operation.
+    pub fn compound(&self, result_at: usize) -> Result<Compound, Unparsed> {
+        let status = self.word(result_at)?;
+        let tag_bytes = self.word(result_at + 4)?;
+        if tag_bytes != 0 {
+            return Err(Unparsed::Malformed("its tag is not that of the call"));
+        }
+        let count = self.word(result_at + 8)?;
+        if count == 0 {
+            return Ok(Compound::Refused(status));
+        }
+        let at = result_at + 12;
+        self.expect(at, nfs_opnum4::OP_SEQUENCE)?;
+        let status = self.word(at + 4)?;
+        if status != 0 {
+            return Ok(Compound::Refused(status));
+        }
+        let at = at + SEQUENCE_RESULT_BYTES;
+        if count == 1 {
+            return self.ends_at(at).map(|()| Compound::Empty);
+        }
+        self.expect(at, nfs_opnum4::OP_PUTFH)?;
+        let put_filehandle = self.word(at + 4)?;
+        Ok(Compound::Sequenced(if put_filehandle == 0 { at + 12 } else { at + 4 }))
+    }
+
+    /// The result of a READ at [`Compound::Sequenced`]. Success is reported only for a record that is as long as its count
+    /// says.
+    pub fn read4(&self, at: usize) -> Result<ReadResult, Unparsed> {
+        let status = self.word(at)?;
+        if status != 0 {
+            return Ok(ReadResult { status, count: 0, eof: false, payload_at: 0 });
+        }
+        self.expect(at - 4, nfs_opnum4::OP_READ)?;
+        let (eof, count) = (self.flag(at + 4)?, self.word(at + 8)?);
+        let payload_at = at + 12;
+        if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
+            return Err(Unparsed::Malformed("its payload does not fill the record"));
+        }
+        Ok(ReadResult { status, count, eof, payload_at })
+    }
+
+    /// The result of a WRITE at [`Compound::Sequenced`].
+    pub fn write4(&self, at: usize) -> Result<WriteResult, Unparsed> {
+        let status = self.word(at)?;
+        if status != 0 {
+            return Ok(WriteResult { status, count: 0, committed: 0, verifier: [0; 8] });
+        }
+        self.expect(at - 4, nfs_opnum4::OP_WRITE)?;
+        self.ends_at(at + 20)?;
+        Ok(WriteResult {
+            status,
+            count: self.word(at + 4)?,
+            committed: self.word(at + 8)?,
+            verifier: self.verifier(at + 12)?,
+        })
+    }
+
+    /// The result of a COMMIT at [`Compound::Sequenced`].
+    pub fn commit4(&self, at: usize) -> Result<CommitResult, Unparsed> {
+        let status = self.word(at)?;
+        if status != 0 {
+            return Ok(CommitResult { status, verifier: [0; 8] });
+        }
+        self.expect(at - 4, nfs_opnum4::OP_COMMIT)?;
+        self.ends_at(at + 12)?;
+        Ok(CommitResult { status, verifier: self.verifier(at + 4)? })
+    }
+
+    fn expect(&self, at: usize, operation: nfs_opnum4) -> Result<(), Unparsed> {
+        if self.word(at)? == operation as u32 {
+            return Ok(());
+        }
+        Err(Unparsed::Malformed("it has the result of another operation"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

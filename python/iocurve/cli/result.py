@@ -1,0 +1,43 @@
+"""``iocurve result``: change a kept result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclopts import App
+
+from iocurve.cli import status
+from iocurve.cli.common import example, show
+from iocurve.report import page
+from iocurve.report.table import result_table
+from iocurve.result.document import RESULT_NAME, Result
+
+app = App(
+    name="result",
+    help="Add the records of lost load clients to a result.",
+    help_epilogue=example("iocurve result merge iocurve-report 5f0c-3.jsonl"),
+)
+
+
+@app.command(name="merge")
+def merge_records(result: Path, files: tuple[Path, ...], /) -> int:
+    """Add the local files of load clients that were lost to a result, and write its report again.
+
+    The result names the file of each lost client (journal), which is on that client's machine. A client that ran to
+    its end counts in the totals from then on; what another had measured is kept apart.
+
+    Parameters
+    ----------
+    result
+        A result.json, or its directory.
+    files
+        Local files of clients.
+    """
+    from iocurve.measure.journals import Journal, merged
+
+    source = result / RESULT_NAME if result.is_dir() else result
+    changed = merged(Result.read(source), [Journal.read(file) for file in files])
+    changed.write(source)
+    page.write_all(changed, source.parent)
+    show(result_table(changed))
+    return status(changed)

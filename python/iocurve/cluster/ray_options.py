@@ -1,0 +1,48 @@
+"""How iocurve starts Ray: fixed ports, no dashboard, quick detection of dead nodes.
+
+Ports, all TCP: every node reaches the head at 6379; all nodes reach each other at 6380, 6381 and 6400 to 6500 (the head
+program listens there, too); 6382 to 6385 are used within a node.
+"""
+
+from __future__ import annotations
+
+import json
+
+HEAD_PORT = 6379
+PORTS = {
+    "node-manager-port": 6380,
+    "object-manager-port": 6381,
+    "runtime-env-agent-port": 6382,
+    "dashboard-agent-listen-port": 6383,
+    "metrics-export-port": 6384,
+    "dashboard-agent-grpc-port": 6385,
+    "min-worker-port": 6400,
+    "max-worker-port": 6500,
+}
+OBJECT_STORE_BYTES = 100_000_000
+LOAD_CLIENT = json.dumps({"load_client": 1})
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0"}
+HEAD_ENVIRONMENT = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+"""A node that is cut off is noticed after some seconds instead of a minute."""
+
+_COMMON = ["--include-log-monitor=false", f"--object-store-memory={OBJECT_STORE_BYTES}", "--disable-usage-stats"]
+
+
+def common(*, fixed_ports: bool = True) -> list[str]:
+    """Options of every node; several nodes on one machine cannot have the same ports."""
+    return [*_COMMON, *(f"--{name}={port}" for name, port in PORTS.items() if fixed_ports)]
+
+
+def head(port: int = HEAD_PORT) -> list[str]:
+    """Options of the head, which generates no load."""
+    return ["--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false"]
+
+
+def node(address: str) -> list[str]:
+    """Options of a node that offers a load client."""
+    return [f"--address={address}", "--num-cpus=1", f"--resources={LOAD_CLIENT}"]

@@ -1,0 +1,226 @@
+"""A load client: one machine that generates load, in this process or as an actor of a cluster.
+
+Calls take and give bytes (JSON), so that any transport can carry them: ``prepare``, then ``run``, whose stream ends
+with the outcome. ``clock``, ``progress``, ``release``, ``renew_lease`` and ``stop`` answer while these run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from iocurve import _native
+from iocurve.engine.outcome import Outcome
+from iocurve.errors import RunError
+from iocurve.measure.local import Observer, run_to_the_end
+from iocurve.measure.records import (
+    AliveRecord,
+    ClosedRecord,
+    EndRecord,
+    Introduction,
+    ReadyRecord,
+    Record,
+    StartedRecord,
+    Survey,
+    Task,
+    intervals_of,
+    live_of,
+    task_of,
+)
+from iocurve.result import host
+from iocurve.result.version import iocurve_version
+
+POLL_S = 0.05
+"""Time between two polls of the engine."""
+ALIVE_S = 1.0
+"""A client that has nothing else to send says every so often that it is alive."""
+
+
+class LoadClient:
+    """Runs one plan after another on this machine.
+
+    Every record goes into a local file before it is sent. The file is removed by ``forget``, once the head program has
+    the outcome; the file of a client that was lost stays, for ``iocurve result merge``.
+    """
+
+    def __init__(self, clock_error_ns: int = 0, *, uses_all_processors: bool = False) -> None:
+        """``clock_error_ns`` makes the client's clock wrong, for tests.
+
+        With ``uses_all_processors`` the load may use all processors even if this process was bound to some, as the
+        daemons of a cluster are.
+        """
+        self._clock_error_ns, self._uses_all_processors = clock_error_ns, uses_all_processors
+        self._run: _native.Run | None = None
+        self._task: Task | None = None
+        self._observer: Observer | None = None
+        self.journal: Path | None = None
+        """The local file of the run; None before the first."""
+
+    def introduce(self) -> bytes:
+        """The machine and its versions (``Introduction``)."""
+        self._unbind()
+        return msgspec.json.encode(
+            Introduction(
+                host=host.collect(),
+                iocurve=iocurve_version(),
+                boot=host.boot_id(),
+            )
+        )
+
+    def survey(self, path: str) -> bytes:
+        """What is at a directory, and the network (``Survey``)."""
+        place = Path(path)
+        exists = bool(path) and place.is_dir()
+        return msgspec.json.encode(
+            Survey(
+                exists=exists,
+                mount=host.mount_of(place) if exists else None,
+                free_bytes=shutil.disk_usage(place).free if exists else None,
+                nic_mbit_per_s=_nic_mbit_per_s(),
+            )
+        )
+
+    def clock(self) -> int:
+        """The client's clock, ns since 1970."""
+        return time.time_ns() + self._clock_error_ns
+
+    def prepare(self, task: bytes) -> str:
+        """Lays out files and opens connections; returns once the first group waits for its start.
+
+        Returns the path of the local file. Raises ``TargetError``, ``RunError``, and ``Interrupted`` after ``stop``.
+        """
+        self._abandon()
+        self._unbind()
+        self._task = task_of(task)
+        self._observer = Observer(self._task.plan, run_to_the_end)
+        self._run = _native.Run.held(self._task.plan.to_json())
+        self._run.renew_lease(self._task.lease_s)
+        while True:
+            if self._run.wait(POLL_S / 5) is not None:
+                raise RunError("the run ended before its start")
+            live = live_of(self._run.live())
+            self._observer.update(live)
+            if live.phase == "ready":
+                break
+        self.journal = _journal_path(self._task)
+        return str(self.journal)
+
+    def progress(self) -> bytes:
+        """The state of the engine (``Live``)."""
+        run = self._run
+        return run.live().encode() if run else b"null"
+
+    def run(self, start_ns: int) -> Iterator[bytes]:
+        """Releases the first group at ``start_ns`` by the client's clock, and yields records until the run has ended.
+
+        Raises ``TargetError`` or ``RunError`` where nothing was measured.
+        """
+        assert self._task is not None, "prepare comes first"
+        assert self.journal is not None
+        with self.journal.open("wb") as journal:
+            _keep(journal, msgspec.json.encode(self._task))
+            for record in self._records(start_ns):
+                line = msgspec.json.encode(record)
+                if not isinstance(record, AliveRecord):
+                    _keep(journal, line)
+                yield line
+
+    def release(self, group: int, start_ns: int) -> int:
+        """Starts a further group at ``start_ns`` by the client's clock; returns its start, which may be later."""
+        assert self._run is not None, "prepare comes first"
+        del group  # The engine has one group that waits.
+        return self._run.release(max(0, start_ns - self._clock_error_ns)) + self._clock_error_ns
+
+    def renew_lease(self) -> None:
+        """Tells the client that the head program is there."""
+        if self._run and self._task:
+            self._run.renew_lease(self._task.lease_s)
+
+    def stop(self) -> None:
+        """Stops the run cleanly; the stream ends with what was measured."""
+        if self._run:
+            self._run.stop()
+
+    def remove_files(self, plan: str) -> None:
+        """Removes all files that a plan (JSON) names; ignores missing ones. Raises ``TargetError``."""
+        _native.remove_files(plan)
+
+    def forget(self) -> None:
+        """Removes the local file, once its records have arrived."""
+        if self.journal:
+            self.journal.unlink(missing_ok=True)
+
+    def _records(self, start_ns: int) -> Iterator[Record]:
+        assert self._run is not None
+        assert self._observer is not None
+        group, outcome, sent = 0, None, time.monotonic()
+        yield StartedRecord(group=group, start_ns=self.release(group, start_ns))
+        while outcome is None:
+            outcome = self._run.wait(POLL_S)
+            live = live_of(self._run.live())
+            self._observer.update(live)
+            records: list[Record] = [ClosedRecord(interval=one) for one in intervals_of(self._run.take_records())]
+            if live.phase == "ready" and live.group > group:
+                group = live.group
+                records.append(ReadyRecord(group=group))
+            if not records and time.monotonic() - sent > ALIVE_S:
+                records.append(AliveRecord())
+            if records:
+                sent = time.monotonic()
+            yield from records
+        yield EndRecord(
+            outcome=Outcome.from_json(outcome), layout=self._observer.layout, machine=self._observer.machine()
+        )
+
+    def _unbind(self) -> None:
+        """Threads inherit the processors of the thread that starts them; the kernel leaves out those of others."""
+        if self._uses_all_processors:
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    def _abandon(self) -> None:
+        """Ends a run that nobody waits for any more."""
+        if self._run is None:
+            return
+        self._run.stop()
+        try:
+            while self._run.wait(POLL_S) is None:
+                pass
+        except Exception:
+            pass
+
+
+def _nic_mbit_per_s() -> int | None:
+    """Speed of the fastest network interface; virtual ones publish none, or -1."""
+    speeds = []
+    for file in Path("/sys/class/net").glob("*/speed"):
+        try:
+            speeds.append(int(file.read_text()))
+        except (OSError, ValueError):
+            continue
+    return max((speed for speed in speeds if speed > 0), default=None)
+
+
+def _journal_path(task: Task) -> Path:
+    """Where the records of a client are kept: ``~/.local/state/iocurve/clients``, or below the temporary directory."""
+    name = f"{task.run}-{task.client}.jsonl"
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
+    for folder in (Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+        except OSError:
+            continue
+        return folder / name
+    raise RunError(f"{state}/iocurve/clients: the client can write neither there nor in {tempfile.gettempdir()}")
+
+
+def _keep(journal: IO[bytes], line: bytes) -> None:
+    journal.write(line + b"\n")
+    journal.flush()

@@ -1,0 +1,94 @@
+"""Which part of a plan each load client runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from iocurve.engine.plan import FilePlan, Group, Plan, Worker
+
+SEED_STEP = 0x9E37_79B9_7F4A_7C15
+"""Distance of the seeds of clients that run the same plan (2^64 divided by the golden ratio)."""
+
+Rename = Callable[[FilePlan, int], FilePlan]
+"""The file of a client (from 0) in place of a file of the plan."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a plan that one client runs."""
+
+    client: int
+    plan: Plan
+    positions: tuple[tuple[int, int], ...]
+    """Group and worker in the whole plan, for each worker of the part in its order."""
+    groups: tuple[int, ...]
+    """Index in the whole plan of each group."""
+
+    def by_place(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Group and worker in the whole plan, by group and worker in the part."""
+        return by_place(self.plan, self.positions)
+
+
+def by_place(plan: Plan, positions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Positions in the order of the workers of a plan, by group and worker in that plan."""
+    places = [(number, place) for number, group in enumerate(plan.groups) for place in range(len(group.workers))]
+    return dict(zip(places, positions, strict=True))
+
+
+def parts(plan: Plan) -> list[Part]:
+    """The parts of all clients that have workers."""
+    clients = {worker.client for group in plan.groups for worker in group.workers}
+    return [_part(plan, client) for client in sorted(clients)]
+
+
+def _part(plan: Plan, client: int) -> Part:
+    positions = tuple(
+        (number, place)
+        for number, group in enumerate(plan.groups)
+        for place, worker in enumerate(group.workers)
+        if worker.client == client
+    )
+    numbers = tuple(dict.fromkeys(number for number, _ in positions))
+    groups = tuple(
+        Group(workers=tuple(worker for worker in plan.groups[number].workers if worker.client == client))
+        for number in numbers
+    )
+    return Part(client, plan.replace(groups=groups), positions, numbers)
+
+
+def same_file(file: FilePlan, _client: int) -> FilePlan:
+    """All clients use the same path."""
+    return file
+
+
+def own_file(file: FilePlan, client: int) -> FilePlan:
+    """Each client after the first has a file of its own beside the first client's."""
+    return file.replace(path=f"{file.path}.client-{client}") if client else file
+
+
+def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
+    """The same plan on each of several clients, with offsets of its own on each."""
+    if clients == 1 and rename is same_file:
+        return plan
+    groups = tuple(group.replace(workers=tuple(_copies(group.workers, clients, rename))) for group in plan.groups)
+    return plan.replace(groups=groups)
+
+
+def assigned(plan: Plan, clients: Sequence[int]) -> Plan:
+    """A plan of one group, with the client of each worker."""
+    (group,) = plan.groups
+    workers = tuple(worker.replace(client=client) for worker, client in zip(group.workers, clients, strict=True))
+    return plan.replace(groups=(group.replace(workers=workers),))
+
+
+def _copies(workers: Sequence[Worker], clients: int, rename: Rename) -> list[Worker]:
+    return [
+        worker.replace(
+            client=client,
+            seed=(worker.seed + client * SEED_STEP) % 2**64,
+            files=tuple(rename(file, client) for file in worker.files),
+        )
+        for client in range(clients)
+        for worker in workers
+    ]

@@ -1,0 +1,107 @@
+"""Where plans run: on this machine, or on the load clients of a cluster.
+
+What measures does not know which: it starts a plan, polls it, and gets one outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from iocurve import _native
+from iocurve.engine.outcome import Live, Outcome
+from iocurve.engine.plan import Plan
+from iocurve.errors import TargetError
+from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
+from iocurve.targets.target import Target, VolumeTarget
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """The load clients of a run that has ended."""
+
+    clients: tuple[ClientOutcome, ...]
+    layout: LayoutFacts | None
+    """The layout of all clients together."""
+    machine: MachineUse | None
+    """The CPU use of the busiest client."""
+
+
+class Running(Protocol):
+    """A plan that runs."""
+
+    def wait(self, seconds: float) -> Outcome | None:
+        """Waits up to ``seconds`` for the outcome; raises ``TargetError`` or ``RunError`` if nothing was measured."""
+
+    def live(self) -> Live:
+        """The progress so far."""
+
+    def stop(self) -> None:
+        """Requests a clean stop; the outcome keeps everything measured so far."""
+
+    def facts(self) -> ClientFacts | None:
+        """The load clients, once the run has ended; None where this machine is the only one."""
+
+
+class Machines(Protocol):
+    """Machines that run plans together."""
+
+    @property
+    def count(self) -> int:
+        """Number of load clients."""
+
+    @property
+    def are_here(self) -> bool:
+        """True if all clients run on this machine."""
+
+    def start(self, plan: Plan, name: str) -> Running:
+        """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
+
+    def remove_files(self, plan: Plan) -> None:
+        """Removes all files that a plan names; ignores missing ones. Raises ``TargetError``."""
+
+
+class ThisMachine:
+    """One load client: this process."""
+
+    count = 1
+    are_here = True
+
+    def start(self, plan: Plan, name: str) -> Running:
+        """Starts a plan. Raises ``RunError``."""
+        del name
+        return _Here(plan)
+
+    def remove_files(self, plan: Plan) -> None:
+        """Removes all files that a plan names; ignores missing ones. Raises ``TargetError``."""
+        _native.remove_files(plan.to_json())
+
+
+class _Here:
+    def __init__(self, plan: Plan) -> None:
+        self._run = _native.Run(plan.to_json())
+
+    def wait(self, seconds: float) -> Outcome | None:
+        outcome = self._run.wait(seconds)
+        return None if outcome is None else Outcome.from_json(outcome)
+
+    def live(self) -> Live:
+        return Live.from_json(self._run.live())
+
+    def stop(self) -> None:
+        self._run.stop()
+
+    def facts(self) -> None:
+        return None
+
+
+THIS_MACHINE = ThisMachine()
+
+
+def require_reachable(target: Target, machines: Machines) -> None:
+    """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
+    if isinstance(target, VolumeTarget) and not machines.are_here:
+        raise TargetError(
+            "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
+            "or a directory that is mounted on each of them"
+        )

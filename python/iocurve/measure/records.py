@@ -1,0 +1,111 @@
+"""What load clients and the head program send each other, as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from iocurve.engine.outcome import IntervalRecord, Live, Outcome
+from iocurve.engine.plan import Plan
+from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, MountFacts
+from iocurve.structs import Struct, TaggedStruct
+
+
+class Introduction(Struct):
+    """A load client, before it has a plan."""
+
+    host: HostFacts
+    iocurve: str
+    """Version of iocurve."""
+    boot: str
+    """Identity of the machine's boot; equal on clients that share a machine."""
+
+
+class Survey(Struct):
+    """What a check asks of a client."""
+
+    exists: bool
+    """The directory exists."""
+    mount: MountFacts | None
+    free_bytes: int | None
+    """Free space there; None if it does not exist."""
+    nic_mbit_per_s: int | None
+    """Speed of the fastest network interface; None if the system does not publish it."""
+
+
+class Task(Struct):
+    """What a client runs."""
+
+    run: str
+    """Identity of the run: the same for all its clients."""
+    client: int
+    """Index of the client, from 0."""
+    point: str
+    """Name of the point."""
+    plan: Plan
+    """The plan of this client alone."""
+    positions: tuple[tuple[int, int], ...]
+    """Group and worker in the plan of all clients, for each worker of ``plan`` in its order."""
+    lease_s: float
+    """The client stops by itself when nothing has reached it for this long."""
+
+
+class StartedRecord(TaggedStruct, tag="started"):
+    """A group was released."""
+
+    group: int
+    start_ns: int
+    """Its start by the client's clock, ns since 1970."""
+
+
+class ReadyRecord(TaggedStruct, tag="ready"):
+    """A further group is prepared and waits for its release."""
+
+    group: int
+
+
+class ClosedRecord(TaggedStruct, tag="interval"):
+    """An interval, merged over the client's workers."""
+
+    interval: IntervalRecord
+
+
+class AliveRecord(TaggedStruct, tag="alive"):
+    """Nothing else happened for a second."""
+
+
+class EndRecord(TaggedStruct, tag="end"):
+    """The last record of a client."""
+
+    outcome: Outcome
+    layout: LayoutFacts | None
+    machine: MachineUse | None
+
+
+Record = StartedRecord | ReadyRecord | ClosedRecord | AliveRecord | EndRecord
+
+# msgspec prepares a type when it is first decoded, and must not do so in two threads at once: here it is one.
+_RECORDS: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_TASKS = msgspec.json.Decoder(Task)
+_LIVE = msgspec.json.Decoder(Live)
+_INTERVALS = msgspec.json.Decoder(tuple[IntervalRecord, ...])
+
+
+def record_of(text: bytes) -> Record:
+    """Reads a record. Raises ``ValueError``."""
+    record: Record = _RECORDS.decode(text)
+    return record
+
+
+def task_of(text: bytes) -> Task:
+    """Reads a task. Raises ``ValueError``."""
+    return _TASKS.decode(text)
+
+
+def live_of(text: str | bytes) -> Live:
+    """Reads a live view. Raises ``ValueError``."""
+    return _LIVE.decode(text)
+
+
+def intervals_of(text: str) -> tuple[IntervalRecord, ...]:
+    """Reads the closed intervals of a run. Raises ``ValueError``."""
+    return _INTERVALS.decode(text)

@@ -1,0 +1,88 @@
+"""Load clients in this process, for tests of a group without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from iocurve.measure.client import LoadClient
+from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member
+from iocurve.measure.records import Introduction
+
+
+class LocalLink(Link):
+    """The way to a load client in this process, which can be made to die and to freeze."""
+
+    def __init__(self, name: str, clock_error_ns: int = 0) -> None:
+        self._name, self.client = name, LoadClient(clock_error_ns)
+        self._threads = ThreadPoolExecutor(8)
+        self.records = 0
+        """Records that the head program got."""
+        self.calls: Counter[str] = Counter()
+        self.dies_after: int | None = None
+        self.freezes_after: int | None = None
+        self.cut_after: int | None = None
+        """The link is cut; the client itself goes on to its end."""
+        self.ended = threading.Event()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        self.calls[method] += 1
+        if self._is_frozen():
+            await asyncio.sleep(3600)
+        return await self._in_thread(getattr(self.client, method), *arguments)
+
+    async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
+        records = self.client.run(start_ns)
+        while True:
+            record = await self._in_thread(next, records, None)
+            if record is None:
+                return
+            if self.dies_after is not None and self.records >= self.dies_after:
+                self.client.stop()
+                raise ClientLostError("ActorDiedError")
+            if self.cut_after is not None and self.records >= self.cut_after:
+                self._threads.submit(self._to_the_end, records)
+                raise ClientLostError("cut off")
+            if self._is_frozen():
+                await asyncio.sleep(3600)
+            self.records += 1
+            yield record
+
+    def abandon(self) -> None:
+        self.client.stop()
+
+    def _to_the_end(self, records: Iterator[bytes]) -> None:
+        for _ in records:
+            pass
+        self.ended.set()
+
+    def _is_frozen(self) -> bool:
+        return self.freezes_after is not None and self.records >= self.freezes_after
+
+    async def _in_thread(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+
+@contextmanager
+def group_of(links: Sequence[LocalLink]) -> Iterator[ClientGroup]:
+    """A group of clients in this process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    members = [Member(link, Introduction.from_json(link.client.introduce())) for link in links]
+    try:
+        yield ClientGroup(members, loop)
+    finally:
+        for link in links:
+            link.abandon()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()

@@ -1,0 +1,259 @@
+"""Load clients on a Ray cluster of loopback addresses: from the command line to the result, and losses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'iocurve[scale]'")
+
+from iocurve import _native
+from iocurve.cli.commands import run
+from iocurve.cluster import commands, session
+from iocurve.cluster.check import Checked, problems
+from iocurve.cluster.token import authentication
+from iocurve.engine import plan as planned
+from iocurve.errors import PlanError, RunError
+from iocurve.measure import local
+from iocurve.measure.deployment import own_file, replicated
+from iocurve.measure.group import ClientGroup
+from iocurve.measure.records import Survey
+from iocurve.result.document import MountFacts, Result
+from iocurve.units import MIB, MILLISECOND_NS
+from plans import local_engine, plan_of, worker
+
+OBJECT_STORE_BYTES = 80 * MIB
+LASTING = planned.End(runtime_ns=2000 * MILLISECOND_NS, bytes=None, operations=None)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A head and three nodes with a load client each; the last test takes one away."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_STATE_HOME", str(home / "state"))
+        from ray.cluster_utils import Cluster
+
+        # Ray replaces 127.0.0.1 by the address of the machine.
+        common = {"object_store_memory": OBJECT_STORE_BYTES, "include_log_monitor": False}
+        head = {"node_ip_address": "127.0.0.10", "num_cpus": 0, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args=head | common | _ports())
+        for number in range(3):
+            address, offered = f"127.0.0.{11 + number}", {session.RESOURCE: 1}
+            made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common, **_ports())
+        yield made
+        made.shutdown()
+        assert not (home / ".ray").exists(), "no token is left in the home"
+
+
+def _ports() -> dict[str, int]:
+    """Free ports of a node's agents. Ray gives up on a node whose agents are slow to choose theirs."""
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
+        return {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
+
+
+def opened(cluster: Any, clients: int = 3) -> Any:
+    return session.opened(cluster.address, clients)
+
+
+def test_three_clients_give_exactly_the_sum_of_what_each_measured(cluster: Any, tmp_path: Path) -> None:
+    plan = replicated(plan_of(worker(local_engine("sync"), str(tmp_path / "data"))), 3, own_file)
+    with opened(cluster) as group:
+        assert group.names == ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+        point = local.measure(plan, machines=group).point("test", {})
+    assert point.outcome.state == "finished"
+    solo = [one.operations["read"] for one in point.outcome.workers]
+    assert [(one.operations, one.bytes) for one in solo] == [(256, MIB)] * 3
+    added = _native.Histogram()
+    for one in solo:
+        added.add(_native.Histogram.decode(one.service.histogram))
+    summary = point.summary()
+    assert summary.service.histogram is not None
+    assert (summary.operations, summary.bytes) == (3 * 256, 3 * MIB)
+    assert summary.service.histogram.buckets() == added.buckets()
+    assert [client.state for client in point.clients] == ["finished"] * 3
+    assert all(client.clock and client.clock.drift_ns is not None for client in point.clients)
+
+
+def test_a_scenario_runs_its_clients_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
+    scenario = tmp_path / "grow.toml"
+    scenario.write_text(
+        """
+title = "More and more clients"
+
+[[target]]
+name = "volume"
+standard = "volume:unlimited"
+
+[data]
+size = "6MiB"
+files = 3
+
+[timing]
+runtime = "300ms"
+ramp = "100ms"
+interval = "100ms"
+
+[load]
+depth = 4
+blocks = "4KiB"
+
+[[family]]
+name = "grow"
+cache = "untouched"
+axes = { clients = [1, 3, 6] }
+""",
+        encoding="utf-8",
+    )
+    out = tmp_path / "out"
+    ran = run(["run", str(scenario), "--full", "--clients", "3", "--on", cluster.address, "--out", str(out), "--quiet"])
+    assert ran == 0
+    result = Result.read(out / "result.json")
+    assert [point.axes["clients"] for point in result.points] == [1, 3]
+    assert [[client.state for client in point.clients] for point in result.points] == [["finished"], ["finished"] * 3]
+    assert [note.code for note in result.notes] == ["clients_real"]
+    assert result.scenario is not None
+    assert "3 clients instead of 6" in result.scenario.shortened
+    assert all(one.operations["read"].operations for one in result.points[1].outcome.workers)
+
+
+def test_a_search_runs_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["knee", str(tmp_path), "--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%"]
+    assert (
+        run([*words, "--workload", "rw=randread bs=4k direct=0", "--on", cluster.address, "--out", str(out), "--quiet"])
+        == 0
+    )
+    points = Result.read(out / "result.json").points
+    assert points
+    assert {point.axes["clients"] for point in points} == {2}
+    assert [len(point.clients) for point in points if point.axes["depth"] == 2] == [2]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "the clients have removed their files"
+
+
+def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cluster", "check", str(tmp_path), "--on", cluster.address, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == []
+    assert [client["client"] for client in found["clients"]] == [f"127.0.0.{number}" for number in range(11, 14)]
+    assert run(["cluster", "check", str(tmp_path / "absent"), "--on", cluster.address]) == 1
+    assert "mount the volume there" in capsys.readouterr().out
+
+
+def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "NODES_S", 0)
+    with (
+        pytest.raises(RunError, match=r"^--clients 9: the cluster has 3 nodes that offer load_client"),
+        opened(cluster, 9),
+    ):
+        pass
+    with (
+        pytest.raises(PlanError, match=r"no load client 'vm-7'; it has 127\.0\.0\.11"),
+        session.opened(cluster.address, None, ["127.0.0.12", "vm-7"]),
+    ):
+        pass
+    with session.opened(cluster.address, None, ["127.0.0.12", "127.0.0.11"]) as group:
+        assert group.names == ("127.0.0.12", "127.0.0.11")
+
+
+def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "iocurve_version", lambda: "9.9.9")
+    with pytest.raises(PlanError, match=r"127\.0\.0\.11 has iocurve .*, this machine has 9\.9\.9"), opened(cluster, 2):
+        pass
+
+
+def test_an_address_of_ray_client_is_an_error_with_a_remedy() -> None:
+    with pytest.raises(RunError, match=r"run iocurve on a node of the cluster"):
+        session.connect("ray://127.0.0.10:10001")
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str) -> None:
+    with opened(cluster) as group:
+        process = _process_of(group, 1)
+        end = planned.End(runtime_ns=(2000 if how == "killed" else 7000) * MILLISECOND_NS, bytes=None, operations=None)
+        running = group.start(replicated(plan_of(worker(planned.NullEngine(), "nothing", end=end)), 3), "point")
+        while running.live().intervals < 3:
+            assert running.wait(0.05) is None
+        os.kill(process, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        outcome = running.wait(60)
+        facts = running.facts()
+    assert outcome is not None
+    assert facts is not None
+    assert [client.state for client in facts.clients] == ["finished", "lost", "finished"]
+    lost = facts.clients[1]
+    assert lost.reason is not None
+    assert ("ActorDiedError" if how == "killed" else "silent for") in lost.reason
+    assert lost.until_loss is not None
+    assert lost.until_loss.operations["read"].operations > 0
+    assert [one.worker for one in outcome.workers] == [0, 2]
+
+
+def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
+    node = next(one for one in cluster.worker_nodes if one.node_ip_address == "127.0.0.13")
+    with opened(cluster) as group:
+        running = group.start(replicated(plan_of(worker(planned.NullEngine(), "nothing", end=LASTING)), 3), "point")
+        while running.live().intervals < 3:
+            assert running.wait(0.05) is None
+        cluster.remove_node(node, allow_graceful=False)
+        outcome = running.wait(60)
+        facts = running.facts()
+    assert outcome is not None
+    assert facts is not None
+    assert [client.state for client in facts.clients] == ["finished", "finished", "lost"]
+    assert len(outcome.workers) == 2
+
+
+def _process_of(group: ClientGroup, client: int) -> int:
+    """The process of a client's actor."""
+    import ray
+
+    link: Any = group._members[client].link
+
+    def process(_actor: object) -> int:
+        return os.getpid()
+
+    return int(ray.get(link._actor.__ray_call__.remote(process)))
+
+
+def test_clients_that_differ_are_problems_with_remedies() -> None:
+    def client(name: str, python: str = "3.11.7", options: str = "rw,vers=3,clientaddr=10.0.0.1") -> Checked:
+        mount = MountFacts(device="s:/v", mount_point="/mnt", file_system="nfs", options=options)
+        survey = Survey(exists=True, mount=mount, free_bytes=1, nic_mbit_per_s=40_000)
+        return Checked(name, "0.1", python, 8, 1, 0, 20_000, survey)
+
+    alike = [client("a"), client("b", options="rw,vers=3,clientaddr=10.0.0.2"), client("c")]
+    assert problems(alike, PurePosixPath("/mnt")) == []
+    odd = [*alike, client("d", python="3.12.1"), client("e", options="rw,vers=3,nconnect=8,clientaddr=10.0.0.5")]
+    assert [str(problem) for problem in problems(odd, PurePosixPath("/mnt"))] == [
+        "d: Python 3.12.1, others 3.11.7 (install the same version on all)",
+        "e: mount options of /mnt rw,vers=3,nconnect=8, others rw,vers=3 (mount with the same options on all)",
+    ]
+
+
+def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert authentication({}) == {"RAY_AUTH_MODE": "disabled"}
+    for place in ("ssh", "cloud-init", "slurm", "kuberay"):
+        text = commands.commands(place, "10.0.0.4", ["vm1", "vm2"])
+        assert "RAY_AUTH_MODE" in text
+        assert "token" in text
+    token = tmp_path / "iocurve/cluster/token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert len(token.read_text()) == 64
+    assert authentication({}) == {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    assert authentication({"RAY_AUTH_MODE": "disabled"}) == {}
+    assert token.read_text() not in commands.commands("ssh", "10.0.0.4", ["vm1"])

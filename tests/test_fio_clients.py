@@ -1,0 +1,100 @@
+"""``fio --client``: the same job on several hosts, in fio's client form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from iocurve.dialects.fio.command import DIALECT, prepare
+from iocurve.errors import DialectError
+from iocurve.measure import jobs
+from iocurve.measure.machines import Machines
+from load_clients import LocalLink, group_of
+
+JOBS = """
+[global]
+ioengine=null
+size=1m
+bs=4k
+[a]
+rw=randread
+[b]
+rw=randwrite
+number_ios=64
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@contextmanager
+def in_process(names: Sequence[str]) -> Iterator[Machines]:
+    with group_of([LocalLink(name) for name in names]) as group:
+        yield group
+
+
+def ran(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    result = jobs.run(DIALECT, [*words, "--eta=never"], cluster=in_process)
+    assert result is not None
+    assert result.state == "finished"
+    return capsys.readouterr().out
+
+
+def test_each_host_and_all_clients_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = tmp_path / "job.fio"
+    job.write_text(JOBS, encoding="utf-8")
+    out = ran(["--client=vm1", "--client=vm2", str(job)], capsys)
+    heads = re.findall(r"^(<\w+>.*|\w.*: \(groupid=.*?\)): err", out, re.MULTILINE)
+    one = ["a: (groupid=0, jobs=1)", "b: (groupid=0, jobs=1)"]
+    assert heads == [*one, *one, "All clients: (groupid=0, jobs=4)"]
+    assert re.findall(r"^<(\w+)> $", out, re.MULTILINE) == ["vm1", "vm2"]
+    totals = re.findall(r"issued rwts: total=(\d+,\d+)", out)
+    assert totals == ["256,0", "0,64", "256,0", "0,64", "512,128"]
+
+
+def test_the_hosts_may_be_in_a_file_and_json_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("vm1\nvm2\n\nvm3,8765\n", encoding="utf-8")
+    job = tmp_path / "job.fio"
+    job.write_text(JOBS, encoding="utf-8")
+    document = json.loads(ran([f"--client={hosts}", str(job), "--output-format=json"], capsys))
+    stats = document["client_stats"]
+    assert [(one["jobname"], one["hostname"]) for one in stats] == [
+        *((name, host) for host in ("vm1", "vm2", "vm3") for name in ("a", "b")),
+        ("All clients", ""),
+    ]
+    assert (stats[-1]["read"]["total_ios"], stats[-1]["write"]["total_ios"]) == (3 * 256, 3 * 64)
+    assert "jobs" not in document
+
+
+def test_each_host_has_files_of_its_own_unless_the_job_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--size=64k", "--bs=4k", "--rw=write", "--client=vm1", "--client=vm2"]
+    ran(["--name=own", f"--directory={tmp_path}", *common], capsys)
+    ran(["--name=named", f"--filename={tmp_path}/shared", *common], capsys)
+    assert sorted(path.name for path in tmp_path.glob("*") if path.is_file()) == [
+        "shared",
+        "vm1.own.0.0",
+        "vm2.own.0.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--client="], "--client needs a host or a file of hosts"),
+        (["--client=vm1", "--client=vm1"], "--client=vm1: the host is there twice"),
+        (["--client=vm1", "--write_bw_log=x"], "logs of single operations"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], text: str) -> None:
+    with pytest.raises(DialectError, match=re.escape(text)):
+        prepare(["--name=a", "--ioengine=null", "--size=1m", *words])

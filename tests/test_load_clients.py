@@ -1,0 +1,317 @@
+"""Several load clients run one plan: one start, one outcome, and what becomes of a client that is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iocurve import _native
+from iocurve.analysis import read
+from iocurve.cli.commands import run
+from iocurve.engine import plan as planned
+from iocurve.engine.outcome import KindOutcome, Live
+from iocurve.errors import ResultError, RunError, TargetError
+from iocurve.measure import campaign as campaigns
+from iocurve.measure import group as groups
+from iocurve.measure import local
+from iocurve.measure.client import LoadClient
+from iocurve.measure.client_notes import client_notes
+from iocurve.measure.deployment import assigned, own_file, parts, replicated
+from iocurve.measure.journals import Journal, merged
+from iocurve.measure.machines import require_reachable
+from iocurve.measure.records import EndRecord, Task, record_of
+from iocurve.report.clients import shared
+from iocurve.result.document import ClientClock, Result, TargetFacts
+from iocurve.result.summary import jain_index, merge_kinds
+from iocurve.targets.target import parse
+from iocurve.units import MIB, MILLISECOND_NS
+from load_clients import LocalLink, group_of
+from plans import local_engine, null_plan, plan_of, worker
+
+ENDLESS = planned.End(runtime_ns=None, bytes=None, operations=None)
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def journals(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "state/iocurve/clients").glob("*"))
+
+
+def lasting(runtime_ns: int, **changes: object) -> planned.Plan:
+    end = planned.End(runtime_ns=runtime_ns, bytes=None, operations=None)
+    return plan_of(worker(planned.NullEngine(), "nothing", end=end, **changes))
+
+
+def read_of(outcome: KindOutcome) -> tuple[int, int, list[tuple[int, int]]]:
+    return outcome.operations, outcome.bytes, _native.Histogram.decode(outcome.service.histogram).buckets()
+
+
+def test_a_plan_is_split_by_client_and_keeps_its_places() -> None:
+    one, two = (worker(planned.NullEngine(), name) for name in ("a", "b"))
+    plan = plan_of(one, two).replace(groups=(planned.Group(workers=(one, two)), planned.Group(workers=(two,))))
+    whole = replicated(plan, 2, own_file)
+    first, second = parts(whole)
+    assert second.positions == ((0, 2), (0, 3), (1, 1))
+    assert [file.path for group in second.plan.groups for one in group.workers for file in one.files] == [
+        "a.client-1",
+        "b.client-1",
+        "b.client-1",
+    ]
+    assert second.by_place()[1, 0] == (1, 1)
+    assert first.plan.groups == plan.groups
+    assert len({one.seed for group in whole.groups[:1] for one in group.workers}) == 2
+    part = parts(assigned(plan_of(one, two), [0, 3]))[1]
+    assert (part.client, part.positions, part.groups) == (3, ((0, 1),), (0,))
+
+
+def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path) -> None:
+    file = tmp_path / "data"
+    plan = replicated(plan_of(worker(local_engine("sync"), str(file), submission_latency=False)), 3, own_file)
+    with group_of([LocalLink(name) for name in ("one", "two", "three")]) as group:
+        measured = local.measure(plan, machines=group)
+    assert measured.outcome.state == "finished"
+    assert [(one.group, one.worker) for one in measured.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
+    solo = [one.operations["read"] for one in measured.outcome.workers]
+    point = measured.point("test", {})
+    summary = point.summary()
+    assert (summary.operations, summary.bytes) == (3 * 256, 3 * MIB)
+    added = _native.Histogram()
+    for one in solo:
+        added.add(_native.Histogram.decode(one.service.histogram))
+    assert summary.service.histogram is not None
+    assert summary.service.histogram.buckets() == added.buckets()
+    assert read_of(merge_kinds(solo)) == (3 * 256, 3 * MIB, added.buckets())
+    assert [point.of_client(client).operations for client in range(3)] == [256] * 3
+    assert [(one.name, one.state, one.journal) for one in point.clients] == [
+        (name, "finished", None) for name in ("one", "two", "three")
+    ]
+    assert not journals(tmp_path), "files of clients whose records have arrived are removed"
+    assert not list(tmp_path.glob("data*")), "each client removes what it made"
+
+
+def test_clients_with_wrong_clocks_start_together() -> None:
+    errors_ns = (0, 700 * MILLISECOND_NS, -700 * MILLISECOND_NS)
+    plan = replicated(lasting(300 * MILLISECOND_NS), 3)
+    with group_of([LocalLink(f"c{number}", error) for number, error in enumerate(errors_ns)]) as group:
+        measured = local.measure(plan, machines=group)
+    clocks = [client.clock for client in measured.clients]
+    for clock, error_ns in zip(clocks, errors_ns, strict=True):
+        assert clock is not None
+        assert clock.drift_ns is not None
+        assert abs(clock.offset_ns - error_ns) <= clock.error_ns + MILLISECOND_NS
+    summary = measured.point("test", {}).summary()
+    assert not summary.staggered
+    late_ns = max(client.late_ns for client in measured.clients)
+    assert summary.skew_ns == late_ns
+    assert summary.window_ns == 300 * MILLISECOND_NS - late_ns
+
+
+def test_every_group_starts_when_all_clients_are_ready() -> None:
+    def reads(operations: int) -> planned.Worker:
+        end = planned.End(runtime_ns=None, bytes=None, operations=operations)
+        return worker(planned.NullEngine(), "nothing", end=end, client=0)
+
+    first = planned.Group(workers=(reads(10), reads(2_000_000).replace(client=1)))
+    second = planned.Group(workers=(reads(20), reads(30).replace(client=1)))
+    plan = null_plan().replace(groups=(first, second, planned.Group(workers=(reads(40).replace(client=1),))))
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        outcome = local.measure(plan, machines=group).outcome
+    counts = [(one.group, one.worker, one.operations["read"].operations) for one in outcome.workers]
+    assert counts == [(0, 0, 10), (0, 1, 2_000_000), (1, 0, 20), (1, 1, 30), (2, 0, 40)]
+
+
+def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
+    seen: list[Live] = []
+
+    def watch(live: Live) -> bool:
+        seen.append(live)
+        return False
+
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        plan = replicated(lasting(500 * MILLISECOND_NS), 2)
+        local.measure(plan, watch, 0.01, group)
+    running = [live for live in seen if live.phase == "run"]
+    assert {client.host for live in running for client in live.clients} == {"one", "two"}
+    assert any(live.operations["read"].operations and live.intervals > 1 for live in running)
+    assert seen[-1].phase == "done"
+
+
+@pytest.mark.parametrize("how", ["dies", "freezes"])
+def test_a_lost_client_is_named_and_the_others_finish(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "SILENT_S_MIN", 3.0)
+    links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
+    setattr(links[1], f"{how}_after", 4)
+    with group_of(links) as group:
+        measured = local.measure(replicated(lasting(1500 * MILLISECOND_NS), 3), machines=group)
+        lost = measured.clients[1]
+        with pytest.raises(RunError, match="load client two was lost before"):
+            group.start(replicated(null_plan(), 3), "the next")
+    assert [client.state for client in measured.clients] == ["finished", "lost", "finished"]
+    assert measured.outcome.state == "failed"
+    assert [one.worker for one in measured.outcome.workers] == [0, 2]
+    assert lost.until_loss is not None
+    assert lost.until_loss.intervals == 3, "the first record says that the client has started"
+    assert lost.until_loss.elapsed_ns == 300 * MILLISECOND_NS
+    kept = lost.until_loss.operations["read"]
+    assert kept.operations == kept.service.count > 0
+    assert [str(path) for path in journals(tmp_path)] == [lost.journal]
+    why = campaigns.reason(measured.outcome, measured.clients)
+    assert why.startswith("2 of 3 load clients finished: two lost after 300 ms of measuring: ")
+    assert why.endswith("ActorDiedError" if how == "dies" else " ms") or "silent for" in why
+
+
+def test_the_local_file_of_a_lost_client_makes_the_result_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    links = [LocalLink("one"), LocalLink("two")]
+    # The head program loses the client, whose load goes on.
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links[1].cut_after = 3
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        links[1].ended.wait(60)
+    why = campaigns.reason(point.outcome, point.clients)
+    assert why.startswith("1 of 2 load clients finished: two lost after 200 ms of measuring")
+    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    result.with_point(point).ended("failed", why).write(out / "result.json")
+    [journal] = journals(tmp_path)
+    assert str(journal) == point.clients[1].journal
+    assert run(["result", "merge", str(out), str(journal)]) == 1, "what was to follow is missing"
+    again = Result.read(out / "result.json").points[0]
+    assert [client.state for client in again.clients] == ["finished", "merged"]
+    assert again.outcome.state == "finished"
+    assert [one.worker for one in again.outcome.workers] == [0, 1]
+    assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1))
+    assert again.of_client(0).operations == point.summary().operations
+    with pytest.raises(ResultError, match="the records of load client two are in the result already"):
+        run(["result", "merge", str(out), str(journal)])
+    other = out / "other.jsonl"
+    other.write_bytes(journal.read_bytes().replace(point.clients[1].run.encode(), b"0" * 16))
+    with pytest.raises(ResultError, match="of another run"):
+        run(["result", "merge", str(out), str(other)])
+    other.write_text("text", encoding="utf-8")
+    with pytest.raises(ResultError, match="is not the local file of a load client"):
+        run(["result", "merge", str(out), str(other)])
+    capsys.readouterr()
+
+
+def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links = [LocalLink("one"), LocalLink("two")]
+    links[1].cut_after = 2
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        links[1].ended.wait(60)
+    [path] = journals(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]) + lines[5][:40])
+    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    again = merged(result.with_point(point), [Journal.read(path)]).points[0]
+    lost = again.clients[1]
+    assert (lost.state, again.outcome.state) == ("lost", "failed")
+    assert lost.until_loss is not None
+    assert lost.until_loss.intervals == 3, "the file begins with the task and the start"
+    assert [one.worker for one in again.outcome.workers] == [0]
+
+
+def test_clocks_that_are_not_known_well_enough_are_told() -> None:
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+    clock = ClientClock(offset_ns=0, error_ns=11 * MILLISECOND_NS, drift_ns=0)
+    clients = (point.clients[0].replace(clock=clock), point.clients[1].replace(late_ns=11 * MILLISECOND_NS))
+    known = tuple(client.replace(clock=clock.replace(error_ns=0), late_ns=0) for client in clients)
+    assert list(client_notes(point.replace(clients=known))) == []
+    notes = list(client_notes(point.replace(clients=clients)))
+    assert [code for code, _ in notes] == ["clock_error", "late_start"]
+    assert notes[0][1].startswith("load client one: its clock is known only to within more than a tenth")
+
+
+def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> None:
+    absent = worker(local_engine("sync"), str(tmp_path / "absent"))
+    absent = absent.replace(client=1, files=(absent.files[0].replace(layout="existing"),))
+    plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS), absent)
+    with (
+        group_of([LocalLink("one"), LocalLink("two")]) as group,
+        pytest.raises(TargetError, match=r"^load client two: .*absent"),
+    ):
+        local.measure(plan, machines=group)
+
+
+def test_a_stop_ends_all_clients_and_keeps_what_they_measured() -> None:
+    plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        enough = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
+        assert enough.outcome.state == "finished"
+        running = group.start(plan, "interrupted")
+        while running.live().intervals < 2:
+            assert running.wait(0.02) is None
+        running.stop()
+        outcome = running.wait(60)
+    assert outcome is not None
+    assert (outcome.state, len(outcome.workers)) == ("interrupted", 2)
+    assert all(one.operations["read"].operations > 0 for one in outcome.workers)
+
+
+def test_a_client_that_hears_nothing_from_the_head_program_stops_by_itself() -> None:
+    client = LoadClient()
+    plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
+    task = Task(run="r", client=0, point="p", plan=plan, positions=((0, 0),), lease_s=0.3)
+    client.prepare(task.to_json().encode())
+    *_, end = map(record_of, client.run(0))
+    assert isinstance(end, EndRecord)
+    assert end.outcome.state == "interrupted"
+    client.forget()
+
+
+def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A tenth of the lease passes between two calls.
+    monkeypatch.setattr(groups, "LEASE_S_MIN", 10.0)
+    link = LocalLink("one")
+    with group_of([link]) as group:
+        local.measure(lasting(2500 * MILLISECOND_NS), machines=group)
+    assert link.calls["renew_lease"] >= 1
+
+
+def test_an_embedded_volume_is_refused_for_clients_on_other_machines() -> None:
+    with group_of([LocalLink("one")]) as group:
+        assert group.are_here
+        require_reachable(parse("volume:unlimited"), group)
+        group._members[0].introduction = group._members[0].introduction.replace(boot="another")
+        with pytest.raises(TargetError, match="listens on this machine only"):
+            require_reachable(parse("volume:unlimited"), group)
+        require_reachable(parse("nfs://10.0.0.4/vol"), group)
+
+
+def test_jains_index_is_1_for_equal_shares_and_1_over_n_for_one_that_has_all() -> None:
+    assert jain_index([5.0, 5.0, 5.0]) == pytest.approx(1)
+    assert jain_index([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
+    assert jain_index([0.0, 0.0]) is None
+
+
+def test_a_result_with_clients_is_read_as_it_was_written(tmp_path: Path) -> None:
+    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+    result = (
+        campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+        .with_point(point)
+        .ended("finished")
+    )
+    result.write(tmp_path / "result.json")
+    again = Result.read(tmp_path / "result.json")
+    assert again == result
+    assert [client.name for client in again.points[0].clients] == ["one", "two"]
+    [figure] = shared(read(again))
+    [row] = figure.table.rows
+    assert (row[0], row[3]) == ("test", "2 of 2")
+    assert {row[1].partition(":")[0], row[2].partition(":")[0]} == {"one", "two"}
+    lost = point.clients[1].replace(state="lost", reason="lost")
+    [row] = shared(read(result.replace(points=(point.replace(clients=(point.clients[0], lost)),))))[0].table.rows
+    assert (row[1].partition(":")[0], row[3], row[6]) == ("one", "1 of 2", "1.000")

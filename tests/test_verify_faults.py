@@ -1,0 +1,287 @@
+"""Every fault that a volume injects is found by verification, and named by file, offset and number of the write."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.servers import IOCURVE
+from bench.servers import volume as serve
+from iocurve.dialects.fio.command import prepare
+from iocurve.engine.outcome import DifferenceOutcome
+from iocurve.errors import DialectError
+from iocurve.measure import local
+from iocurve.units import KIB
+from iocurve.volume.faults import FaultRate
+from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
+
+Found = tuple[str, int, int | None]
+"""Kind, offset, and number of the write that belongs there."""
+
+BLOCK = 4 * KIB
+BLOCKS = 256
+RATES = {
+    "flip-bit": "1e-6",
+    "torn-write": "0.05",
+    "lost-write": "0.05",
+    "stale-read": "0.05",
+    "misdirected-write": "0.05",
+}
+STORES = ("memory", "directory")
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control sockets and keys of tests are apart from those of other volumes of this machine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
+def options(folder: Path, fault: str, store: str = "memory", seed: int = 1) -> list[str]:
+    """Options of a volume with one kind of fault and a log of it."""
+    (place := folder / "files").mkdir(exist_ok=True)
+    served = ["--store", str(place), "--no-root-squash"] if store == "directory" else []
+    log = ["--fault-seed", str(seed), "--fault-log", str(folder / "log")]
+    return ["--unlimited", *served, "--fault", fault, *log]
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The log of injected faults."""
+    return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+
+
+def block_of(record: dict[str, Any]) -> int:
+    """Offset of the block that a fault is in."""
+    offset: int = record["offset"]
+    return offset // BLOCK * BLOCK
+
+
+def fio(url: str, folder: Path, *more: str) -> Sequence[DifferenceOutcome]:
+    """Writes blocks of a file one by one, reads them back, and returns the differences."""
+    job = ["--name=a", "--rw=write", "--bs=4k", f"--size={BLOCKS * BLOCK}", "--iodepth=1", "--filename=data", *more]
+    prepared = prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=folder, environment={})
+    [worker] = local.run(prepared.plan).workers
+    assert (worker.state == "failed") == bool(worker.differences)
+    assert {found.path for found in worker.differences} <= {"data"}
+    return worker.differences
+
+
+def as_found(differences: Sequence[DifferenceOutcome]) -> list[Found]:
+    """The differences in the order of their offsets."""
+    return sorted((found.kind, found.offset, found.expected_write) for found in differences)
+
+
+class Model:
+    """What a file holds after its WRITEs in order, of which the log names those that went wrong."""
+
+    def __init__(self, injected: list[dict[str, Any]]) -> None:
+        self._by_write = {record["write"]: record for record in injected}
+        self._content: dict[int, tuple[str, int]] = {}
+
+    def differences(self, first_write: int) -> Iterator[Found]:
+        """What a pass over all blocks finds that was written from this number on."""
+        for number in range(BLOCKS):
+            self._write(first_write + number, number * BLOCK)
+        for number in range(BLOCKS):
+            kind, write = self._content.get(number * BLOCK, ("lost_write", 0))
+            if (kind, write) != ("right", first_write + number):
+                yield ("lost_write" if kind == "right" else kind), number * BLOCK, first_write + number
+
+    def _write(self, write: int, offset: int) -> None:
+        record = self._by_write.get(write)
+        if record is None:
+            self._content[offset] = ("right", write)
+        elif record["fault"] == "torn-write":
+            self._content[offset] = ("torn_write", write)
+        elif record["fault"] == "misdirected-write":
+            self._content[record["stored_at"]] = ("misdirected_write", write)
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("fault", ["torn-write", "lost-write", "misdirected-write"])
+def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(fault: str, store: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, f"{fault}={RATES[fault]}", store)) as server:
+        differences = fio(server.url, tmp_path, "--loops=2")
+    injected = records(tmp_path)
+    assert len(injected) > 10
+    assert {(record["fault"], record["file"], record["export"]) for record in injected} == {(fault, "data", "/vol")}
+    model = Model(injected)
+    expected = [found for first in (1, 1 + BLOCKS) for found in model.differences(first)]
+    assert as_found(differences) == sorted(expected)
+    assert all(found.persists for found in differences)
+    if fault == "torn-write":
+        assert [found.first_offset for found in differences] == [record["offset"] for record in injected]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_fio_finds_every_flipped_bit(store: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, f"flip-bit={RATES['flip-bit']}", store)) as server:
+        differences = fio(server.url, tmp_path, "--loops=2")
+    injected = records(tmp_path)
+    assert len(injected) > 5
+    named = [(found.kind, found.first_offset, found.expected_write, found.persists) for found in differences]
+    assert named == [("flipped_bits", record["offset"], record["write"], False) for record in injected]
+    for record, found in zip(injected, differences, strict=True):
+        assert f"only bit {record['bit']} of byte {record['offset'] % BLOCK} differs" in found.text
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_fio_finds_every_stale_read(store: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, f"stale-read={RATES['stale-read']}", store)) as server:
+        differences = fio(server.url, tmp_path, "--loops=2")
+    injected = records(tmp_path)
+    assert len(injected) > 10
+    # A second read may be stale as well; it is of the same block, and then it looks as if the write were lost.
+    once = list({(block_of(record), record["write"]): record for record in injected}.values())
+    assert [(found.offset, found.expected_write) for found in differences] == [
+        (block_of(record), record["write"]) for record in once
+    ]
+    twice = len(injected) - len(once)
+    assert sum(found.kind == "lost_write" for found in differences) == twice
+    assert sum(found.kind == "stale_read" for found in differences) == len(once) - twice
+    older = [found.found_write for found in differences]
+    assert older == [record["write"] - BLOCKS if record["found_generation"] else None for record in once]
+
+
+def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:
+    logs = []
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        (folder := tmp_path / name).mkdir()
+        with serve(*options(folder, "lost-write=0.05,flip-bit=1e-6", seed=seed)) as server:
+            fio(server.url, folder)
+        logs.append(records(folder))
+    assert logs[0] == logs[1]
+    assert logs[0] != logs[2]
+
+
+@pytest.mark.parametrize(("fault", "errno"), [("eio", "Input/output error"), ("enospc", "No space left on device")])
+def test_an_operation_that_fails_is_named(fault: str, errno: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, f"{fault}=0.01")) as server:
+        job = ["--name=a", "--rw=write", "--bs=4k", "--size=4m", "--ioengine=nfs", f"--nfs_url={server.url}"]
+        ended = subprocess.run(
+            [IOCURVE, "fio", *job, "--filename=data"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        shown = subprocess.run(
+            [IOCURVE, "volume", "stats", str(server.port), "--once", "--json"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+    [record] = records(tmp_path)
+    assert ended.returncode != 0
+    assert f"write of 4096 bytes at offset {record['offset']} of data: {errno}" in ended.stderr
+    assert json.loads(shown.stdout)["exports"][0]["faults"][fault] == 1
+
+
+# -- vdbench ----------------------------------------------------------------------------------------------------------
+
+VDBENCH = (
+    "sd=sd1,lun=nfs://127.0.0.1:{port}/vol/data,size=1m,threads=1\nwd=wd1,sd=sd1,xf=4k,rdpct={rdpct}\n"
+    "rd=rd1,wd=wd1,iorate=400,elapsed=3,interval=1\n"
+)
+LAYOUT = 1
+"""WRITEs of each block before the run: the file is filled."""
+_LINE = re.compile(r"(?P<kind>\w+ \w+): 4096 bytes at offset (?P<offset>\d+) of \S*data: (?P<text>.*)")
+
+
+def vdbench(port: int, folder: Path, option: str, rdpct: int = 0) -> list[tuple[str, int, int]]:
+    """The differences that a run lists in its error log: kind, offset, number of the write that belongs there."""
+    (folder / "p").write_text(VDBENCH.format(port=port, rdpct=rdpct))
+    command = (IOCURVE, "vdbench", "-f", "p", option)
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    log = (folder / "output" / "errorlog.html").read_text()
+    found = []
+    for line in _LINE.finditer(log):
+        number = re.search(r"instead of the newest, (\d+)|it should hold write number (\d+)", line["text"])
+        assert number, line["text"]
+        found.append((line["kind"], int(line["offset"]), int(number[1] or number[2])))
+    assert (ended.returncode != 0) == bool(found), ended.stderr
+    return found
+
+
+@pytest.mark.parametrize("fault", ["torn-write", "lost-write", "misdirected-write"])
+def test_vdbench_finds_every_write_that_is_not_stored(fault: str, tmp_path: Path) -> None:
+    """Before it writes a block it reads the block; what it does not write again, a recovery reads."""
+    with serve(*options(tmp_path, f"{fault}=0.02")) as server:
+        found = vdbench(server.port, tmp_path, "-j")
+        found += vdbench(server.port, tmp_path, "-jro")
+    injected = [record for record in records(tmp_path) if record["generation"] > LAYOUT]
+    assert len(injected) > 5
+    assert all(record["file"] == "data" for record in injected)
+    kind = {"torn-write": "torn write", "lost-write": "lost write", "misdirected-write": "lost write"}[fault]
+    wrong = {(kind, block_of(record), record["generation"] - LAYOUT) for record in injected}
+    elsewhere = {record["stored_at"] for record in injected if "stored_at" in record}
+    at_home = {one for one in found if one[0] == kind}
+    # A write that landed in a place whose own write was misdirected hides the older content there.
+    hidden = wrong - at_home
+    assert at_home <= wrong
+    assert {offset for _, offset, _ in hidden} <= elsewhere
+    assert {offset for one, offset, _ in found if one == "misdirected write"} <= elsewhere
+    assert {one for one, *_ in found} == ({kind, "misdirected write"} if elsewhere else {kind})
+    if not elsewhere:
+        assert not hidden
+
+
+@pytest.mark.parametrize("fault", ["flip-bit=2e-6", "stale-read=0.02"])
+def test_vdbench_finds_every_read_that_is_wrong(fault: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, fault)) as server:
+        found = vdbench(server.port, tmp_path, "-v", rdpct=50)
+    # A block that was never written has no known content.
+    injected = [record for record in records(tmp_path) if record["generation"] > LAYOUT]
+    assert len(injected) > 5
+    assert {(offset, write) for _, offset, write in found} == {
+        (block_of(record), record["generation"] - LAYOUT) for record in injected
+    }
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+def test_faults_are_written_in_two_ways(tmp_path: Path) -> None:
+    expected = (FaultRate(kind="flip-bit", rate=1e-6), FaultRate(kind="eio", rate=0.5))
+    spec = volume_of([spec_of({})], {"fault": ["flip-bit", "eio=0.5"], "fault_seed": 3})
+    faults = spec.faults()
+    assert faults is not None
+    assert (faults.rates, faults.seed, faults.log) == (expected, 3, None)
+    assert volume_of([spec_of({})], {"fault": ["flip-bit,eio=0.5"]}).faults() == faults.replace(seed=0)
+    (file := tmp_path / "v.toml").write_text(
+        'fault = ["flip-bit", "eio=0.5"]\nfault_seed = 3\n[[export]]\npath = "/a"\n'
+    )
+    assert read_spec(file).faults() == faults
+    assert VolumeSpec(export=(spec_of({}),)).faults() is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fault": ["flip-bits"]}, "--fault: there is no fault 'flip-bits'; did you mean flip-bit?"),
+        ({"fault": ["xyz"]}, "--fault: there is no fault 'xyz'; choose from flip-bit, torn-write"),
+        ({"fault": ["eio=2"]}, "--fault: eio=2: the rate is a probability above 0 and at most 1, as in eio=0.001"),
+        ({"fault": ["eio="]}, "--fault: eio=: the rate is a probability"),
+        ({"fault": ["eio=nan"]}, "--fault: eio=nan: the rate is a probability"),
+        ({"fault": ["eio,eio=0.1"]}, "--fault: eio is there twice"),
+        ({"fault_log": "x"}, "--fault_log: there are no faults to log; name some with fault"),
+    ],
+)
+def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DialectError) as raised:
+        volume_of([spec_of({})], settings)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_log_that_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("somebody's letters")
+    command: list[str | Path] = [IOCURVE, "volume", "serve", *options(tmp_path, "eio")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert f"cannot create the fault log {tmp_path}/log: File exists" in ended.stderr
+    assert (tmp_path / "log").read_text() == "somebody's letters"
