@@ -110,7 +110,8 @@ impl Latencies {
         if percent <= 0.0 {
             return self.min();
         }
-        let wanted = ((percent / 100.0).min(1.0) * self.count as f64).ceil().max(1.0) as u64;
+        // Multiplied first: 0.999 of 2,000 is a little more than 1,998 in floating point, and would be rank 1,999.
+        let wanted = (percent.min(100.0) * self.count as f64 / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
         let reaches = |&(_, count): &(usize, u64)| {
             seen += count;
@@ -240,6 +241,16 @@ mod tests {
             latencies.record(value);
         }
         latencies
+    }
+
+    #[test]
+    fn a_rank_is_the_exact_one() {
+        for count in [1000, 2000, 3000, 10_000] {
+            let mut latencies = Latencies::new();
+            (1..=count).for_each(|value| latencies.record(if value > count / 1000 * 999 { 2000 } else { 100 }));
+            assert!(latencies.percentile(99.9) < 2000, "{count}");
+            assert_eq!(latencies.percentile(100.0), 2000);
+        }
     }
 
     #[test]
