@@ -55,7 +55,7 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
         *_skew(measured),
         *_errors(measured),
         *_disturbed(measured),
-        *_single_gains(families),
+        *(_single_gains(families) if result.scenario else []),
     ]
 
 

@@ -130,9 +130,9 @@ def ratio(measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS")
 def gain_bar(
     group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS"
 ) -> list[charts.GainBar]:
-    """The bar of a gain; none where one of the points measured nothing."""
+    """The bar of a gain; none without an interval, as where points were measured once."""
     gain = gain_of(measured, base, unit)
-    if gain is None:
+    if gain is None or not gain.bounds_text:
         return []
     difference = "not told" if gain.own_limit else gain.difference
     low, high = gain.figure.low, gain.figure.high
