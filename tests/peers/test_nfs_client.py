@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,25 +60,6 @@ def test_an_unknown_export_is_said(ganesha: Server, version: str) -> None:
     assert "Traceback" not in failed.stderr
 
 
-def test_verified_data_survive_a_restart_of_ganesha(tmp_path: Path) -> None:
-    """Opens are reclaimed by NFSv4.1; every block that was written is read back and compared."""
-    if shutil.which("ganesha.nfsd") is None or os.geteuid() != 0:
-        pytest.skip("needs root, and Debian's nfs-ganesha and nfs-ganesha-vfs")
-    load = ("--rw=randwrite", "--iodepth=16", "--nconnect=2", "--verify=crc32c", "--rate_iops=1500")
-    with servers.ganesha("vfs", tmp_path) as server:
-        url = f"{server.url}&version=4"
-        size = (f"--size={FILE_BYTES}", f"--bs={BLOCK_BYTES}", "--output-format=json")
-        command = [str(IOCURVE), "fio", "--ioengine=nfs", "--name=restart", f"--nfs_url={url}", *size, *load]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            file = tmp_path / "restart.0.0"
-            _wait_until(lambda: file.exists() and file.stat().st_size > FILE_BYTES // 8)
-            _restart(server, tmp_path)
-            out, error = running.communicate(timeout=100)
-        assert running.returncode == 0, error
-        (job,) = json.loads(out)["jobs"]
-        assert (job["write"]["total_ios"], job["read"]["total_ios"], job["error"]) == (BLOCKS, BLOCKS, 0)
-
-
 @pytest.mark.parametrize("version", ["3", "4"])
 def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
@@ -97,22 +74,6 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     assert (job["write"]["total_ios"], job["read"]["total_ios"], job["error"]) == (BLOCKS, BLOCKS, 0)
-
-
-def _restart(server: Server, directory: Path) -> None:
-    """Kills ganesha and starts it again, over the same directory."""
-    os.kill(server.pid, signal.SIGKILL)
-    _wait_until(lambda: not Path(f"/proc/{server.pid}").exists())
-    subprocess.run(
-        [servers.RIG / "ganesha", "start", "vfs", directory], stdout=subprocess.DEVNULL, timeout=60, check=True
-    )
-
-
-def _wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def _fio(server: Server, version: str, name: str, *options: str) -> dict[str, Any]:
