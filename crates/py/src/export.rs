@@ -7,6 +7,9 @@ use pyo3::types::PyBytes;
 use crate::raise;
 use crate::run::with_signals;
 
+/// A file: true for a regular one with one name; its bytes, its id, and its time of modification in nanoseconds.
+type Facts = (bool, u64, u64, u64);
+
 /// The root of an NFS export, as a place for small files. Each call mounts the export.
 #[pyclass(frozen, module = "iocurve._native")]
 pub struct Export {
@@ -30,7 +33,8 @@ impl Export {
 
     /// For each name (is it a regular file with one name, bytes, file id, time of modification in ns); None for a name
     /// that does not exist. Raises TargetError.
-    fn facts(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Option<(bool, u64, u64, u64)>>> {
+    #[allow(clippy::needless_pass_by_value)] // Python's list becomes a vector
+    fn facts(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Option<Facts>>> {
         let plain = |facts: FileFacts| (facts.is_plain, facts.bytes, facts.id, facts.modified_ns);
         self.mounted(py, |export| names.iter().map(|name| Ok(export.facts(name)?.map(plain))).collect())
     }
@@ -47,6 +51,7 @@ impl Export {
     }
 
     /// Removes files; ignores missing ones. Raises TargetError.
+    #[allow(clippy::needless_pass_by_value)] // Python's list becomes a vector
     fn remove(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
         self.mounted(py, |export| names.iter().try_for_each(|name| export.remove(name)))
     }

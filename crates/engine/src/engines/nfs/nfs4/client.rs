@@ -147,8 +147,7 @@ impl<'a> Client<'a> {
     pub(super) fn reclaim_complete(&mut self) -> Result<(), EngineError> {
         let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
         match self.compound(&[complete], |_| {})? {
-            Ok(()) => Ok(()),
-            Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => Ok(()),
+            Ok(()) | Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => Ok(()),
             Err(failed) => Err(self.failed("RECLAIM_COMPLETE", failed.status)),
         }
     }

@@ -1,5 +1,6 @@
 //! Statuses of NFSv4.1 as `errno`, as what follows from them, and as messages for the user.
 
+#[allow(clippy::enum_glob_use)] // the statuses are the subject of this file
 use iocurve_wire::nfs4::nfsstat4::{self, *};
 
 use super::super::protocol::Judgement;

@@ -74,6 +74,7 @@ fn pattern(length: usize) -> Vec<u8> {
 
 /// A script that performs each of these acts once, then answers.
 fn first(acts: &[Act]) -> impl FnMut(Seen) -> Act + Send + 'static {
+    #[allow(clippy::unnecessary_to_owned)] // the script outlives the slice
     let mut acts = acts.to_vec().into_iter();
     move |_| acts.next().unwrap_or(Act::Answer)
 }
@@ -352,7 +353,7 @@ fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
         "create new: the server answered NFS4ERR_EXIST; it is not overwritten: remove it or use another name"
     );
     let paths = ["new", "not there"].map(str::to_owned);
-    remove(&server.mount(), &paths).unwrap();
+    remove(&server.mount(), &paths, &AtomicBool::new(false)).unwrap();
     assert_eq!(content("new"), None);
     assert_eq!(server.kept(), [0, 0, 0]);
 }
