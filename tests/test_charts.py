@@ -226,19 +226,20 @@ def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None
 # ---- loads side by side
 
 
-def test_numbers_of_clients_are_bars_beside_each_other() -> None:
+def test_rates_are_drawn_over_the_number_of_clients() -> None:
     points = [
         load("scale-out", count * 10_000, kind=kind, clients=count)
         for kind in ("read", "write")
         for count in (1, 6, 12)
     ]
     (figure,) = figures(read(scenario(points)))
-    # Bars and their labels have data of their own.
-    bars = [row for values in figure.charts[0]["datasets"].values() for row in values if "p99" in row]
-    assert [(bar["group"], bar["series"]) for bar in bars] == [
-        (kind, f"clients {count}") for kind in ("read", "write") for count in (1, 6, 12)
+    throughput, iops = (
+        [row for values in chart["datasets"].values() for row in values if "clients" in row] for chart in figure.charts
+    )
+    assert [(row["series"], row["clients"], row["rate"]) for row in iops] == [
+        (kind, count, count * 10_000) for kind in ("read", "write") for count in (1, 6, 12)
     ]
-    assert [bar["value"] for bar in bars] == [10_000, 60_000, 120_000] * 2
+    assert [row["rate"] for row in throughput] == [39.0625, 234.375, 468.75] * 2
 
 
 def singles(**targets: TargetFacts) -> Result:

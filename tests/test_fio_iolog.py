@@ -14,7 +14,7 @@ from iocurve.errors import DialectError, PlanError
 from iocurve.job.describe import load_text
 
 MS = 1_000_000
-READ, WRITE, FSYNC, FDATASYNC = 0, 1, 3, 4
+READ, WRITE, FSYNC, FDATASYNC = 0, 1, 13, 14
 
 VERSION_2 = """fio version 2 iolog
 a add
