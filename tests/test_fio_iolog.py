@@ -73,12 +73,12 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (ReplayOptions(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, 3)]),
-        (ReplayOptions(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, 3)]),
-        (ReplayOptions(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, 3)]),
+        (ReplayOptions(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, FSYNC)]),
+        (ReplayOptions(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, FSYNC)]),
+        (ReplayOptions(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, FSYNC)]),
         # The time of what is left out is left out, too.
         (ReplayOptions(skipped_actions=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
-        (ReplayOptions(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, 3)]),
+        (ReplayOptions(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
     ],
 )
 def test_a_trace_is_replayed_as_it_is_said(
