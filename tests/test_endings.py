@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -349,3 +350,37 @@ def test_a_plain_locale_gets_characters_that_it_has() -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.isascii()
     assert ran.stdout.startswith("envelope: ")
+
+
+# ---- errors in the middle of a run
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("eio=0.05", "Input/output error (os error 5)"),
+        ("enospc=0.05", "No space left on device (os error 28); free space or use a smaller size"),
+    ],
+)
+def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: Path, fault: str, error: str) -> None:
+    with volume("--unlimited", "--fault", fault, "--fault-seed", "1") as server:
+        command = [*IOCURVE, "fio", "--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k"]
+        ran = subprocess.run(
+            [*command, "--size=1m"], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        )
+    assert ran.returncode == 1
+    last = ran.stderr.splitlines()[-1]
+    assert re.fullmatch(
+        rf"iocurve: incomplete: e: write of 4096 bytes at offset \d+ of e\.0\.0: {re.escape(error)}", last
+    )
+
+
+def test_ten_columns_hold_every_word(tmp_path: Path) -> None:
+    synthetic.envelope().write(tmp_path / "result.json")
+    for command in (["scenario", "list"], ["why", str(tmp_path)], ["profile", "show", "anf-ultra"]):
+        environment = os.environ | {"COLUMNS": "10"}
+        ran = subprocess.run(
+            [*IOCURVE, *command], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert "\u2026" not in ran.stdout, "nothing is cut"
