@@ -17,7 +17,7 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
 use super::outgoing::Outgoing;
-use super::protocol::{Arguments, Judgement, Protocol};
+use super::protocol::{Arguments, CallKind, CallLimits, Judgement, Protocol};
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
@@ -36,36 +36,6 @@ const GRACE_NS_MAX: Nanos = 300 * iocurve_meter::SECOND;
 const SINCE_RECOVERY: Nanos = Nanos::MAX;
 /// Most attempts of a write of which the server accepts no byte.
 const FRUITLESS_WRITES_MAX: u16 = 3;
-
-/// Limits of one call, as the server reports them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallLimits {
-    /// Most bytes of one READ.
-    pub read: u32,
-    /// Most bytes of one WRITE.
-    pub write: u32,
-}
-
-impl CallLimits {
-    /// Calls that a table needs for `depth` operations of at most `bytes` each.
-    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
-        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
-        (u64::from(depth.max(1)) * parts).next_power_of_two()
-    }
-}
-
-/// Kind of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallKind {
-    /// READ.
-    Read,
-    /// WRITE.
-    Write,
-    /// COMMIT of a whole file; without a slot if it is not an operation of the worker.
-    Commit,
-    /// Renewal of the lease; without a slot.
-    Renewal,
-}
 
 /// Waits for a free slot of the session.
 #[derive(Debug, Clone, Copy, Default)]

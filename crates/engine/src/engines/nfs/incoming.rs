@@ -9,8 +9,8 @@ use std::io;
 use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
-use super::flight::{CallKind, Flight, LARGE_BYTES};
-use super::protocol::{Passed, Protocol};
+use super::flight::{Flight, LARGE_BYTES};
+use super::protocol::{CallKind, Passed, Protocol};
 use super::socket::{DONTWAIT, Socket, not_now};
 use crate::engines::request::Completion;
 

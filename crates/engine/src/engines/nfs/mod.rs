@@ -38,9 +38,9 @@ use crate::plan::{FilePlan, NfsMount};
 use crate::stall::Waiting;
 
 use self::connection::Connection;
-use self::flight::{CALLS_MAX, CallLimits, Flight, JUKEBOX_DELAY_NS};
+use self::flight::{CALLS_MAX, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
-use self::protocol::{Protocol, Recovered, Session, SlotCounts};
+use self::protocol::{CallLimits, Protocol, Recovered, Session, SlotCounts};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;

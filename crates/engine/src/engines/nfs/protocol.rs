@@ -9,10 +9,39 @@ use std::sync::atomic::AtomicBool;
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 
-use super::flight::{CallKind, CallLimits};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
+
+/// Limits of one call, as the server reports them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallLimits {
+    /// Most bytes of one READ.
+    pub read: u32,
+    /// Most bytes of one WRITE.
+    pub write: u32,
+}
+
+impl CallLimits {
+    /// Calls that a table needs for `depth` operations of at most `bytes` each.
+    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
+        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
+        (u64::from(depth.max(1)) * parts).next_power_of_two()
+    }
+}
+
+/// Kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallKind {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// COMMIT of a whole file; without a slot if it is not an operation of the worker.
+    Commit,
+    /// Renewal of the lease; without a slot.
+    Renewal,
+}
 
 /// A version of NFS, with the files of one load.
 pub(super) trait Protocol: Debug + Sized + Send + 'static {

@@ -15,8 +15,7 @@ use iocurve_wire::client_fast::{
 };
 use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
 
-use super::flight::CallKind;
-use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered, SlotCounts};
+use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};

@@ -8,9 +8,8 @@ use iocurve_wire::nfs3::{
     nfs_fh3, nfsproc3, nfsstat3, sattr3,
 };
 
-use super::super::flight::CallLimits;
 use super::super::mounter::{self, Mounter};
-use super::super::protocol::{self, directory_parts};
+use super::super::protocol::{self, CallLimits, directory_parts};
 use super::super::rpc::Rpc;
 use super::super::socket::{Route, Socket};
 use super::{Nfs3, status};

@@ -24,8 +24,7 @@ use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, Write
 use iocurve_wire::nfs4::nfsstat4;
 use iocurve_wire::nfs4::stable_how4;
 
-use super::flight::CallKind;
-use super::protocol::{Arguments, Judgement, Passed, Protocol, Recovered, SlotCounts};
+use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts};
 use super::rpc::Rpc;
 use super::socket::{Route, Socket};
 use crate::error::EngineError;

@@ -13,9 +13,8 @@ use iocurve_wire::nfs4::operations::{
 use iocurve_wire::nfs4::{nfs_fh4, nfs_ftype4, nfsstat4, owner_name4, state_owner4, stateid4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
-use super::super::flight::CallLimits;
 use super::super::mounter::{self, Mounter};
-use super::super::protocol::{self, Session as _, directory_parts};
+use super::super::protocol::{self, CallLimits, Session as _, directory_parts};
 use super::super::rpc::Rpc;
 use super::super::socket::{Route, Socket};
 use super::client::{Client, Failed, OVERHEAD_BYTES};
