@@ -15,6 +15,7 @@ mod mounter;
 mod nfs3;
 mod nfs4;
 mod outgoing;
+mod patience;
 mod protocol;
 mod rpc;
 mod socket;

@@ -13,11 +13,11 @@ use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPR
 use iocurve_wire::rpc::{auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
-use super::rpc::{Patience, Rpc, STOP_CHECK_NS, is_lost, seconds};
+use super::patience::{Patience, connect_one};
+use super::rpc::{Rpc, seconds};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
-use crate::stall::has_answered;
 
 /// Most exports named in a message.
 const EXPORTS_NAMED_MAX: usize = 8;
@@ -127,28 +127,6 @@ pub(super) fn connect(
 ) -> Result<Socket, EngineError> {
     let connected = connect_one(route, &Patience::new(route.peer, timeout_ns, stop));
     connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
-}
-
-/// Connects; a server that has answered before may be about to restart, and is tried again.
-pub(super) fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
-    loop {
-        match connect_once(route, patience) {
-            Err(error) if is_lost(&error) && has_answered(route.peer) => patience.pause(&error)?,
-            result => return result,
-        }
-    }
-}
-
-fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
-    let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
-        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("there is no route from {source}")),
-        _ => error,
-    })?;
-    while !socket.wait(true, STOP_CHECK_NS)? {
-        patience.check()?;
-    }
-    socket.connected()?;
-    Ok(socket)
 }
 
 fn unreachable_error(program: &str, server: &str, error: &io::Error, timeout_ns: Nanos) -> EngineError {

@@ -1,9 +1,7 @@
 //! One call at a time on one connection, for set-up and layout.
 
-use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,21 +13,13 @@ use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, 
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
 use super::flight::JUKEBOX_DELAY_NS;
-use super::mounter;
+use super::patience::{Patience, STOP_CHECK_NS, connect_one, is_lost};
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
-use crate::stall::{Waiting, answered, has_answered};
+use crate::stall::{answered, has_answered};
 
 /// Longest reply accepted; a list of exports is the longest kind.
 const REPLY_BYTES_MAX: usize = 1 << 20;
-/// First pause between two attempts to reach a server; it doubles each time.
-const PAUSE_NS_MIN: Nanos = 10_000_000;
-/// Longest pause between two attempts.
-const PAUSE_NS_MAX: Nanos = SECOND;
-/// A call without an answer for this time is a stall.
-const SILENCE_NS: Nanos = 2 * SECOND;
-/// Longest time between two polls of the stop flag.
-pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
 
 /// One call at a time on one connection.
 pub(super) struct Rpc<'a> {
@@ -173,7 +163,7 @@ impl<'a> Rpc<'a> {
             match self.exchange_once(call, &patience) {
                 Err(error) if is_lost(&error) && has_answered(self.route.peer) => {
                     patience.pause(&error)?;
-                    self.socket = mounter::connect_one(&self.route, &patience)?;
+                    self.socket = connect_one(&self.route, &patience)?;
                     self.was_repeated = true;
                 }
                 result => return result,
@@ -280,84 +270,6 @@ fn too_long(_: RecordTooLong) -> io::Error {
 /// Error for a reply that makes no sense.
 pub(super) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> EngineError {
     EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an {program} server?"))
-}
-
-/// Errors of a connection that a restart of the server brings about.
-pub(super) fn is_lost(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable,
-        NotConnected, UnexpectedEof,
-    };
-    matches!(
-        error.kind(),
-        BrokenPipe
-            | ConnectionAborted
-            | ConnectionRefused
-            | ConnectionReset
-            | HostUnreachable
-            | NetworkUnreachable
-            | NotConnected
-            | UnexpectedEof
-    )
-}
-
-/// Timeout and stop flag of a wait for a server.
-pub(super) struct Patience<'a> {
-    server: SocketAddr,
-    started: Instant,
-    end: Instant,
-    stop: &'a AtomicBool,
-    /// Pause before the next attempt.
-    pause_ns: Cell<Nanos>,
-    stall: RefCell<Option<Waiting>>,
-}
-
-impl<'a> Patience<'a> {
-    pub(super) fn new(server: SocketAddr, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
-        // A timeout beyond the clock's range becomes a day.
-        let started = Instant::now();
-        let day = started + Duration::from_secs(86_400);
-        let end = started.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(day);
-        Self { server, started, end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
-    }
-
-    pub(super) fn check(&self) -> io::Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other("stopped"));
-        }
-        if Instant::now() >= self.end {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if self.started.elapsed() >= Duration::from_nanos(SILENCE_NS) && has_answered(self.server) {
-            self.note("it does not answer".to_owned());
-        }
-        Ok(())
-    }
-
-    /// Waits before the next attempt after an error; each pause is twice as long, up to a second.
-    pub(super) fn pause(&self, error: &io::Error) -> io::Result<()> {
-        self.note(match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-            _ => error.to_string(),
-        });
-        let end = Instant::now() + Duration::from_nanos(self.pause_ns.get());
-        self.pause_ns.set((self.pause_ns.get() * 2).min(PAUSE_NS_MAX));
-        loop {
-            self.check()?;
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            std::thread::sleep(left.min(Duration::from_nanos(STOP_CHECK_NS)));
-        }
-    }
-
-    fn note(&self, reason: String) {
-        let mut stall = self.stall.borrow_mut();
-        if stall.is_none() {
-            *stall = Waiting::begin(&self.server.to_string(), reason, self.started.elapsed().as_nanos() as Nanos);
-        }
-    }
 }
 
 /// Nanoseconds in seconds, for messages.

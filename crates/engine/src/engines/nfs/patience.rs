@@ -1,0 +1,121 @@
+//! Waits for a server: to connect, to answer, to come back after a restart.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iocurve_meter::{Nanos, SECOND};
+
+use super::socket::{Route, Socket};
+use crate::stall::{Waiting, has_answered};
+
+/// First pause between two attempts to reach a server; it doubles each time.
+const PAUSE_NS_MIN: Nanos = 10_000_000;
+/// Longest pause between two attempts.
+const PAUSE_NS_MAX: Nanos = SECOND;
+/// A call without an answer for this time is a stall.
+const SILENCE_NS: Nanos = 2 * SECOND;
+/// Longest time between two polls of the stop flag.
+pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
+
+/// Connects; a server that has answered before may be about to restart, and is tried again.
+pub(super) fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+    loop {
+        match connect_once(route, patience) {
+            Err(error) if is_lost(&error) && has_answered(route.peer) => patience.pause(&error)?,
+            result => return result,
+        }
+    }
+}
+
+fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+    let socket = Socket::start(route).map_err(|error| match (route.source, error.kind()) {
+        (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("there is no route from {source}")),
+        _ => error,
+    })?;
+    while !socket.wait(true, STOP_CHECK_NS)? {
+        patience.check()?;
+    }
+    socket.connected()?;
+    Ok(socket)
+}
+
+/// Errors of a connection that a restart of the server brings about.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable,
+        NotConnected, UnexpectedEof,
+    };
+    matches!(
+        error.kind(),
+        BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkUnreachable
+            | NotConnected
+            | UnexpectedEof
+    )
+}
+
+/// Timeout and stop flag of a wait for a server.
+pub(super) struct Patience<'a> {
+    server: SocketAddr,
+    started: Instant,
+    end: Instant,
+    stop: &'a AtomicBool,
+    /// Pause before the next attempt.
+    pause_ns: Cell<Nanos>,
+    stall: RefCell<Option<Waiting>>,
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(server: SocketAddr, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+        // A timeout beyond the clock's range becomes a day.
+        let started = Instant::now();
+        let day = started + Duration::from_secs(86_400);
+        let end = started.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(day);
+        Self { server, started, end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
+    }
+
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        if Instant::now() >= self.end {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.started.elapsed() >= Duration::from_nanos(SILENCE_NS) && has_answered(self.server) {
+            self.note("it does not answer".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Waits before the next attempt after an error; each pause is twice as long, up to a second.
+    pub(super) fn pause(&self, error: &io::Error) -> io::Result<()> {
+        self.note(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+            _ => error.to_string(),
+        });
+        let end = Instant::now() + Duration::from_nanos(self.pause_ns.get());
+        self.pause_ns.set((self.pause_ns.get() * 2).min(PAUSE_NS_MAX));
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_nanos(STOP_CHECK_NS)));
+        }
+    }
+
+    fn note(&self, reason: String) {
+        let mut stall = self.stall.borrow_mut();
+        if stall.is_none() {
+            *stall = Waiting::begin(&self.server.to_string(), reason, self.started.elapsed().as_nanos() as Nanos);
+        }
+    }
+}
