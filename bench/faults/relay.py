@@ -45,7 +45,9 @@ class Relay:
     def reset_oldest(self) -> None:
         """Resets the connection that has been open longest, towards both ends."""
         if self._pairs:
-            for end in self._pairs.pop(0):
+            pair = self._pairs.pop(0)
+            _LEFT_ALONE.extend(pair)
+            for end in pair:
                 with suppress(OSError):
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                     # A plain close would wait for the thread that reads from the socket.
@@ -56,7 +58,7 @@ class Relay:
         """Lets the server's end of all connections vanish without a word to the client. New connections work."""
         pairs, self._pairs = self._pairs, []
         for client, server in pairs:
-            _VANISHED.append(client)
+            _LEFT_ALONE.append(client)
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
 
@@ -98,7 +100,7 @@ class Relay:
                     time.sleep(self.delay_seconds)
                 self.flows.wait()
                 sink.sendall(data)
-        if not any(end in pair for end in _VANISHED):
+        if not any(end in pair for end in _LEFT_ALONE):
             for end in pair:
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
@@ -107,8 +109,9 @@ class Relay:
                     self._pairs.remove(known)
 
 
-_VANISHED: list[socket.socket] = []
-"""Client ends that are kept open although nobody is behind them."""
+_LEFT_ALONE: list[socket.socket] = []
+"""Ends that the threads that forward leave as they are: those to be reset, which must not be ended in order before, and
+client ends that stay open although nobody is behind them."""
 
 
 @contextmanager
