@@ -88,7 +88,7 @@ def rows(kill_count: int) -> tuple[Row, ...]:
         Row(
             "client-killed",
             "client killed (-9)",
-            "its files stay, and the next run says how to remove them",
+            "files stay; the next run says how to remove them",
             _client_killed,
         ),
         Row(
