@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,15 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
         file.unlink()
 
 
-def measure_nfs(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
-    """Every available client on every available server; each job is a connection and a file."""
+def measure_nfs_v3(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
+    """fio, if it has the nfs engine, and iocurve."""
     fio_nfs = peer_fio_nfs()
-    clients = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
-    clients.append(OUR_CLIENT)
+    fio = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
+    return measure_nfs([*fio, OUR_CLIENT], settings, depth, jobs)
+
+
+def measure_nfs(clients: Sequence[_Client], settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
+    """Every client on every available server; each job is a connection and a file."""
     build()
     with ExitStack() as stack:
         targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
@@ -160,9 +164,10 @@ class _Client:
     name: str
     command: tuple[str, ...]
     is_libnfs: bool
+    version: str = "3"
 
     def job(self, server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
-        url = server.libnfs_url if self.is_libnfs else server.url
+        url = server.libnfs_url if self.is_libnfs else server.url_of(self.version)
         return (
             *(*TWO_CORES, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={url}"),
             *(f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m"),
@@ -171,6 +176,7 @@ class _Client:
 
 
 OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, is_libnfs=False)
+OUR_CLIENT_V41 = replace(OUR_CLIENT, name="iocurve, v4.1", version="4.1")
 
 
 def _write_file(path: Path, mib: int) -> None:
@@ -206,12 +212,17 @@ COMPARISONS = {
         Comparison(
             "nfs",
             "NFSv3 on two cores, client and server: 4 KiB random reads, 4 jobs at depth 16",
-            partial(measure_nfs, depth=16, jobs=4),
+            partial(measure_nfs_v3, depth=16, jobs=4),
         ),
         Comparison(
             "nfs-deep",
             "NFSv3 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
-            partial(measure_nfs, depth=64, jobs=2),
+            partial(measure_nfs_v3, depth=64, jobs=2),
+        ),
+        Comparison(
+            "nfs41",
+            "NFSv3 and NFSv4.1 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
+            partial(measure_nfs, [OUR_CLIENT, OUR_CLIENT_V41], depth=64, jobs=2),
         ),
         Comparison(
             "volume",

@@ -19,7 +19,7 @@ STOP_TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Server:
-    """An NFSv3 server that answers on loopback."""
+    """An NFS server that answers on loopback."""
 
     pid: int
     port: int
@@ -30,6 +30,10 @@ class Server:
     def url(self) -> str:
         """The URL, in the form that both libnfs and iocurve read."""
         return f"nfs://127.0.0.1{self.export}?nfsport={self.port}&mountport={self.mount_port}"
+
+    def url_of(self, version: str) -> str:
+        """The URL for iocurve with the version of NFS, ``3`` or ``4.1``."""
+        return f"{self.url}&vers={version}"
 
     @property
     def libnfs_url(self) -> str:
