@@ -23,13 +23,15 @@ def build() -> None:
     subprocess.run(words, cwd=EXAMPLE.parents[3], check=True)
 
 
-def limit_side(access: str, block: str, depth: int, connections: int, prefix: Sequence[str]) -> Side:
-    """The side that carries the same load without NFS, to be built before."""
+def limit_side(
+    access: str, block: str, depth: int, connections: int, prefix: Sequence[str], memory_mib: int
+) -> Side:
+    """The side that carries the same load without NFS, to be built before; ``memory_mib`` is the size of each file."""
     data = int(block.removesuffix("k").removesuffix("m")) << (20 if block.endswith("m") else 10)
     is_write = access.endswith("write")
     call = WRITE_CALL_BYTES + data if is_write else READ_CALL_BYTES
     reply = WRITE_REPLY_BYTES if is_write else READ_REPLY_BYTES + data
-    sizes = (str(number) for number in (connections, depth, call, reply))
+    sizes = (str(number) for number in (connections, depth, call, reply, memory_mib))
     return Side(limit_name(access, block), (*prefix, str(EXAMPLE), *sizes))
 
 

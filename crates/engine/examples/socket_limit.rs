@@ -1,15 +1,20 @@
 //! Moves the bytes of NFS calls and replies over loopback, and does nothing else: the rate that this machine's sockets allow.
 //!
-//! `cargo run --release --example socket_limit -- CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES --runtime=1000ms` prints fio's
-//! JSON; further options of fio's form are ignored, so that the bench runs it as it runs fio.
+//! `cargo run --release --example socket_limit -- CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES MEMORY_MIB --runtime=1000ms`
+//! prints fio's JSON; further options of fio's form are ignored, so that the bench runs it as it runs fio.
 //!
 //! Each connection has a client thread and a server thread. A client sends as many requests as it has received whole replies,
-//! in one call; a server answers all requests that it has received, in one call. Nothing is parsed. Replies of 32 KiB and more
-//! are discarded in the kernel, as our NFS client does with payload that nobody reads.
+//! in one call; a server answers all requests that it has received, in one call. Nothing is parsed.
+//!
+//! Replies come from random places of `MEMORY_MIB` of memory for each connection, as those of a server come from files: a
+//! buffer that stays in the processor's caches would be quicker to copy. Larger replies are sent by reference, without a copy.
+//! Replies of 32 KiB and more are discarded by the client's kernel, as our NFS client does with payload that nobody reads.
 
-use std::io::{self, Read, Write};
+use std::alloc::Layout;
+use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -17,6 +22,10 @@ use serde_json::json;
 const BUFFER_BYTES: usize = 1 << 20;
 /// Replies from this size on are discarded unread.
 const DISCARD_BYTES: usize = 32 << 10;
+/// Replies from this size on are sent by reference: below it, a copy is cheaper.
+const REFERENCE_BYTES: usize = 128 << 10;
+const PIPE_BYTES: i32 = 1 << 20;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 #[derive(Clone, Copy)]
 struct Load {
@@ -24,25 +33,30 @@ struct Load {
     depth: usize,
     request_bytes: usize,
     reply_bytes: usize,
+    memory_bytes: usize,
     runtime: Duration,
 }
 
 fn main() -> io::Result<()> {
     let Some(load) = load() else {
-        eprintln!("usage: socket_limit CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES --runtime=1000ms");
+        eprintln!("usage: socket_limit CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES MEMORY_MIB --runtime=1000ms");
         std::process::exit(2);
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
+    let memories = (0..load.connections).map(|_| Replies::new(load)).collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
-    let (clients, servers): (Vec<_>, Vec<_>) = (0..load.connections)
-        .map(|_| -> io::Result<_> {
+    let (clients, servers): (Vec<_>, Vec<_>) = memories
+        .into_iter()
+        .map(|replies| -> io::Result<_> {
             let client = TcpStream::connect(listener.local_addr()?)?;
             let (server, _) = listener.accept()?;
-            client.set_nodelay(true)?;
-            server.set_nodelay(true)?;
+            for socket in [&client, &server] {
+                socket.set_nodelay(true)?;
+                send_unpaced(socket)?;
+            }
             let end = start + load.runtime;
             let client = std::thread::spawn(move || run_client(client, load, end));
-            Ok((client, std::thread::spawn(move || run_server(server, load))))
+            Ok((client, std::thread::spawn(move || run_server(server, load, replies))))
         })
         .collect::<io::Result<Vec<_>>>()?
         .into_iter()
@@ -62,15 +76,27 @@ fn main() -> io::Result<()> {
 fn load() -> Option<Load> {
     let (options, numbers): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.starts_with("--"));
     let numbers: Vec<usize> = numbers.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    let &[connections, depth, request_bytes, reply_bytes] = numbers.as_slice() else { return None };
+    let &[connections, depth, request_bytes, reply_bytes, memory_mib] = numbers.as_slice() else { return None };
     let milliseconds = options.iter().find_map(|option| option.strip_prefix("--runtime=")?.strip_suffix("ms"))?;
     let runtime = Duration::from_millis(milliseconds.parse().ok()?);
-    (!numbers.contains(&0)).then_some(Load { connections, depth, request_bytes, reply_bytes, runtime })
+    let memory_bytes = (memory_mib << 20).max(reply_bytes + 1);
+    (!numbers.contains(&0)).then_some(Load { connections, depth, request_bytes, reply_bytes, memory_bytes, runtime })
+}
+
+/// Takes a congestion control that does not send by timers, as our client and volume do on loopback.
+fn send_unpaced(socket: &TcpStream) -> io::Result<()> {
+    let name = b"reno";
+    // SAFETY: the name is valid for its length.
+    let result = unsafe {
+        let (option, length) = (libc::TCP_CONGESTION, name.len() as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, name.as_ptr().cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Keeps `depth` requests in flight until the end, and returns the number of replies.
 fn run_client(mut socket: TcpStream, load: Load, end: Instant) -> io::Result<u64> {
-    let requests = vec![0; load.depth * load.request_bytes];
+    let requests = vec![1; load.depth * load.request_bytes];
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut operations, mut partial) = (0, 0);
     socket.write_all(&requests)?;
@@ -95,8 +121,7 @@ fn receive(socket: &mut TcpStream, buffer: &mut [u8], is_discarded: bool) -> io:
 }
 
 /// Answers until the client has gone.
-fn run_server(mut socket: TcpStream, load: Load) -> io::Result<()> {
-    let replies = vec![0; load.depth * load.reply_bytes];
+fn run_server(mut socket: TcpStream, load: Load, mut replies: Replies) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut partial = 0;
     loop {
@@ -108,13 +133,96 @@ fn run_server(mut socket: TcpStream, load: Load) -> io::Result<()> {
         }
         let whole = partial / load.request_bytes;
         partial %= load.request_bytes;
-        match socket.write_all(&replies[..whole * load.reply_bytes]) {
+        match replies.send(&mut socket, whole) {
             Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return Ok(());
             }
             result => result?,
         }
     }
+}
+
+/// The memory that replies are taken from.
+struct Replies {
+    memory: &'static [u8],
+    reply_bytes: usize,
+    random: u64,
+    pipe: Option<(PipeReader, PipeWriter)>,
+}
+
+impl Replies {
+    fn new(load: Load) -> io::Result<Self> {
+        let pipe = if load.reply_bytes < REFERENCE_BYTES { None } else { Some(wide_pipe()?) };
+        Ok(Self { memory: huge_pages(load.memory_bytes), reply_bytes: load.reply_bytes, random: 1, pipe })
+    }
+
+    fn send(&mut self, socket: &mut TcpStream, count: usize) -> io::Result<()> {
+        let starts: Vec<usize> = (0..count).map(|_| self.random_start()).collect();
+        let replies = starts.iter().map(|&start| &self.memory[start..][..self.reply_bytes]);
+        match &self.pipe {
+            None => write_all_vectored(socket, &mut replies.map(IoSlice::new).collect::<Vec<_>>()),
+            Some((read, write)) => {
+                replies.into_iter().try_for_each(|reply| send_by_reference(socket, reply, read, write))
+            }
+        }
+    }
+
+    /// The start of a page such that a reply fits behind it (xorshift64).
+    fn random_start(&mut self) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random as usize % (self.memory.len() - self.reply_bytes)) & !4095
+    }
+}
+
+/// Memory in huge pages, as the volume's; it stays until the process ends.
+fn huge_pages(bytes: usize) -> &'static [u8] {
+    let layout = Layout::from_size_align(bytes, HUGE_PAGE_BYTES).expect("a size of memory");
+    // SAFETY: the memory is fresh, of this size, filled before it is read, and never freed. If the advice fails, pages are small.
+    unsafe {
+        let start = std::alloc::alloc(layout);
+        assert!(!start.is_null(), "no memory");
+        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+        start.write_bytes(1, bytes);
+        std::slice::from_raw_parts(start, bytes)
+    }
+}
+
+fn wide_pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (read, write) = io::pipe()?;
+    // SAFETY: the call only takes the descriptor and a number.
+    match unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok((read, write)),
+    }
+}
+
+fn write_all_vectored(socket: &mut TcpStream, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    while !parts.is_empty() {
+        let written = socket.write_vectored(parts)?;
+        IoSlice::advance_slices(&mut parts, written);
+    }
+    Ok(())
+}
+
+fn send_by_reference(socket: &TcpStream, mut reply: &[u8], read: &PipeReader, write: &PipeWriter) -> io::Result<()> {
+    while !reply.is_empty() {
+        let piece = libc::iovec { iov_base: reply.as_ptr().cast_mut().cast(), iov_len: reply.len() };
+        // SAFETY: the memory outlives the socket's use of it, and nothing writes to it.
+        let mut held = moved(unsafe { libc::vmsplice(write.as_raw_fd(), &raw const piece, 1, 0) })?;
+        reply = &reply[held..];
+        while held > 0 {
+            let (from, to) = (read.as_raw_fd(), socket.as_raw_fd());
+            // SAFETY: both descriptors are open, and null stands for their own positions.
+            held -= moved(unsafe { libc::splice(from, null_mut(), to, null_mut(), held, libc::SPLICE_F_MOVE) })?;
+        }
+    }
+    Ok(())
+}
+
+fn moved(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 fn print(load: Load, operations: u64, elapsed: Duration) {
