@@ -147,7 +147,9 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
             for name, target in targets.items()
             for access, block, depth in (VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1])
         ]
-        sides += [limit_side(access, block, depth, 2, TWO_CORES, settings.file_mib) for access, block, depth in VOLUME_LOADS]
+        sides += [
+            limit_side(access, block, depth, 2, TWO_CORES, settings.file_mib) for access, block, depth in VOLUME_LOADS
+        ]
         return [{**side, "data_checked": checked} for side in compare(sides, settings.rounds, settings.duration)]
 
 

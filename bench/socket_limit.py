@@ -23,9 +23,7 @@ def build() -> None:
     subprocess.run(words, cwd=EXAMPLE.parents[3], check=True)
 
 
-def limit_side(
-    access: str, block: str, depth: int, connections: int, prefix: Sequence[str], memory_mib: int
-) -> Side:
+def limit_side(access: str, block: str, depth: int, connections: int, prefix: Sequence[str], memory_mib: int) -> Side:
     """The side that carries the same load without NFS, to be built before; ``memory_mib`` is the size of each file."""
     data = int(block.removesuffix("k").removesuffix("m")) << (20 if block.endswith("m") else 10)
     is_write = access.endswith("write")

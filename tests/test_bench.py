@@ -74,7 +74,8 @@ def test_an_unknown_comparison_is_refused(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit, match="2"):
         main(["speed"])
     assert (
-        "there is no comparison 'speed'; choose one of: null, uring, nfs, nfs-deep, volume" in capsys.readouterr().err
+        "there is no comparison 'speed'; choose one of: null, uring, nfs, nfs-deep, nfs41, volume"
+        in capsys.readouterr().err
     )
 
 
