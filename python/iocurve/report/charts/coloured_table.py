@@ -9,6 +9,7 @@ import altair as alt
 
 from iocurve.report.charts.style import INK, Chart, data, finished, legend
 
+LINE_HEIGHT = 14
 ROW_HEIGHT = 66
 """Up to four lines of text, so that a cell is narrow enough for narrow pages."""
 COLORS = {
@@ -48,5 +49,10 @@ def advice(cells: Sequence[AdviceCell]) -> Chart:
     boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
         color=alt.Color("advice:N", title=None, scale=scale, legend=legend())
     )
-    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/").encode(text="text:N")
+    # A text of several lines has its first line, not its middle, at the middle of the cell.
+    lines = max((cell.text.count("/") for cell in cells), default=0) + 1
+    above = -LINE_HEIGHT * (lines - 1) / 2
+    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/", lineHeight=LINE_HEIGHT, dy=above).encode(
+        text="text:N"
+    )
     return finished(alt.layer(boxes, texts), height=ROW_HEIGHT * len(rows))
