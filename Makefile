@@ -84,6 +84,11 @@ truth: build ## measure how true the figures and conclusions are, and write the 
 faults: build ## break server, network, client and storage, and write the table of docs/faults.md
 	$(BIN)/python -m bench.faults
 
+# By hand, too: it needs root, and takes ten minutes.
+.PHONY: faults-cluster
+faults-cluster: build ## break hosts, links and clocks of a cluster, and write the table of docs/faults-cluster.md
+	$(BIN)/python -m bench.cluster
+
 # By hand, too: an hour and more.
 .PHONY: soak
 soak: build ## look for leaks: 1,000 runs, 1,000 processes, and SOAK_SECONDS (3600) at full load

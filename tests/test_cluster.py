@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'iocurve[scale]'")
+# Ray reads its mode of authentication when it is loaded: only the fixture loads it.
+if find_spec("ray") is None:
+    pytest.skip("Ray is not installed: pip install 'iocurve[scale]'", allow_module_level=True)
 
 from iocurve import _native
 from iocurve.cli.commands import run
+from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, session
 from iocurve.cluster.check import Checked, problems
 from iocurve.cluster.token import authentication
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
+from iocurve.measure import group as groups
 from iocurve.measure import local
 from iocurve.measure.deployment import own_file, replicated
 from iocurve.measure.group import ClientGroup
@@ -29,8 +36,10 @@ from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
 from iocurve.units import MIB, MILLISECOND_NS
 from plans import local_engine, plan_of, worker
+from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
 OBJECT_STORE_BYTES = 80 * MIB
+PLACES: tuple[commands.Place, ...] = ("ssh", "cloud-init", "slurm", "kuberay")
 LASTING = planned.End(runtime_ns=2000 * MILLISECOND_NS, bytes=None, operations=None)
 
 
@@ -39,7 +48,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A head and three nodes with a load client each; the last test takes one away."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
+        # Ray listens on all addresses of the machine, whatever the address of a node.
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_STATE_HOME", str(home / "state"))
@@ -108,7 +119,7 @@ ramp = "100ms"
 interval = "100ms"
 
 [load]
-depth = 4
+depth = 1
 blocks = "4KiB"
 
 [[family]]
@@ -142,6 +153,28 @@ def test_a_search_runs_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
     assert {point.axes["clients"] for point in points} == {2}
     assert [len(point.clients) for point in points if point.axes["depth"] == 2] == [2]
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the clients have removed their files"
+
+
+def test_the_24_hosts_of_a_published_vdbench_file_run_on_3_nodes(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    nodes = {"vm[1-8]": "127.0.0.11", "vm9": "127.0.0.12", "vm1[0-6]": "127.0.0.12", "vm*": "127.0.0.13"}
+    maps = [f"--map-host={hosts}={node}" for hosts, node in nodes.items()]
+    words = ["-f", str(seed_files(tmp_path)), *maps, f"--map-lun=/mnt/vdb*={data}", "--size=64k", "-e2", "-i1", "-w1"]
+    assert run_dialect("vdbench", [*words, "--report=report", f"--on={cluster.address}"]) == 0
+    assert "Vdbench execution completed successfully" in capsys.readouterr().out
+    [point] = Result.read(tmp_path / "report/result.json").points
+    assert [client.name for client in point.clients] == ["127.0.0.11", "127.0.0.12", "127.0.0.13"]
+    files: dict[int, set[str]] = {}
+    for one in point.plan.groups[0].workers:
+        files.setdefault(one.client, set()).update(file.path.rpartition("/")[2] for file in one.files)
+    assert [len(names) for names in files.values()] == [SEED_HOSTS * SEED_VOLUMES // 3] * 3
+    assert {name.split("-")[1] for name in files[1]} == {str(vm) for vm in range(9, 17)}
+    assert sum(point.of_client(client).operations for client in range(3)) == point.summary().operations > 0
+    assert (tmp_path / "output/127.0.0.12.html").exists(), "each load client has a host report"
 
 
 def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +222,8 @@ def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str) -> None:
+def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "SILENT_S_MIN", 2.5)
     with opened(cluster) as group:
         process = _process_of(group, 1)
         end = planned.End(runtime_ns=(2000 if how == "killed" else 7000) * MILLISECOND_NS, bytes=None, operations=None)
@@ -255,7 +289,7 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
 def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert authentication({}) == {"RAY_AUTH_MODE": "disabled"}
-    for place in ("ssh", "cloud-init", "slurm", "kuberay"):
+    for place in PLACES:
         text = commands.commands(place, "10.0.0.4", ["vm1", "vm2"])
         assert "RAY_AUTH_MODE" in text
         assert "token" in text
@@ -265,3 +299,27 @@ def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.Mo
     assert authentication({}) == {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     assert authentication({"RAY_AUTH_MODE": "disabled"}) == {}
     assert token.read_text() not in commands.commands("ssh", "10.0.0.4", ["vm1"])
+
+
+def test_printed_texts_are_shell_and_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import yaml  # type: ignore[import-untyped]
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a state"))
+    text = {place: commands.commands(place, "10.0.0.4", ["vm1", "vm2"]) for place in PLACES}
+    for place in ("ssh", "slurm"):
+        subprocess.run(["bash", "-n"], input=text[place], text=True, check=True)
+    cloud = yaml.safe_load(text["cloud-init"])
+    assert all(isinstance(line, str) for line in cloud["runcmd"]), "a colon makes no mapping of a command"
+    for line in cloud["runcmd"]:
+        subprocess.run(["sh", "-n"], input=line, text=True, check=True)
+    assert cloud["write_files"][0]["content"] == (tmp_path / "a state/iocurve/cluster/token").read_text()
+    spec = yaml.safe_load(text["kuberay"])["spec"]
+    [workers] = spec["workerGroupSpecs"]
+    assert workers["replicas"] == 2
+    assert json.loads(json.loads(workers["rayStartParams"]["resources"])) == {session.RESOURCE: 1}
+    for group, name in ((spec["headGroupSpec"], "ray-head"), (workers, "ray-worker")):
+        [container] = group["template"]["spec"]["containers"]
+        assert container["name"] == name
+        assert {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} <= {one["name"] for one in container["env"]}
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values()), "KubeRay takes strings only"
+        assert "livenessProbe" in container, "KubeRay adds one that plain ray cannot answer"

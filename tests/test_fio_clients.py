@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, prepare
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
@@ -35,8 +36,8 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def in_process(names: Sequence[str]) -> Iterator[Machines]:
-    with group_of([LocalLink(name) for name in names]) as group:
+def in_process(asked: ClusterRequest) -> Iterator[Machines]:
+    with group_of([LocalLink(name) for name in asked.names]) as group:
         yield group
 
 

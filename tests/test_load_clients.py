@@ -144,16 +144,23 @@ def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
 def test_a_lost_client_is_named_and_the_others_finish(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "SILENT_S_MIN", 3.0)
+    monkeypatch.setattr(groups, "SILENT_S_MIN", 1.5)
     links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
+    shown: set[str] = set()
+
+    def watch(live: Live) -> bool:
+        shown.update(client.state for client in live.clients if client.host == "two")
+        return False
+
     setattr(links[1], f"{how}_after", 4)
     with group_of(links) as group:
-        measured = local.measure(replicated(lasting(1500 * MILLISECOND_NS), 3), machines=group)
+        measured = local.measure(replicated(lasting(1500 * MILLISECOND_NS), 3), watch, machines=group)
         lost = measured.clients[1]
         with pytest.raises(RunError, match="load client two was lost before"):
             group.start(replicated(null_plan(), 3), "the next")
     assert [client.state for client in measured.clients] == ["finished", "lost", "finished"]
     assert measured.outcome.state == "failed"
+    assert ("silent" in shown) is (how == "freezes"), "it is named before it is given up"
     assert [one.worker for one in measured.outcome.workers] == [0, 2]
     assert lost.until_loss is not None
     assert lost.until_loss.intervals == 3, "the first record says that the client has started"
@@ -243,6 +250,32 @@ def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> 
         pytest.raises(TargetError, match=r"^load client two: .*absent"),
     ):
         local.measure(plan, machines=group)
+
+
+def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[tuple[str, str]] = []
+    prepare = LoadClient.prepare
+
+    def noted(client: LoadClient, task: bytes) -> str:
+        name = next(link.name for link in links if link.client is client)
+        prepared.append((name, "begins"))
+        path = prepare(client, task)
+        prepared.append((name, "ends"))
+        return path
+
+    monkeypatch.setattr(LoadClient, "prepare", noted)
+    links = [LocalLink(name) for name in ("one", "two", "three", "four")]
+    shared, other = (worker(local_engine("sync"), str(tmp_path / name)) for name in ("shared", "other"))
+    shared = shared.replace(files=(shared.files[0].replace(layout="recreate"),))
+    plan = plan_of(*(one.replace(client=client) for client, one in enumerate((shared, shared, other, shared))))
+    layouts = [part.plan.groups[0].workers[0].files[0].layout for part in parts(plan)]
+    assert layouts == ["recreate", "fill", other.files[0].layout, "fill"]
+    with group_of(links) as group:
+        assert local.measure(plan, machines=group).outcome.state == "finished"
+    assert {name for name, _ in prepared[:4]} == {"one", "three"}
+    assert {name for name, _ in prepared[4:]} == {"two", "four"}
 
 
 def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,15 @@
-/* Sets the time of day of one process back by an hour, some seconds after its start (LD_PRELOAD). */
+/* Moves the time of day of a process by CLOCK_STEP_MS, CLOCK_STEP_AFTER_S seconds after its start (LD_PRELOAD). */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { AFTER_SECONDS = 3, STEP_SECONDS = 3600 };
+enum { MS_PER_SECOND = 1000, NS_PER_MS = 1000000 };
 
 static time_t started;
+static long after_seconds, step_ms;
 
 static time_t monotonic(void) {
     struct timespec now;
@@ -15,13 +17,29 @@ static time_t monotonic(void) {
     return now.tv_sec;
 }
 
-__attribute__((constructor)) static void start(void) { started = monotonic(); }
+static long number(const char *name) {
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+__attribute__((constructor)) static void start(void) {
+    started = monotonic();
+    after_seconds = number("CLOCK_STEP_AFTER_S");
+    step_ms = number("CLOCK_STEP_MS");
+}
+
+static void move(struct timespec *time, long ms) {
+    long ns = time->tv_nsec + ms % MS_PER_SECOND * NS_PER_MS;
+    long carry = ns < 0 ? -1 : ns / (MS_PER_SECOND * NS_PER_MS);
+    time->tv_sec += ms / MS_PER_SECOND + carry;
+    time->tv_nsec = ns - carry * MS_PER_SECOND * NS_PER_MS;
+}
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int result = (int)syscall(SYS_clock_gettime, clock, time);
     int is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    if (result == 0 && is_wall && monotonic() - started >= AFTER_SECONDS) {
-        time->tv_sec -= STEP_SECONDS;
+    if (result == 0 && is_wall && monotonic() - started >= after_seconds) {
+        move(time, step_ms);
     }
     return result;
 }

@@ -29,20 +29,20 @@ class Link:
 
     def cut(self) -> None:
         """Nothing passes any more, in either direction."""
-        _run(f"ip -n {self.name} link set {self.name}-s down")
+        run_command(f"ip -n {self.name} link set {self.name}-s down")
 
     def mend(self) -> None:
         """Ends a cut."""
-        _run(f"ip -n {self.name} link set {self.name}-s up")
+        run_command(f"ip -n {self.name} link set {self.name}-s up")
 
     def lose_packets(self) -> None:
         """Drops packets in both directions from now on."""
-        _run(f"tc qdisc add dev {self.name}-c root {_LOSSY}")
-        _run(f"ip netns exec {self.name} tc qdisc add dev {self.name}-s root {_LOSSY}")
+        run_command(f"tc qdisc add dev {self.name}-c root {_LOSSY}")
+        run_command(f"ip netns exec {self.name} tc qdisc add dev {self.name}-s root {_LOSSY}")
 
     def dropped(self) -> int:
         """Packets that were dropped on their way to the volume."""
-        shown = _run(f"tc -s qdisc show dev {self.name}-c")
+        shown = run_command(f"tc -s qdisc show dev {self.name}-c")
         return sum(map(int, re.findall(r"dropped (\d+)", shown)))
 
 
@@ -55,17 +55,18 @@ def is_possible() -> bool:
 def link() -> Iterator[Link]:
     """A link that exists while the context lasts."""
     made = Link(f"iof{os.getpid() % 100_000}")
-    _run(f"ip netns add {made.name}")
+    run_command(f"ip netns add {made.name}")
     try:
-        _run(f"ip link add {made.name}-c type veth peer name {made.name}-s netns {made.name}")
-        _run(f"ip addr add {CLIENT_ADDRESS}/30 dev {made.name}-c")
-        _run(f"ip link set {made.name}-c up")
-        _run(f"ip -n {made.name} addr add {SERVER_ADDRESS}/30 dev {made.name}-s")
-        _run(f"ip -n {made.name} link set {made.name}-s up")
+        run_command(f"ip link add {made.name}-c type veth peer name {made.name}-s netns {made.name}")
+        run_command(f"ip addr add {CLIENT_ADDRESS}/30 dev {made.name}-c")
+        run_command(f"ip link set {made.name}-c up")
+        run_command(f"ip -n {made.name} addr add {SERVER_ADDRESS}/30 dev {made.name}-s")
+        run_command(f"ip -n {made.name} link set {made.name}-s up")
         yield made
     finally:
         subprocess.run(["ip", "netns", "del", made.name], check=False)
 
 
-def _run(command: str) -> str:
+def run_command(command: str) -> str:
+    """Runs a command; gives its output. Raises ``CalledProcessError``."""
     return subprocess.run(command.split(), check=True, capture_output=True, text=True).stdout

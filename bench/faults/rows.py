@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults import journals, network
+from bench.faults.clock import HOUR_MS, wrong_clock
 from bench.faults.network import Link
 from bench.faults.relay import Relay, relay
 from bench.faults.victims import Client, Ended, VolumeProcess, volume_process
@@ -229,11 +229,9 @@ def _link_down(link: Link) -> None:
 
 
 def _clock_step(folder: Path) -> Seen:
-    library = folder / "clock_step.so"
-    source = Path(__file__).with_name("clock_step.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    clock = wrong_clock(folder, 3, -HOUR_MS)
     with volume_process(folder) as volume:
-        ended = Client(folder, _arguments(volume.url()), {"LD_PRELOAD": str(library)}).wait()
+        ended = Client(folder, _arguments(volume.url()), clock).wait()
         seen = _went_on(ended, folder, volume)
         milliseconds = (_job(folder) or {"job_runtime": 0})["job_runtime"]
         seen.end += f" in {milliseconds / 1000:.1f} s"

@@ -81,7 +81,7 @@ def print_commands(
 
 @app.command
 def up(*, local: AtLeast1) -> int:
-    """Start a cluster on this machine to try it; its nodes listen on loopback addresses only.
+    """Start a cluster on this machine to try it. Its nodes have loopback addresses; a token protects its ports.
 
     Parameters
     ----------

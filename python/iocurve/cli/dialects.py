@@ -11,6 +11,7 @@ from iocurve.cli import status
 from iocurve.dialects.registry import load
 
 if TYPE_CHECKING:
+    from iocurve.dialects.base import ClusterRequest
     from iocurve.measure.machines import Machines
 
 
@@ -23,11 +24,11 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _clients(names: Sequence[str]) -> Iterator[Machines]:
-    """Load clients on nodes of the cluster that this machine belongs to."""
+def _clients(asked: ClusterRequest) -> Iterator[Machines]:
+    """Load clients on the machines that a command line names."""
     from iocurve.cluster import session
 
-    with session.opened(session.AUTO, None, names) as group:
+    with session.opened(asked.address, asked.count, asked.names) as group:
         yield group
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
+from textwrap import indent
 from typing import Literal
 
 from iocurve.cluster import ray_options
@@ -27,7 +29,7 @@ def commands(place: Place, head: str, nodes: Sequence[str]) -> str:
 
 
 def _start(options: Sequence[str], head_only: bool, token: str) -> str:
-    """``ray start`` with its environment, bound to the first processor."""
+    """``ray start`` with its environment, bound to the first processor; ``token`` is a path as a shell reads it."""
     environment = ray_options.ENVIRONMENT | (ray_options.HEAD_ENVIRONMENT if head_only else {})
     environment |= {"RAY_AUTH_MODE": "token"}
     words = " ".join(f"{name}={value}" for name, value in environment.items())
@@ -42,7 +44,7 @@ def _ssh(head: str, nodes: Sequence[str]) -> str:
     lines = [
         "# On every machine, the same Python and: pip install 'iocurve[scale]'",
         f"# The head, {head}: run this here.",
-        _start([*ray_options.head(), f"--node-ip-address={head}"], True, str(path)),
+        _start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path))),
         "# The machines that generate load; each gets the token, and nobody else may read it.",
     ]
     for node in nodes:
@@ -56,24 +58,29 @@ def _ssh(head: str, nodes: Sequence[str]) -> str:
 
 def _cloud_init(head: str) -> str:
     address = f"{head}:{ray_options.HEAD_PORT}"
-    token = made_token().read_text()
+    path = made_token()
     on_node = "/root/.iocurve-token"
+    # A JSON string is a YAML string, whatever is in it. The head may come up after the machine.
+    join = json.dumps(
+        f"export PATH=/opt/iocurve/bin:$PATH; "
+        f"until {_start(ray_options.node(address), False, on_node)}; do sleep 10; done"
+    )
     return f"""#cloud-config
 # For the machines of a scale set; whoever reads this text can join the cluster. Late machines join by themselves.
 packages: [python3-venv, nfs-common]
 write_files:
   - path: {on_node}
     permissions: '0600'
-    content: {token}
+    content: '{path.read_text()}'
 runcmd:
   - python3 -m venv /opt/iocurve
   - /opt/iocurve/bin/pip install 'iocurve[scale]'
   - mkdir -p /mnt/volume
   # Replace SERVER:/EXPORT by the volume's mount target.
   - mount -t nfs -o rw,hard,vers=3,rsize=262144,wsize=262144,nconnect=8 SERVER:/EXPORT /mnt/volume
-  - PATH=/opt/iocurve/bin:$PATH {_start(ray_options.node(address), False, on_node)}
+  - {join}
 # On the head, {head}:
-# {_start([*ray_options.head(), f"--node-ip-address={head}"], True, str(made_token()))}
+# {_start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path)))}
 """
 
 
@@ -95,33 +102,30 @@ srun ray symmetric-run --address "$HEAD:{ray_options.HEAD_PORT}" --min-nodes {no
 
 
 def _kuberay(nodes: int) -> str:
-    environment = ray_options.ENVIRONMENT | {"RAY_AUTH_MODE": "token"}
-    variables = "".join(
-        f"\n            - {{name: {name}, value: {value!r}}}".replace("'", '"') for name, value in environment.items()
+    ports = ray_options.PORTS
+    started = (
+        f'include-log-monitor: "false", object-store-memory: "{ray_options.OBJECT_STORE_BYTES}", '
+        f'node-manager-port: "{ports["node-manager-port"]}"'
     )
-    secret = "\n            - {name: RAY_AUTH_TOKEN, valueFrom: {secretKeyRef: {name: iocurve-token, key: token}}}"
+    head = _pod("ray-head", ray_options.HEAD_PORT, ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT)
+    worker = _pod("ray-worker", ports["node-manager-port"], ray_options.ENVIRONMENT)
     return f"""# First: kubectl create secret generic iocurve-token --from-literal=token="$(openssl rand -hex 32)"
-# IMAGE has Python, iocurve[scale] and nothing else; VOLUME-CLAIM is a claim on the NFS volume.
+# IMAGE has Python and iocurve[scale]; VOLUME-CLAIM is a claim on the NFS volume.
 apiVersion: ray.io/v1
 kind: RayCluster
 metadata: {{name: iocurve}}
 spec:
   headGroupSpec:
-    rayStartParams: {{num-cpus: "0", include-dashboard: "false"}}
+    rayStartParams: {{num-cpus: "0", include-dashboard: "false", {started}}}
     template:
       spec:
-        containers:
-          - name: ray-head
-            image: IMAGE
-            env:{variables}{secret}
-            volumeMounts: [{{name: volume, mountPath: /mnt/volume}}]
-        volumes: [{{name: volume, persistentVolumeClaim: {{claimName: VOLUME-CLAIM}}}}]
+{indent(head, " " * 8)}
   workerGroupSpecs:
     - groupName: load
       replicas: {nodes}
       minReplicas: {nodes}
       maxReplicas: {nodes}
-      rayStartParams: {{num-cpus: "1", resources: '"{{\\"load_client\\": 1}}"'}}
+      rayStartParams: {{num-cpus: "1", resources: '"{{\\"load_client\\": 1}}"', {started}}}
       template:
         metadata: {{labels: {{iocurve: load}}}}
         spec:
@@ -129,11 +133,27 @@ spec:
             podAntiAffinity:
               requiredDuringSchedulingIgnoredDuringExecution:
                 - {{labelSelector: {{matchLabels: {{iocurve: load}}}}, topologyKey: kubernetes.io/hostname}}
-          containers:
-            - name: ray-worker
-              image: IMAGE
-              env:{variables}{secret}
-              volumeMounts: [{{name: volume, mountPath: /mnt/volume}}]
-          volumes: [{{name: volume, persistentVolumeClaim: {{claimName: VOLUME-CLAIM}}}}]
+{indent(worker, " " * 10)}
 # Then: kubectl exec -it HEAD-POD -- {RUN}
 """
+
+
+def _pod(container: str, port: int, environment: dict[str, str]) -> str:
+    """The containers and volumes of a pod.
+
+    It has probes of its own: those that KubeRay adds run a program every few seconds, which asks a dashboard that plain
+    ``ray`` does not have.
+    """
+    variables = "".join(
+        f'\n      - {{name: {name}, value: "{value}"}}'
+        for name, value in (environment | {"RAY_AUTH_MODE": "token"}).items()
+    )
+    return f"""containers:
+  - name: {container}
+    image: IMAGE
+    env:{variables}
+      - {{name: RAY_AUTH_TOKEN, valueFrom: {{secretKeyRef: {{name: iocurve-token, key: token}}}}}}
+    livenessProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 10}}
+    readinessProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 10}}
+    volumeMounts: [{{name: volume, mountPath: /mnt/volume}}]
+volumes: [{{name: volume, persistentVolumeClaim: {{claimName: VOLUME-CLAIM}}}}]"""

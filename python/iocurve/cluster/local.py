@@ -1,4 +1,8 @@
-"""A cluster on this machine, to try it: a head and some nodes on loopback addresses, with processes of their own."""
+"""A cluster on this machine, to try it: a head and some nodes on loopback addresses, with processes of their own.
+
+Ray listens on all addresses of the machine, so the ports can be reached from outside; the token keeps others out. It
+would not for a node at 127.0.0.1, but ``ray start`` replaces that by the own address of the machine.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
 from iocurve.cluster.token import authentication
+from iocurve.dialects.base import AUTO_CLUSTER
 from iocurve.errors import IocurveError, Mistake, PlanError, RunError
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member
@@ -30,9 +31,10 @@ NODES_S = 30
 """Time to wait for nodes that are about to join."""
 REACH_S = 10
 """Time in which the head must accept a connection."""
+CANCEL_S = 2
+"""Time in which calls must have been cancelled."""
 INTRODUCE_S = 60
 """Time in which a client must have loaded iocurve."""
-AUTO = "auto"
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def connect(address: str) -> ModuleType:
 
 def _require_listener(address: str) -> None:
     """Ray itself tries for minutes. Raises ``RunError`` if nothing listens at HOST:PORT."""
-    if address == AUTO:
+    if address == AUTO_CLUSTER:
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -94,7 +96,7 @@ def load_ray() -> ModuleType:
 
 
 def _unreachable(address: str, error: Exception) -> str:
-    where = "this machine is in no cluster" if address == AUTO else f"there is no cluster at {address}"
+    where = "this machine is in no cluster" if address == AUTO_CLUSTER else f"there is no cluster at {address}"
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return f"{where} ({first}); iocurve cluster commands prints how to start one, iocurve cluster up --local 3 tries it"
 
@@ -108,8 +110,19 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancelled_calls(), loop).result(CANCEL_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5)
+
+
+async def _cancelled_calls() -> None:
+    """Ends the calls that no client will answer any more."""
+    calls = asyncio.all_tasks() - {asyncio.current_task()}
+    for call in calls:
+        call.cancel()
+    if calls:
+        await asyncio.wait(calls, timeout=CANCEL_S / 2)
 
 
 @contextmanager
@@ -231,6 +244,14 @@ class RayLink(Link):
             self._ray.kill(self._actor)
 
 
+_LOSSES = {
+    "ActorDiedError": "its process has ended",
+    "ActorUnavailableError": "its connection has ended",
+    "NodeDiedError": "its machine has left the cluster",
+}
+"""The meaning of Ray's errors."""
+
+
 def _translated(error: Exception) -> Exception:
     """What the client raised, or ``ClientLostError`` where the client is gone."""
     from ray.exceptions import RayError, RayTaskError
@@ -239,6 +260,6 @@ def _translated(error: Exception) -> Exception:
         cause = error.cause
         return cause if isinstance(cause, IocurveError) else RunError(f"internal error on a load client: {cause!r}")
     if isinstance(error, RayError):
-        said = (str(error).strip().splitlines() or [""])[0].rstrip(":")
-        return ClientLostError(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+        name = type(error).__name__
+        return ClientLostError(f"{_LOSSES[name]} ({name})" if name in _LOSSES else f"{name}: {error}")
     return error

@@ -23,6 +23,24 @@ RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
 """Runs one plan to its end. The second argument is called with the live state; the run stops when it returns True."""
 
 
+AUTO_CLUSTER = "auto"
+"""The cluster that this machine belongs to."""
+CLIENTS_MAX = 4096
+"""Most load clients of a cluster."""
+
+
+@dataclass(frozen=True)
+class ClusterRequest:
+    """The machines of a cluster that a command line names."""
+
+    address: str = AUTO_CLUSTER
+    """``auto``, or HOST:PORT of the head."""
+    names: tuple[str, ...] = ()
+    """Names or addresses of the machines, in the order of the clients; empty: any."""
+    count: int | None = None
+    """Number of machines where they are not named; None: all."""
+
+
 @dataclass(frozen=True)
 class TimedJob:
     """A job and the reporting interval of its plan."""
@@ -43,13 +61,18 @@ class Prepared(ABC):
     out: Path | None = None
     """Directory for result.json and the report; None: neither is written."""
     machine: Machine
-    clients: tuple[str, ...] = ()
-    """Names or addresses of the machines that run the plans at the same instant; empty: this machine."""
+    cluster: ClusterRequest | None = None
+    """The machines that run the plans at the same instant; None: this machine."""
 
-    def client_path(self, path: str, client: str) -> str:
+    def client_path(self, path: str, client: int) -> str:
         """The path on a client for a path of a plan: the same, unless the tool gives each client files of its own."""
         del client
         return path
+
+    @property
+    def places_workers(self) -> bool:
+        """True if the plans say which client runs each worker; False if every client runs the whole plan."""
+        return False
 
     @property
     @abstractmethod

@@ -345,7 +345,7 @@ class LiveClient(Struct):
 
     host: str
     state: str
-    """running, finished, interrupted, failed, lost."""
+    """running, silent, finished, interrupted, failed, lost."""
     operations: dict[str, IntervalKind] = {}
     """Its newest interval."""
 

@@ -6,6 +6,7 @@ A plan leaves nothing open: sizes are bytes, times are nanoseconds, and ``None``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -710,6 +711,11 @@ class Group(Struct):
     """Workers that start at the same instant."""
 
     workers: Annotated[tuple[Worker, ...], Meta(min_length=1)]
+
+    def on_clients(self, clients: Sequence[int]) -> Group:
+        """The same workers, each on its load client."""
+        placed = zip(self.workers, clients, strict=True)
+        return self.replace(workers=tuple(worker.replace(client=client) for worker, client in placed))
 
 
 class Plan(Struct):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
 
-from iocurve.engine.plan import FilePlan, Group, Plan, Worker
+from iocurve.engine.plan import FilePlan, Group, Layout, Plan, Worker
 
 SEED_STEP = 0x9E37_79B9_7F4A_7C15
 """Distance of the seeds of clients that run the same plan (2^64 divided by the golden ratio)."""
@@ -25,6 +26,21 @@ class Part:
     groups: tuple[int, ...]
     """Index in the whole plan of each group."""
 
+    def paths(self) -> set[str]:
+        """Paths of the files that the part uses."""
+        workers = [worker for group in self.plan.groups for worker in group.workers]
+        return {file.path for worker in workers for file in worker.files}
+
+    def with_files(self, changed: Callable[[FilePlan], FilePlan]) -> Part:
+        """The same part with other files."""
+        groups = tuple(
+            group.replace(
+                workers=tuple(worker.replace(files=tuple(map(changed, worker.files))) for worker in group.workers)
+            )
+            for group in self.plan.groups
+        )
+        return replace(self, plan=self.plan.replace(groups=groups))
+
     def by_place(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Group and worker in the whole plan, by group and worker in the part."""
         return by_place(self.plan, self.positions)
@@ -36,10 +52,24 @@ def by_place(plan: Plan, positions: Sequence[tuple[int, int]]) -> dict[tuple[int
     return dict(zip(places, positions, strict=True))
 
 
+_LAID_OUT_BEFORE: Mapping[Layout, Layout] = {"new": "fill", "recreate": "fill", "recreate_reserve": "reserve"}
+"""The layout of a file that another client has laid out: it is there, and must not be emptied."""
+
+
 def parts(plan: Plan) -> list[Part]:
-    """The parts of all clients that have workers."""
+    """The parts of all clients that have workers. A file that several use is made by the first of them."""
     clients = {worker.client for group in plan.groups for worker in group.workers}
-    return [_part(plan, client) for client in sorted(clients)]
+    found: list[Part] = []
+    made: set[str] = set()
+    for client in sorted(clients):
+        part = _part(plan, client)
+        found.append(part.with_files(partial(_laid_out, frozenset(made))))
+        made |= part.paths()
+    return found
+
+
+def _laid_out(made: Set[str], file: FilePlan) -> FilePlan:
+    return file.replace(layout=_LAID_OUT_BEFORE.get(file.layout, file.layout)) if file.path in made else file
 
 
 def _part(plan: Plan, client: int) -> Part:
@@ -78,8 +108,7 @@ def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
 def assigned(plan: Plan, clients: Sequence[int]) -> Plan:
     """A plan of one group, with the client of each worker."""
     (group,) = plan.groups
-    workers = tuple(worker.replace(client=client) for worker, client in zip(group.workers, clients, strict=True))
-    return plan.replace(groups=(group.replace(workers=workers),))
+    return plan.replace(groups=(group.on_clients(clients),))
 
 
 def _copies(workers: Sequence[Worker], clients: int, rename: Rename) -> list[Worker]:

@@ -1,9 +1,9 @@
 """Runs one plan on a group of load clients: all start at one instant, and give one outcome.
 
 The head program prepares every client and waits for the last (barrier), measures each client's clock, and sends each
-the start in its own clock. A client that sends nothing for five intervals (at least 5 s) is lost: the others finish,
-and what it had sent is kept apart. Times in the outcome are since the start of the first client, so that clients which
-started late count with their own windows.
+the start in its own clock. A client that sends nothing for five intervals (at least 5 s) is shown as silent, and is
+lost after twice that time: the others finish, and what it had sent is kept apart. Times in the outcome are since the
+start of the first client, so that clients which started late count with their own windows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -52,7 +52,10 @@ CLOCK_ROUNDS = 25
 """Readings of a client's clock; the shortest round trip counts."""
 SILENT_INTERVALS = 5
 SILENT_S_MIN = 5.0
-"""A client that is silent for this many intervals, and at least for this long, is lost."""
+"""A client that sends nothing for this many intervals, and at least for this long, is named as silent."""
+LOST_AFTER_SILENCES = 2
+"""A client is lost after this number of such silences. TCP doubles the time between its attempts: after a cut
+of 4 s it may be silent for 6.4 s."""
 STOP_S = 1.5
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
@@ -123,10 +126,16 @@ class _Client:
     kinds: dict[str, list[KindOutcome]] = field(default_factory=dict)
     newest: dict[str, IntervalKind] = field(default_factory=dict)
     heard: float = 0.0
+    is_silent: bool = False
 
     @property
     def runs(self) -> bool:
         return self.state == "running"
+
+    @property
+    def shown_state(self) -> str:
+        """The state in the live view."""
+        return "silent" if self.runs and self.is_silent else self.state
 
     @property
     def name(self) -> str:
@@ -215,9 +224,11 @@ class GroupRun:
         self._run = secrets.token_hex(8)
         interval_s = plan.interval_ns / SECOND_NS
         self._silence_s = max(SILENT_S_MIN, SILENT_INTERVALS * interval_s)
-        self._lease_s = max(LEASE_S_MIN, 2 * self._silence_s)
+        self._lost_s = LOST_AFTER_SILENCES * self._silence_s
+        self._lease_s = max(LEASE_S_MIN, 2 * self._lost_s)
         self._lead_ns = round((LEAD_S + LEAD_S_PER_CLIENT * len(clients)) * SECOND_NS)
         self._merger = _Merger()
+        self._calls: set[asyncio.Future[Any]] = set()
         self._stopped_at: float | None = None
         self._lock = threading.Lock()
         self._live = Live(
@@ -267,9 +278,11 @@ class GroupRun:
 
     async def _prepare_all(self) -> None:
         """Returns when all clients are prepared. If one cannot be, none runs and its error is raised."""
-        preparing = [asyncio.ensure_future(self._prepare(client)) for client in self._clients]
+        preparing: list[asyncio.Future[None]] = []
         try:
-            await asyncio.gather(*preparing)
+            for together in _in_turns(self._clients):
+                preparing = [asyncio.ensure_future(self._prepare(client)) for client in together]
+                await asyncio.gather(*preparing)
         except BaseException:
             await _settled([self._stop(client) for client in self._clients])
             await _settled(preparing)
@@ -305,7 +318,7 @@ class GroupRun:
 
     async def _show_layout(self, client: _Client) -> None:
         """Asks for the progress; a client that does not answer is lost."""
-        text = await asyncio.wait_for(client.member.link.call("progress"), self._silence_s)
+        text = await asyncio.wait_for(client.member.link.call("progress"), self._lost_s)
         if text != b"null" and (live := live_of(text)).phase == "layout":
             self._show(layout_bytes=live.layout_bytes, layout_bytes_total=live.layout_bytes_total)
 
@@ -333,6 +346,7 @@ class GroupRun:
         while True:
             following = asyncio.ensure_future(anext(stream))
             while not (await asyncio.wait({following}, timeout=0.25))[0]:
+                self._name_silent(client)
                 if (silent_s := self._overdue(client)) is not None:
                     following.cancel()
                     raise ClientLostError(f"silent for {format_duration(round(silent_s * SECOND_NS))}")
@@ -340,8 +354,14 @@ class GroupRun:
                 record = following.result()
             except StopAsyncIteration:
                 return
-            client.heard = time.monotonic()
+            client.heard, client.is_silent = time.monotonic(), False
             yield record
+
+    def _name_silent(self, client: _Client) -> None:
+        """Shows that a client has been silent for some time."""
+        if not client.is_silent and time.monotonic() - client.heard > self._silence_s:
+            client.is_silent = True
+            self._publish()
 
     def _overdue(self, client: _Client) -> float | None:
         """Seconds for which the client has been silent, if that is too long."""
@@ -350,7 +370,7 @@ class GroupRun:
             silent_s = now - max(client.heard, self._stopped_at)
             return silent_s if silent_s > STOP_S else None
         silent_s = now - client.heard
-        return silent_s if silent_s > self._silence_s else None
+        return silent_s if silent_s > self._lost_s else None
 
     def _take(self, client: _Client, line: bytes, start_ns: int) -> None:
         record = record_of(line)
@@ -377,7 +397,9 @@ class GroupRun:
         """Shows the newest interval that all running clients have closed."""
         running = {client.part.client: client.group for client in self._clients if client.runs}
         closed = self._merger.closed(running)
-        clients = tuple(LiveClient(host=one.name, state=one.state, operations=one.newest) for one in self._clients)
+        clients = tuple(
+            LiveClient(host=one.name, state=one.shown_state, operations=one.newest) for one in self._clients
+        )
         if closed is None:
             self._show(clients=clients)
             return
@@ -450,7 +472,7 @@ class GroupRun:
     async def _reached(self, client: _Client, call: Awaitable[T]) -> T:
         """The answer of a client. Raises ``RunError`` if it does not answer."""
         try:
-            return await asyncio.wait_for(call, self._silence_s)
+            return await asyncio.wait_for(call, self._lost_s)
         except (ClientLostError, TimeoutError) as error:
             client.member.is_lost = True
             client.member.link.abandon()
@@ -459,6 +481,8 @@ class GroupRun:
     def _spawn(self, call: Any) -> None:
         """Makes a call whose failure shows in the stream of records."""
         task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _show(self, **changes: Any) -> None:
@@ -470,7 +494,7 @@ class GroupRun:
         ended = [client for client in self._clients if client.end]
         if not ended:
             reasons = "; ".join(f"{client.name}: {client.reason}" for client in self._clients)
-            raise RunError(f"no load client has measured anything: {reasons}")
+            raise RunError(f"no load client finished: {reasons}")
         zeros = _zeros(ended)
         workers = [worker for client in ended for worker in _placed_workers(client, zeros)]
         workers.sort(key=lambda worker: (worker.group, worker.worker))
@@ -535,6 +559,22 @@ async def clock_offset(link: Link, rounds: int = CLOCK_ROUNDS) -> tuple[int, int
         received = time.time_ns()
         best = min(best, (received - sent, read - (sent + received) // 2))
     return best[1], best[0] // 2
+
+
+def _in_turns(clients: Sequence[_Client]) -> Iterator[list[_Client]]:
+    """The clients that prepare at once: a file that several use is laid out by the first of them, before the others."""
+    left, laid_out = list(clients), set[str]()
+    while left:
+        taken: set[str] = set()
+        together = []
+        for client in left:
+            new = client.part.paths() - laid_out
+            if not new & taken:
+                together.append(client)
+                taken |= new
+        yield together
+        laid_out |= taken
+        left = [client for client in left if client not in together]
 
 
 def _zeros(clients: Sequence[_Client]) -> dict[int, int]:

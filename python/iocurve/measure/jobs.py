@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve import interrupts
-from iocurve.dialects.base import Dialect, Prepared
+from iocurve.dialects.base import ClusterRequest, Dialect, Prepared
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from iocurve.report.directory import ReportDirectory
 
 
-OpenCluster = Callable[[Sequence[str]], AbstractContextManager[Machines]]
-"""Opens load clients on the machines with these names."""
+OpenCluster = Callable[[ClusterRequest], AbstractContextManager[Machines]]
+"""Opens load clients on machines of a cluster."""
 
 
 def run(
@@ -58,9 +58,9 @@ def run(
         _tell(prepared.notes)
         sys.stdout.write(output)
         return None
-    if not prepared.clients or cluster is None:
+    if prepared.cluster is None or cluster is None:
         return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
-    with cluster(prepared.clients) as clients:
+    with cluster(prepared.cluster) as clients:
         return _measured(dialect.name, prepared, prepared.out or out, clients, quiet=quiet)
 
 
@@ -110,13 +110,11 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
     cut_short: list[CutShort] = []
 
     def own_names(file: FilePlan, client: int) -> FilePlan:
-        return (
-            file.replace(path=prepared.client_path(file.path, prepared.clients[client])) if prepared.clients else file
-        )
+        return file.replace(path=prepared.client_path(file.path, client))
 
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
         try:
-            deployed = replicated(plan, campaign.clients, own_names)
+            deployed = plan if prepared.places_workers else replicated(plan, campaign.clients, own_names)
             return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
         except CutShort as cut:
             cut_short.append(cut)

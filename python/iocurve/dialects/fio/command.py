@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.base import Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
@@ -42,10 +42,12 @@ class Prepared(Invocation):
         """False with ``--eta=never``."""
         return self.output.eta != "never"
 
-    def client_path(self, path: str, client: str) -> str:
+    def client_path(self, path: str, client: int) -> str:
         """A file that the job does not name gets the client's name, as in fio."""
+        if self.cluster is None or path not in self._unnamed_paths():
+            return path
         folder, slash, name = path.rpartition("/")
-        return f"{folder}{slash}{client}.{name}" if path in self._unnamed_paths() else path
+        return f"{folder}{slash}{self.cluster.names[client]}.{name}"
 
     def _unnamed_paths(self) -> set[str]:
         """Paths that the job does not name."""
@@ -170,7 +172,7 @@ def prepare(
         check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
-        clients=tuple(settings.clients),
+        cluster=ClusterRequest(names=tuple(settings.clients)) if settings.clients else None,
     )
 
 

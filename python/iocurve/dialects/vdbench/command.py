@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from iocurve.dialects.base import Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
@@ -38,6 +38,8 @@ Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench'
   -t                  run a sample: five seconds on a small file
 iocurve adds
   --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
+  --on CLUSTER        run each host on the load client of that name (its system=, else its label, or TO of --map-host);
+                      CLUSTER is auto, or HOST:PORT of the head. Default: all hosts are workers on this machine
   --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {sd} and {host}
   --size SIZE         override every size=, to try a parameter file
   --report DIR        write result.json, report.html and points.csv to DIR
@@ -136,12 +138,14 @@ def prepare(
         cli.lun_maps,
         lambda path: machine.stat(str(directory / path)).kind == "directory",
         cli.size,
+        on_cluster=cli.cluster is not None,
     )
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
     mistakes += [*topology.mistakes, *runs.mistakes]
     mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
     asked = _asked_validation(cli, definitions, mistakes)
     mistakes += validation_mistakes(definitions, topology, asked)
+    mistakes += _cluster_mistakes(cli, definitions, asked)
     trees = file_systems.read(definitions, topology.hosts, runs.runs, mistakes)
     partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
     notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial, *file_systems.notes(definitions))
@@ -160,6 +164,9 @@ def prepare(
         directory=directory,
         validation=validated,
         arguments=tuple(arguments),
+        cluster=None
+        if cli.cluster is None
+        else ClusterRequest(cli.cluster, tuple(dict.fromkeys(topology.nodes.values()))),
     )
     if not definitions.is_file_system:
         mistakes += _first_mistakes(prepared)
@@ -177,6 +184,20 @@ def _first_mistakes(prepared: Invocation) -> list[Mistake]:
             builder.build(run)
         except PlanError as error:
             mistakes += error.mistakes
+    return mistakes
+
+
+def _cluster_mistakes(cli: Options, definitions: Definitions, asked: ValidationRequest) -> list[Mistake]:
+    """Finds what a cluster cannot run."""
+    if cli.cluster is None:
+        return []
+    mistakes = []
+    if not definitions.hosts:
+        hint = "add hd=NAME,system=ADDRESS for each load client, or leave out --on"
+        mistakes.append(Mistake("--on: the parameter file has no hosts", None, hint))
+    if asked.active or asked.recover:
+        text = "--on: data validation keeps its maps on this machine, and does not run on a cluster"
+        mistakes.append(Mistake(text, None, "leave out -v and -j, or --on"))
     return mistakes
 
 

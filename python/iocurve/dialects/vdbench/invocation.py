@@ -10,7 +10,7 @@ from random import Random
 
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.vdbench.file_systems import FileSystems
-from iocurve.dialects.vdbench.job import Builder, Built
+from iocurve.dialects.vdbench.job import Builder, Built, Placement
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.lines import ParsedText
@@ -80,8 +80,20 @@ class Invocation(Prepared, ABC):
         """
         built = self.builder(formatted).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
-        plan = resolution.plan.replace(interval_ns=run.timing.interval_ns)
+        plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), built.placements)
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
+
+    @property
+    def places_workers(self) -> bool:
+        """True on a cluster: a host is a load client."""
+        return self.cluster is not None
+
+    def _placed(self, plan: Plan, placements: Sequence[Placement]) -> Plan:
+        """The plan with the load client of each worker; with a variable rate every group has the same placements."""
+        if self.cluster is None:
+            return plan
+        clients = [self.cluster.names.index(self.topology.nodes[placement.host]) for placement in placements]
+        return plan.replace(groups=tuple(group.on_clients(clients) for group in plan.groups))
 
     def recovery(self) -> Resolution | None:
         """Plans the recovery of the journals; None without a journal. Raises ``PlanError``."""
@@ -143,9 +155,8 @@ def check(
             resolved_runs[id(run)] = resolved
         checked_sections += len(resolved.built.placements)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
-        obstacles |= dict.fromkeys(
-            (*resolved.built.obstacles, *resolved.resolution.obstacles, *_missing_directories(resolved))
-        )
+        absent = () if invocation.cluster else _missing_directories(resolved)
+        obstacles |= dict.fromkeys((*resolved.built.obstacles, *resolved.resolution.obstacles, *absent))
     if mistakes:
         raise PlanError(in_order(mistakes))
     invocation.checked[:] = [(list(notes), list(obstacles))]

@@ -122,6 +122,7 @@ class Builder:
         sections = []
         segments = _segments(run)
         flows = self._flows(run, placements)
+        notes += self._flow_notes(run, placements, flows)
         stops = [seek_of(run, placement.workload).at_end == "stop" for placement in placements]
         for number, (rate, ramp_ns, runtime_ns) in enumerate(segments):
             curve = [total * share for share in shares or ()] if total is not None else None
@@ -308,6 +309,15 @@ class Builder:
             Flow(id=0, weight=weights[placement.workload.name]) if placement in free else None
             for placement in placements
         ]
+
+    def _flow_notes(
+        self, run: Run, placements: Sequence[Placement], flows: Sequence[Flow | None]
+    ) -> Iterator[PlanNote]:
+        """A skew at iorate=max holds within a load client: clients do not wait for each other."""
+        nodes = {self._topology.nodes[placement.host] for placement in placements}
+        if self._topology.on_cluster and any(flows) and len(nodes) > 1:
+            text = f"rd={run.rd.name}: skew= is kept on each load client by itself, not between them"
+            yield PlanNote("skew_by_client", text, run.rd.where, "warning")
 
     def _rates(self, placements: Sequence[Placement], rate: Rate) -> Sequence[float | None]:
         workloads = list(dict.fromkeys(placement.workload.name for placement in placements))

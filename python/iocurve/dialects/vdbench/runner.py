@@ -361,6 +361,8 @@ class _LiveIntervals:
         self._layout_announced = False
         self._moved = {"read": 0, "write": 0}
         self._limits = _data_limits(run, prepared)
+        # The processors of this machine say nothing of those of the hosts.
+        self._is_elsewhere = prepared.cluster is not None
         self.processors: list[Processors | None] = []
         self.shown: set[str] = set()
         """Labels of the intervals printed so far."""
@@ -378,7 +380,8 @@ class _LiveIntervals:
             return False
         before, self._number = self._number, self._before[live.group] + live.intervals
         self._last_seen = live.group, live.intervals
-        self.processors += [None] * (self._number - 1 - len(self.processors)) + [self._meter.sample()]
+        use = None if self._is_elsewhere else self._meter.sample()
+        self.processors += [None] * (self._number - 1 - len(self.processors)) + [use]
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
         self._print(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))

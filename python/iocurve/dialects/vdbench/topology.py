@@ -57,8 +57,11 @@ class Topology:
     hosts: tuple[str, ...]
     storage: dict[str, Storage]
     """SDs by name."""
+    nodes: dict[str, str]
+    """The name of the load client that is a host: where --map-host maps it, else its system=, else its label."""
     mistakes: tuple[Mistake, ...]
     notes: tuple[PlanNote, ...]
+    on_cluster: bool = False
 
 
 def make_topology(
@@ -67,9 +70,11 @@ def make_topology(
     lun_maps: Sequence[Mapping],
     is_directory: Callable[[str], bool],
     size: int | None = None,
+    *,
+    on_cluster: bool = False,
 ) -> Topology:
     """Reads hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
-    return _TopologyMaker(definitions, host_maps, lun_maps, is_directory, size).make()
+    return _TopologyMaker(definitions, host_maps, lun_maps, is_directory, size, on_cluster).make()
 
 
 class _TopologyMaker:
@@ -80,7 +85,9 @@ class _TopologyMaker:
         lun_maps: Sequence[Mapping],
         is_directory: Callable[[str], bool],
         size: int | None,
+        on_cluster: bool,
     ) -> None:
+        self._on_cluster = on_cluster
         self._is_directory = is_directory
         self._size = size
         self._definitions = definitions
@@ -94,8 +101,8 @@ class _TopologyMaker:
         """SDs and hosts by LUN, for patterns that map to one path."""
 
     def make(self) -> Topology:
-        systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
-        self._hosts = {label: self._mapped_host(label, systems.get(label)) for label in self._labels}
+        systems = {label: self._system(label) for label in self._labels}
+        self._hosts = {label: self._mapped_host(label, systems[label]) for label in self._labels}
         for sd in self._definitions.by_kind["sd"]:
             for name, pairs in self._counted(sd):
                 self._add(sd, name, pairs)
@@ -107,16 +114,23 @@ class _TopologyMaker:
         return Topology(
             tuple(dict.fromkeys(self._hosts.values())),
             self._storage,
+            {host: host if host != label else systems[label] or label for label, host in self._hosts.items()},
             tuple(self._mistakes),
             (*self._notes(), *separated),
+            self._on_cluster,
         )
 
     def _notes(self) -> Iterator[PlanNote]:
         hosts = dict.fromkeys(self._hosts.values())
-        if list(hosts) != [LOCALHOST]:
+        if list(hosts) != [LOCALHOST] and not self._on_cluster:
             subject = f"hosts {_list_names(list(hosts))} run" if len(hosts) > 1 else f"host {next(iter(hosts))} runs"
             text = f"{subject} as workers on this machine; results are those of one machine"
             yield PlanNote("hosts_are_local", text, None, "warning")
+
+    def _system(self, label: str) -> str | None:
+        """The system= of a host; an ``hd=`` with clients has one for all its labels."""
+        systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
+        return systems.get(label) or systems.get(label.rpartition("-")[0])
 
     def _mapped_host(self, label: str, system: str | None) -> str:
         for mapping in self._host_maps:

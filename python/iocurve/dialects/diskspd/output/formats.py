@@ -22,11 +22,20 @@ def render(prepared: Invocation, result: Result) -> str:
     """Renders the result as text or XML (-R)."""
     points = [*result.points, *[None] * (len(prepared.spans) - len(result.points))]
     measured = [
-        (span_stats(span, point.outcome if point else None), point.machine if point else None)
+        (
+            span_stats(span, point.outcome if point else None, max(1, len(point.clients)) if point else 1),
+            point.machine if point else None,
+        )
         for span, point in zip(prepared.spans, points, strict=True)
     ]
+    names = [client.name for client in result.points[0].clients] if result.points else []
     write = results_xml if prepared.profile.result_format == "xml" else results_text
-    return write(prepared.profile, system.collect(result.host.hostname), result.created.astimezone(UTC), measured)
+    return write(
+        prepared.profile,
+        system.collect(", ".join(names) or result.host.hostname),
+        result.created.astimezone(UTC),
+        measured,
+    )
 
 
 def profile(profile: Profile) -> str:

@@ -97,14 +97,22 @@ class SpanStats:
         return merged([self.reads, self.writes])
 
 
-def span_stats(prepared: PreparedSpan, outcome: Outcome | None) -> SpanStats:
-    """Adds up the workers of each thread. ``outcome`` is None if the time span never ran."""
+def span_stats(prepared: PreparedSpan, outcome: Outcome | None, clients: int = 1) -> SpanStats:
+    """Adds up the workers of each thread. ``outcome`` is None if the time span never ran.
+
+    On a cluster the threads of the second load client follow those of the first.
+    """
     if outcome is None:
         return SpanStats(0.0, ())
     numbers = {place: number for number, place in enumerate(_worker_positions(prepared))}
-    workers = {numbers[worker.group, worker.worker]: worker for worker in outcome.workers}
+    lengths = [len(group.workers) for group in prepared.plan.groups]
+    workers = {
+        (worker.worker // lengths[worker.group], numbers[worker.group, worker.worker % lengths[worker.group]]): worker
+        for worker in outcome.workers
+    }
     threads = tuple(
-        tuple(_target(row, [workers[number] for number in row.workers if number in workers]) for row in rows)
+        tuple(_target(row, [workers[client, n] for n in row.workers if (client, n) in workers]) for row in rows)
+        for client in range(clients)
         for rows in prepared.threads
     )
     return SpanStats(max((worker.window_ns for worker in workers.values()), default=0) / SECOND_NS, threads)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
 from iocurve.dialects.diskspd.read.options import OPTIONS, Draft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
@@ -39,6 +40,8 @@ class Parsed:
     """Directory for result.json and the report (--out, iocurve's own)."""
     disks: list[DiskMount] = field(default_factory=list)
     """Values of --disk (iocurve's own)."""
+    cluster: ClusterRequest | None = None
+    """--clients and --on (iocurve's own)."""
     mappings: list[TargetMapping] = field(default_factory=list)
     """Values of --map-target (iocurve's own)."""
     mistakes: list[Mistake] = field(default_factory=list)
@@ -114,7 +117,7 @@ def _map_targets(parsed: Parsed) -> None:
 
 
 def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Argument]:
-    """Takes out --disk, --map-target and --out, which may stand anywhere."""
+    """Takes out iocurve's own options, which may stand anywhere."""
     kept = []
     rest = iter(words)
     for word in rest:
@@ -129,6 +132,8 @@ def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Ar
                     parsed.mappings.append(TargetMapping.of(value, word.where))
             except ValueError as error:
                 parsed.mistakes.append(Mistake(str(error), word.where))
+        elif name in ("--clients", "--on"):
+            _apply_cluster(word, value, parsed)
         elif name != "--out":
             kept.append(word)
         elif not equals or not value or "\0" in value:
@@ -136,6 +141,18 @@ def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Ar
         else:
             parsed.out = Path(value)
     return kept
+
+
+def _apply_cluster(word: _Argument, value: str, parsed: Parsed) -> None:
+    before = parsed.cluster or ClusterRequest()
+    if word.text.startswith("--on"):
+        if not value:
+            parsed.mistakes.append(word.mistake("needs a cluster: --on=auto, --on=10.0.0.4:6379"))
+        parsed.cluster = replace(before, address=value)
+    elif value.isdecimal() and 1 <= int(value[:6]) <= CLIENTS_MAX:
+        parsed.cluster = replace(before, count=int(value))
+    else:
+        parsed.mistakes.append(word.mistake(f"needs a number of load clients from 1 to {CLIENTS_MAX}: --clients=12"))
 
 
 def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument], list[_Argument]]:

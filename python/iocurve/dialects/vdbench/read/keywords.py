@@ -49,7 +49,7 @@ def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
 
 
 _JAVA = "iocurve does not use Java"
-_ONE_MACHINE = "hosts run as workers on this machine"
+_NO_SHELL = "iocurve starts no remote shell"
 _COMMAND = "iocurve does not run commands"
 _REPLAY = "iocurve does not replay vdbench traces"
 _DEDUP_SETS = "duplicate blocks are chosen at random, not from sets"
@@ -89,7 +89,7 @@ _HD = [
     _supported("clients", values.count(1, 10_000)),
     _supported("system", values.text),
     *_ignored(_JAVA, "jvms"),
-    *_ignored(_ONE_MACHINE, "shell", "user", "vdbench", "master"),
+    *_ignored(_NO_SHELL, "shell", "user", "vdbench", "master"),
     *_ignored("iocurve mounts nothing", "mount", level="warning"),
 ]
 _RG = _refused(_REPLAY, "devices")

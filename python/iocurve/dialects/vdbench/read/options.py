@@ -62,6 +62,8 @@ class Options:
     lun_maps: list[Mapping] = field(default_factory=list)
     size: int | None = None
     """Size of every SD; overrides size=."""
+    cluster: str | None = None
+    """The cluster whose load clients are the hosts; None: the hosts are workers on this machine."""
     report: Path | None = None
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -105,6 +107,7 @@ class _Parser:
         handlers = {
             "--map-host": self._map_host,
             "--map-lun": self._map_lun,
+            "--on": self._set_cluster,
             "--report": self._set_report,
             "--size": self._set_size,
         }
@@ -131,6 +134,10 @@ class _Parser:
             self._options.size = values.whole(value, 512)
         except ValueError as error:
             self._mistake(f"--size: {error}")
+
+    def _set_cluster(self, value: str) -> None:
+        if value:
+            self._options.cluster = value
 
     def _set_report(self, value: str) -> None:
         if value:

@@ -1,0 +1,110 @@
+"""vdbench's hosts and DiskSpd's command lines on load clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from iocurve.dialects.base import ClusterRequest
+from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
+from iocurve.dialects.diskspd.command import prepare as diskspd
+from iocurve.dialects.vdbench.command import prepare as vdbench
+from iocurve.errors import DialectError
+from iocurve.measure import jobs
+from iocurve.measure.machines import Machines
+from load_clients import LocalLink, group_of
+from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@contextmanager
+def in_process(asked: ClusterRequest) -> Iterator[Machines]:
+    names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
+    with group_of([LocalLink(name) for name in names]) as group:
+        yield group
+
+
+def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp_path: Path) -> None:
+    prepared = vdbench(["-f", str(seed_files(tmp_path)), "--on=auto"])
+    systems = tuple(f"vdbench-vnet1-{vm}" for vm in range(1, SEED_HOSTS + 1))
+    assert prepared.cluster == ClusterRequest("auto", systems)
+    [group] = prepared.plans[0].groups
+    assert [worker.client for worker in group.workers] == [vm for vm in range(SEED_HOSTS) for _ in range(SEED_VOLUMES)]
+    assert prepared.check()[1] == [], "the directories are those of the load clients, not of this machine"
+
+
+def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text(
+        "hd=h1,system=10.0.0.5\nhd=h2\nhd=h3,system=c\nsd=sd_$host,host=$host,lun=/d/f#host,size=1g\n"
+        "wd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n",
+        encoding="utf-8",
+    )
+    words = ["-f", str(file), "--on", "10.0.0.4:6379", "--map-host", "c=10.0.0.7"]
+    assert vdbench(words).cluster == ClusterRequest("10.0.0.4:6379", ("10.0.0.5", "h2", "10.0.0.7"))
+    assert vdbench(words[:2]).cluster is None
+    assert "hosts_are_local" in [note.code for note in vdbench(words[:2]).notes]
+    assert "hosts_are_local" not in [note.code for note in vdbench(words).notes]
+
+
+def test_what_a_cluster_cannot_run_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("sd=sd1,lun=/d/a,size=1g\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n", encoding="utf-8")
+    with pytest.raises(DialectError) as caught:
+        vdbench(["-f", str(file), "--on=auto", "-v"])
+    assert [mistake.text for mistake in caught.value.mistakes] == [
+        "--on: the parameter file has no hosts",
+        "--on: data validation keeps its maps on this machine, and does not run on a cluster",
+    ]
+
+
+def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text(
+        "hd=h1\nhd=h2\nsd=sd1,lun=/d/a,size=1g\nwd=a,sd=sd1,skew=70\nwd=b,sd=sd1,skew=30\n"
+        "rd=rd1,wd=*,iorate=max,el=10,in=1\n",
+        encoding="utf-8",
+    )
+    for words, told in ((["--on=auto"], True), ([], False)):
+        notes, _ = vdbench(["-f", str(file), *words]).check()
+        assert ("skew_by_client" in [note.code for note in notes]) is told
+
+
+def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-L", "--clients=3", str(tmp_path / "file")]
+    assert diskspd(words).cluster == ClusterRequest(count=3)
+    result = jobs.run(DISKSPD, words, cluster=in_process)
+    assert result is not None
+    text = capsys.readouterr().out
+    assert "computer name: client0, client1, client2" in text
+    assert "thread count:\t\t6" in text
+    rows = re.findall(r"^ +(\d+) \| +(\d+) \| +(\d+) \|", text.partition("Read IO")[0], re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [0, 1, 2, 3, 4, 5]
+    total = re.search(r"^total: +(\d+) \| +(\d+) \|", text, re.MULTILINE)
+    assert total is not None
+    summary = result.points[0].summary()
+    assert (int(total[1]), int(total[2])) == (summary.bytes, summary.operations)
+    assert int(total[2]) == sum(int(row[2]) for row in rows) > 0
+    each = [result.points[0].of_client(client).operations for client in range(3)]
+    assert [int(rows[2 * client][2]) + int(rows[2 * client + 1][2]) for client in range(3)] == each
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("--clients=0", "--clients=0: needs a number of load clients from 1 to 4096: --clients=12"),
+        ("--clients", "--clients: needs a number of load clients"),
+        ("--on", "--on: needs a cluster: --on=auto, --on=10.0.0.4:6379"),
+    ],
+)
+def test_mistakes_of_diskspds_cluster_are_named(word: str, text: str) -> None:
+    with pytest.raises(DialectError, match=re.escape(text)):
+        diskspd(["-c64K", "-d1", word, "file"])
