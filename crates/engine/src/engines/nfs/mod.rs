@@ -11,6 +11,7 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
+mod metadata;
 mod mounter;
 mod nfs3;
 mod nfs4;
@@ -46,7 +47,7 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub(crate) use self::nfs3::NfsMetadataEngine;
+pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
 pub use self::nfs4::Nfs4;
 pub use self::version::Version;

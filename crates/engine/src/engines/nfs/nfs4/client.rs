@@ -179,7 +179,9 @@ impl<'a> Client<'a> {
     ) -> Result<Result<(), Failed>, EngineError> {
         let started = Instant::now();
         loop {
-            let failed = match self.compound_once(operations, &mut each)? {
+            let ended = self.compound_once(operations, &mut each)?;
+            self.was_repeated |= self.rpc.was_repeated;
+            let failed = match ended {
                 Ended::Done(result) => match result {
                     Ok(()) => return Ok(Ok(())),
                     Err(failed) => failed,

@@ -25,7 +25,7 @@ use crate::plan::NfsMount;
 /// Servers with a lower limit are refused.
 const CALL_BYTES_MIN: u32 = 512;
 /// Permissions of new files.
-const FILE_MODE: u32 = 0o644;
+pub(super) const FILE_MODE: u32 = 0o644;
 
 /// A file handle.
 pub(super) type Handle = Vec<u8>;
@@ -34,7 +34,7 @@ pub(super) type Handle = Vec<u8>;
 pub(in super::super) struct Session<'a> {
     /// Absent only when a load has taken it over.
     client: Option<Client<'a>>,
-    root: Handle,
+    pub(super) root: Handle,
     limits: CallLimits,
     lease_ns: Nanos,
     stop: &'a AtomicBool,
@@ -42,7 +42,7 @@ pub(in super::super) struct Session<'a> {
 
 /// A file that is open for a load.
 #[derive(Debug, Clone)]
-pub(super) struct Open {
+pub(in super::super) struct Open {
     pub path: String,
     pub handle: Handle,
     pub stateid: stateid4,
@@ -248,9 +248,21 @@ impl Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    fn client(&mut self) -> &mut Client<'a> {
+    pub(super) fn client(&mut self) -> &mut Client<'a> {
         self.client.as_mut().expect("a load has not begun")
     }
+    let opened = open_either_way(client, path, handle, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
+    opened.map_err(|status| status::refused("open", path, status as u32))
+}
+
+/// Opens what `claim` names, beginning at `current`, for reading and writing, or for reading only where writing is refused.
+pub(super) fn open_either_way(
+    client: &mut Client<'_>,
+    path: &str,
+    current: &Handle,
+    how: openflag4<'_>,
+    claim: open_claim4<'_>,
+) -> Result<Result<Open, nfsstat4>, EngineError> {
 }
 
 /// A session that no load has taken over ends; if the server is gone, its lease ends it.
@@ -266,19 +278,13 @@ impl Drop for Session<'_> {
 pub(super) fn open_by_handle(client: &mut Client<'_>, path: &str, handle: &Handle) -> Result<Open, EngineError> {
     use nfsstat4::{NFS4ERR_ACCESS, NFS4ERR_PERM, NFS4ERR_ROFS};
     let mut attempt = |access| {
-        let opened = open(client, handle, access, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
-        Ok::<_, EngineError>(opened.map(|(stateid, _)| Open {
-            path: path.to_owned(),
-            handle: handle.clone(),
-            stateid,
-            access,
-        }))
+        let opened = open(client, current, access, how, claim)?;
+        Ok::<_, EngineError>(opened.map(|(stateid, handle)| Open { path: path.to_owned(), handle, stateid, access }))
     };
-    let opened = match attempt(share::OPEN4_SHARE_ACCESS_BOTH)? {
-        Err(NFS4ERR_ACCESS | NFS4ERR_PERM | NFS4ERR_ROFS) => attempt(share::OPEN4_SHARE_ACCESS_READ)?,
-        opened => opened,
-    };
-    opened.map_err(|status| status::refused("open", path, status as u32))
+    match attempt(share::OPEN4_SHARE_ACCESS_BOTH)? {
+        Err(NFS4ERR_ACCESS | NFS4ERR_PERM | NFS4ERR_ROFS) => attempt(share::OPEN4_SHARE_ACCESS_READ),
+        opened => Ok(opened),
+    }
 }
 
 /// Opens a file again after a restart of the server, under its earlier open.
@@ -346,15 +352,15 @@ fn open(
     }
 }
 
-fn put(handle: &Handle) -> nfs_argop4<'_> {
+pub(super) fn put(handle: &Handle) -> nfs_argop4<'_> {
     nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(handle) })
 }
 
-fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
+pub(super) fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
     nfs_argop4::GETATTR(GETATTR4args { attr_request })
 }
 
-fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
+pub(super) fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
     if let nfs_resop4::GETFH(Ok(found)) = result {
         found.object.0.clone_into(handle);
     }
