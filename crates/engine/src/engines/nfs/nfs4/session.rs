@@ -88,14 +88,17 @@ impl<'a> protocol::Session<'a, Nfs4> for Session<'a> {
         let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
         let attributes: fattr4<'_> = from_bytes(&mode).expect("attributes that were made here");
         let how = openflag4::OPEN4_CREATE(createhow4::GUARDED4(attributes));
-        let (stateid, handle) = self.open_file(
-            &directory,
-            share::OPEN4_SHARE_ACCESS_BOTH,
-            how,
-            open_claim4::CLAIM_NULL(name.as_bytes()),
-            ("create", path),
-        )?;
-        self.close(&handle, stateid)?;
+        let claim = open_claim4::CLAIM_NULL(name.as_bytes());
+        let opened = open(self.client(), &directory, share::OPEN4_SHARE_ACCESS_BOTH, how, claim)?;
+        if self.client().was_repeated
+            && opened.as_ref().is_err_and(|status| *status == nfsstat4::NFS4ERR_EXIST)
+            && let Some((handle, 0)) = self.find(path)?
+        {
+            // The server executed the call before it restarted, and lost the answer.
+            return Ok(handle);
+        }
+        let (stateid, handle) = opened.map_err(|status| status::refused("create", path, status as u32))?;
+        close(self.client(), &handle, stateid)?;
         Ok(handle)
     }
 
@@ -229,40 +232,12 @@ impl Session<'_> {
             (Err(failed), _) => Err(status::refused("look up", path, failed.status as u32)),
         }
     }
-
-    fn open_file(
-        &mut self,
-        current: &Handle,
-        access: u32,
-        how: openflag4<'_>,
-        claim: open_claim4<'_>,
-        (action, path): (&'static str, &str),
-    ) -> Result<(stateid4, Handle), EngineError> {
-        let opened = open(self.client(), current, access, how, claim)?;
-        opened.map_err(|status| status::refused(action, path, status as u32))
-    }
-
-    fn close(&mut self, handle: &Handle, stateid: stateid4) -> Result<(), EngineError> {
-        close(self.client(), handle, stateid)
-    }
 }
 
 impl<'a> Session<'a> {
     pub(super) fn client(&mut self) -> &mut Client<'a> {
         self.client.as_mut().expect("a load has not begun")
     }
-    let opened = open_either_way(client, path, handle, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
-    opened.map_err(|status| status::refused("open", path, status as u32))
-}
-
-/// Opens what `claim` names, beginning at `current`, for reading and writing, or for reading only where writing is refused.
-pub(super) fn open_either_way(
-    client: &mut Client<'_>,
-    path: &str,
-    current: &Handle,
-    how: openflag4<'_>,
-    claim: open_claim4<'_>,
-) -> Result<Result<Open, nfsstat4>, EngineError> {
 }
 
 /// A session that no load has taken over ends; if the server is gone, its lease ends it.
@@ -276,6 +251,18 @@ impl Drop for Session<'_> {
 
 /// Opens a file for reading and writing, or for reading only where writing is refused.
 pub(super) fn open_by_handle(client: &mut Client<'_>, path: &str, handle: &Handle) -> Result<Open, EngineError> {
+    let opened = open_either_way(client, path, handle, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
+    opened.map_err(|status| status::refused("open", path, status as u32))
+}
+
+/// Opens what `claim` names, beginning at `current`, for reading and writing, or for reading only where writing is refused.
+pub(super) fn open_either_way(
+    client: &mut Client<'_>,
+    path: &str,
+    current: &Handle,
+    how: openflag4<'_>,
+    claim: open_claim4<'_>,
+) -> Result<Result<Open, nfsstat4>, EngineError> {
     use nfsstat4::{NFS4ERR_ACCESS, NFS4ERR_PERM, NFS4ERR_ROFS};
     let mut attempt = |access| {
         let opened = open(client, current, access, how, claim)?;
