@@ -184,12 +184,16 @@ impl<P: Protocol> NfsEngine<P> {
     /// Puts a call on the connection with the smallest load; in turn if loads are equal.
     fn place(&mut self, call: u32) {
         let connection = self.least_loaded();
-        self.next = (connection + 1) % self.connections.len();
+        self.next = if connection + 1 == self.connections.len() { 0 } else { connection + 1 };
         self.flight.assign(call, connection);
         self.connections[connection].queue(call, &self.flight);
     }
 
+    #[inline]
     fn least_loaded(&self) -> usize {
+        if self.connections.len() == 1 {
+            return 0;
+        }
         let mut best = (u32::MAX, self.next);
         for step in 0..self.connections.len() {
             let number = (self.next + step) % self.connections.len();
