@@ -26,9 +26,13 @@ def local_engine(*, keep_open: bool = False) -> plan.MetadataEngine:
     return plan.MetadataEngine(open=how, keep_open=keep_open)
 
 
-def nfs_metadata(volume: Server, *, keep_open: bool = False) -> plan.NfsMetadataEngine:
-    """The metadata engine on the embedded volume."""
-    return plan.NfsMetadataEngine(mount=nfs_engine(volume.url).mount, keep_open=keep_open)
+PLACES = pytest.mark.parametrize("place", ["local", "3", "4.1"])
+VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
+
+
+def nfs_metadata(volume: Server, version: str = "3", *, keep_open: bool = False) -> plan.NfsMetadataEngine:
+    """The metadata engine on the embedded volume, by a version of NFS."""
+    return plan.NfsMetadataEngine(mount=nfs_engine(f"{volume.url}&vers={version}").mount, keep_open=keep_open)
 
 
 def each(engine: plan.EnginePlan, kind: plan.MetadataKind, paths: list[str], **changes: Any) -> plan.Worker:
@@ -77,10 +81,12 @@ def test_every_kind_is_counted_once_per_local_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_kind_is_counted_once_per_file_over_nfs(volume: Server) -> None:
-    outcome = all_kinds(nfs_metadata(volume), "")
+@VERSIONS
+@pytest.mark.parametrize("keep_open", [False, True])
+def test_every_kind_is_counted_once_per_file_over_nfs(volume: Server, version: str, keep_open: bool) -> None:
+    outcome = all_kinds(nfs_metadata(volume, version, keep_open=keep_open), "")
     assert counts(outcome) == EXPECTED
-    assert outcome.workers[0].engine.startswith("metadata operations over NFSv3, one call at a time")
+    assert outcome.workers[0].engine.startswith(f"metadata operations over NFSv{version}, one call at a time")
 
 
 def data_of(engine: plan.EnginePlan, root: str) -> Outcome:
@@ -106,17 +112,17 @@ def data_of(engine: plan.EnginePlan, root: str) -> Outcome:
     return one_after_another(mix, moved, read, each(engine, "delete", [other]))
 
 
-@pytest.mark.parametrize("place", ["local", "nfs"])
+@PLACES
 def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, volume: Server) -> None:
-    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(volume, keep_open=True)
+    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(volume, place, keep_open=True)
     outcome = data_of(engine, str(tmp_path) if place == "local" else "")
     expected = [("create", 1, 0, 0), ("write", 1, 4096, 0), ("rename", 1, 0, 0), ("open", 1, 0, 0)]
     assert counts(outcome) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
 
 
-@pytest.mark.parametrize("place", ["local", "nfs"])
+@PLACES
 def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, volume: Server) -> None:
-    engine = local_engine() if place == "local" else nfs_metadata(volume)
+    engine = local_engine() if place == "local" else nfs_metadata(volume, place)
     root = f"{tmp_path}/" if place == "local" else ""
     outcome = one_after_another(each(engine, "delete", [f"{root}missing"]))
     assert outcome.workers[0].errno == errno.ENOENT
@@ -131,7 +137,7 @@ def test_files_that_are_not_kept_are_removed_unless_they_were_there(tmp_path: Pa
     assert counts(local.run(plan_of(made))) == [("create", FILES, 0, 0)]
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "mine"}
 
-    remote = nfs_metadata(volume)
+    remote = nfs_metadata(volume, "4.1")
     one_after_another(each(remote, "create", ["there"]))
     files = tuple(file_plan(path, 1, layout="nothing", keep=False) for path in ("there", "gone"))
     one_after_another(each(remote, "create", ["there", "gone"], files=files))

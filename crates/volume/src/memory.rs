@@ -17,12 +17,16 @@ pub(crate) const TIGHT_BYTES: usize = 8 << 10;
 /// While memory is tight: most operations of one connection that wait.
 pub(crate) const TIGHT_OPERATIONS: usize = 16;
 
+/// While memory is tight: most bytes of replies and arguments that wait with the operations of one connection.
+pub(crate) const TIGHT_WAITING_BYTES: usize = 1 << 10;
+
 /// Memory of one operation that waits, with its place in queues.
 const OPERATION_BYTES: usize = 256;
 
 /// Most memory of a connection that began nothing large: a small call and a receive behind it, a reply behind a full batch, operations.
 #[cfg(test)]
-const TIGHT_CONNECTION_BYTES: usize = (16 << 10) + TIGHT_BYTES + 2 * TIGHT_BYTES + TIGHT_OPERATIONS * OPERATION_BYTES;
+const TIGHT_CONNECTION_BYTES: usize =
+    (16 << 10) + TIGHT_BYTES + 2 * TIGHT_BYTES + TIGHT_OPERATIONS * OPERATION_BYTES + TIGHT_WAITING_BYTES;
 
 /// One for all connections.
 #[derive(Debug)]

@@ -7,12 +7,15 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::stateid4;
 
-use crate::memory::TIGHT_OPERATIONS;
+use crate::memory::{TIGHT_OPERATIONS, TIGHT_WAITING_BYTES};
 use crate::nfs4_state::SlotUse;
 use crate::store::access::Caller;
 
 /// Most operations of one connection that wait; further calls stay in the transport.
 pub(crate) const PENDING_MAX: usize = 4096;
+
+/// Most bytes of replies and arguments that wait with the operations of one connection, but for one more.
+const WAITING_BYTES_MAX: usize = 4 << 20;
 
 /// Number of a connection; never used twice.
 pub(crate) type ConnectionId = u64;
@@ -26,6 +29,17 @@ pub(crate) enum Operation {
     Reply(Box<[u8]>),
     /// A COMPOUND from a READ on.
     Compound(Box<SuspendedCompound>),
+}
+
+impl Operation {
+    /// Bytes of replies and arguments that are kept with it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Read { .. } => 0,
+            Self::Reply(reply) => reply.len(),
+            Self::Compound(compound) => compound.tag.len() + compound.results.capacity() + compound.arguments.len(),
+        }
+    }
 }
 
 /// An NFSv4.1 COMPOUND that waits before a READ.
@@ -69,6 +83,8 @@ pub(crate) struct Delayed {
 pub(crate) struct Pending {
     /// Operations that wait: in a throttle, or in the timers of the connection's thread.
     waiting: usize,
+    /// [`Operation::bytes`] of all that were received and not answered.
+    bytes: usize,
     /// Most operations that may wait.
     waiting_max: usize,
     /// Operations that are due, and answered in the connection's next turn.
@@ -78,9 +94,15 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Notes that an operation waits.
-    pub(crate) fn wait(&mut self) {
+    /// Notes that an operation with these [`Operation::bytes`] waits.
+    pub(crate) fn wait(&mut self, bytes: usize) {
         self.waiting += 1;
+        self.bytes += bytes;
+    }
+
+    /// True if an operation with these [`Operation::bytes`] may wait. While memory is tight, none that keeps much may.
+    pub(crate) fn has_room(&self, bytes: usize, is_tight: bool) -> bool {
+        bytes <= TIGHT_WAITING_BYTES / 2 || !is_tight && self.bytes < WAITING_BYTES_MAX
     }
 
     /// Notes that a throttle decides about an operation, and how many it lets wait.
@@ -98,17 +120,28 @@ impl Pending {
     /// Takes out the next operation that is due.
     #[inline]
     pub(crate) fn pop_due(&mut self) -> Option<Delayed> {
-        self.due.pop_front()
+        let due = self.due.pop_front()?;
+        self.bytes -= due.operation.bytes();
+        Some(due)
     }
 
     /// True if no further operation may wait; while memory is tight, fewer may.
     #[inline]
     pub(crate) fn is_full(&self, is_tight: bool) -> bool {
-        self.waiting >= if is_tight { self.waiting_max.min(TIGHT_OPERATIONS) } else { self.waiting_max }
+        let (waiting_max, bytes_max) = match is_tight {
+            true => (self.waiting_max.min(TIGHT_OPERATIONS), TIGHT_WAITING_BYTES / 2),
+            false => (self.waiting_max, WAITING_BYTES_MAX),
+        };
+        self.waiting >= waiting_max || self.bytes >= bytes_max
     }
 
     pub(crate) fn is_throttled(&self) -> bool {
         self.is_throttled
+    }
+
+    /// Bytes that the operations keep.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Counts the operations that were received and not answered.
@@ -119,7 +152,7 @@ impl Pending {
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { waiting: 0, waiting_max: PENDING_MAX, due: VecDeque::new(), is_throttled: false }
+        Self { waiting: 0, bytes: 0, waiting_max: PENDING_MAX, due: VecDeque::new(), is_throttled: false }
     }
 }
 

@@ -114,6 +114,7 @@ impl<'t> Turn<'t> {
     pub(crate) fn delay(&mut self, export: &Export, bytes: u64, operation: Operation) -> Option<Operation> {
         self.pending.throttled(export.throttle.requests_in_flight());
         let is_write = matches!(operation, Operation::Reply(_));
+        let kept_bytes = operation.bytes();
         let (thread, arrived, path) = (self.thread.number, self.now, self.peer.path);
         let waiter = Waiter { thread, export: export.number, arrived, path, operation };
         match export.throttle.admit(waiter, is_write, bytes) {
@@ -121,7 +122,7 @@ impl<'t> Turn<'t> {
             Some(admitted) => self.thread.timers.push(admitted),
             None => {}
         }
-        self.pending.wait();
+        self.pending.wait(kept_bytes);
         None
     }
 

@@ -141,6 +141,14 @@ impl Template {
     }
 }
 
+fn flag(word: u32) -> Result<bool, Unparsed> {
+    match word {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Unparsed::Malformed("a boolean in it is neither 0 nor 1")),
+    }
+}
+
 fn put(bytes: &mut [u8], at: usize, word: u32) {
     bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
 }
@@ -277,10 +285,9 @@ impl<'a> Reply<'a> {
             return Ok(ReadResult { status, count: 0, eof: false, payload_at: 0 });
         }
         let at = self.after_optional(result_at + 4, FATTR3_BYTES)?;
-        let count = self.word(at)?;
-        let eof = self.flag(at + 4)?;
-        let payload_at = at + 12;
-        if self.word(at + 8)? != count {
+        let [count, eof, length] = self.words(at)?;
+        let (eof, payload_at) = (flag(eof)?, at + 12);
+        if length != count {
             return Err(Unparsed::Malformed("its count is not the length of its payload"));
         }
         if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
@@ -341,13 +348,21 @@ impl<'a> Reply<'a> {
     }
 
     fn flag(&self, at: usize) -> Result<bool, Unparsed> {
-        match self.word(at)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Unparsed::Malformed("a boolean in it is neither 0 nor 1")),
-        }
+        flag(self.word(at)?)
     }
 
+    /// Several words, with one check whether they have arrived.
+    #[inline]
+    fn words<const N: usize>(&self, at: usize) -> Result<[u32; N], Unparsed> {
+        let bytes = self.arrived.get(at..at + 4 * N).ok_or_else(|| self.missing(at + 4 * N))?;
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        Ok(words)
+    }
+
+    #[inline]
     fn word(&self, at: usize) -> Result<u32, Unparsed> {
         match self.arrived.get(at..at + 4) {
             Some(bytes) => Ok(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),

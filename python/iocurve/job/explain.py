@@ -123,7 +123,8 @@ def _engine(worker: Worker) -> str:
         return "null: no I/O"
     if isinstance(worker.engine, NfsMetadataEngine):
         mount = worker.engine.mount
-        return f"metadata operations over NFSv3, one call at a time, on nfs://{mount.host}{mount.export}"
+        version = "NFSv4.1" if mount.version == 4 else "NFSv3"
+        return f"metadata operations over {version}, one call at a time, on nfs://{mount.host}{mount.export}"
     if isinstance(worker.engine, MetadataEngine):
         return "metadata operations on local files, one at a time"
     if isinstance(worker.engine, NfsEngine):

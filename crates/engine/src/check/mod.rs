@@ -187,9 +187,6 @@ fn refused_metadata(worker: &Worker) -> Option<&'static str> {
         let nothing = worker.files.iter().any(|file| file.layout == Layout::Nothing);
         return nothing.then_some("a file that is not prepared needs a metadata engine");
     }
-    if worker.engine.mount().is_some_and(|mount| mount.version != 3) {
-        return Some("metadata operations over NFS are made by NFSv3; leave vers=4.1 out of the URL");
-    }
     if worker.disk.is_some() {
         return Some("an emulated disk does not model metadata operations; leave it out");
     }

@@ -50,7 +50,15 @@ pub(super) fn open_and_run(
         EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);
-            run.drive(NfsMetadataEngine::connect(mount, &worker.files, slots.clone(), clock, stop, *keep_open)?)
+            let (files, slots, keep_open) = (&worker.files, slots.clone(), *keep_open);
+            match Version::of(mount)? {
+                Version::V3 => {
+                    run.drive(NfsMetadataEngine::<Nfs3>::connect(mount, files, slots, clock, stop, keep_open)?)
+                }
+                Version::V4_1 => {
+                    run.drive(NfsMetadataEngine::<Nfs4>::connect(mount, files, slots, clock, stop, keep_open)?)
+                }
+            }
         }
         EnginePlan::Nfs { mount } => {
             let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));

@@ -154,8 +154,9 @@ impl Session {
     #[inline]
     fn settle(&mut self, memory: &ConnectionMemory, is_waiting: bool) {
         let (record, held) = (self.transfer_bytes(), self.incoming.held_bytes());
+        let (waiting, operations) = (self.pending.bytes(), self.pending.in_flight());
         let (transfers, calls) = if is_waiting { (record, held) } else { (record + held, 0) };
-        memory.settle(&mut self.account, transfers, calls, self.pending.in_flight());
+        memory.settle(&mut self.account, transfers, calls + waiting, operations);
     }
 
     /// Bytes of the record that is arriving, and of replies that the peer has not taken.

@@ -1,6 +1,6 @@
 //! The hot path of an `NFSv4.1` client: COMPOUND of SEQUENCE, PUTFH and one operation, from templates.
 
-use super::{CommitResult, ReadResult, Reply, Unparsed, WriteResult, padding, put};
+use super::{CommitResult, ReadResult, Reply, Unparsed, WriteResult, flag, padding, put};
 use crate::nfs4::operations::{COMMIT4args, PUTFH4args, READ4args, SEQUENCE4args, WRITE4args, nfs_argop4};
 use crate::nfs4::{
     MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, compound4_head, nfs_fh4, nfs_opnum4, sessionid4,
@@ -185,18 +185,16 @@ pub enum Compound {
 impl Reply<'_> {
     /// Parses a COMPOUND's result at [`super::Head::result_at`] up to its operation.
     pub fn compound(&self, result_at: usize) -> Result<Compound, Unparsed> {
-        let status = self.word(result_at)?;
-        let tag_bytes = self.word(result_at + 4)?;
+        let [status, tag_bytes, count] = self.words(result_at)?;
         if tag_bytes != 0 {
             return Err(Unparsed::Malformed("its tag is not that of the call"));
         }
-        let count = self.word(result_at + 8)?;
         if count == 0 {
             return Ok(Compound::Refused(status));
         }
         let at = result_at + 12;
-        self.expect(at, nfs_opnum4::OP_SEQUENCE)?;
-        let status = self.word(at + 4)?;
+        let [operation, status] = self.words(at)?;
+        expect(operation, nfs_opnum4::OP_SEQUENCE)?;
         if status != 0 {
             return Ok(Compound::Refused(status));
         }
@@ -204,20 +202,21 @@ impl Reply<'_> {
         if count == 1 {
             return self.ends_at(at).map(|()| Compound::Empty);
         }
-        self.expect(at, nfs_opnum4::OP_PUTFH)?;
-        let put_filehandle = self.word(at + 4)?;
+        let [operation, put_filehandle] = self.words(at)?;
+        expect(operation, nfs_opnum4::OP_PUTFH)?;
         Ok(Compound::Sequenced(if put_filehandle == 0 { at + 12 } else { at + 4 }))
     }
 
     /// The result of a READ at [`Compound::Sequenced`]. Success is reported only for a record that is as long as its count
     /// says.
     pub fn read4(&self, at: usize) -> Result<ReadResult, Unparsed> {
-        let status = self.word(at)?;
+        let [operation, status] = self.words(at - 4)?;
         if status != 0 {
             return Ok(ReadResult { status, count: 0, eof: false, payload_at: 0 });
         }
-        self.expect(at - 4, nfs_opnum4::OP_READ)?;
-        let (eof, count) = (self.flag(at + 4)?, self.word(at + 8)?);
+        expect(operation, nfs_opnum4::OP_READ)?;
+        let [eof, count] = self.words(at + 4)?;
+        let eof = flag(eof)?;
         let payload_at = at + 12;
         if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
             return Err(Unparsed::Malformed("its payload does not fill the record"));
@@ -231,7 +230,7 @@ impl Reply<'_> {
         if status != 0 {
             return Ok(WriteResult { status, count: 0, committed: 0, verifier: [0; 8] });
         }
-        self.expect(at - 4, nfs_opnum4::OP_WRITE)?;
+        expect(self.word(at - 4)?, nfs_opnum4::OP_WRITE)?;
         self.ends_at(at + 20)?;
         Ok(WriteResult {
             status,
@@ -247,17 +246,18 @@ impl Reply<'_> {
         if status != 0 {
             return Ok(CommitResult { status, verifier: [0; 8] });
         }
-        self.expect(at - 4, nfs_opnum4::OP_COMMIT)?;
+        expect(self.word(at - 4)?, nfs_opnum4::OP_COMMIT)?;
         self.ends_at(at + 12)?;
         Ok(CommitResult { status, verifier: self.verifier(at + 4)? })
     }
+}
 
-    fn expect(&self, at: usize, operation: nfs_opnum4) -> Result<(), Unparsed> {
-        if self.word(at)? == operation as u32 {
-            return Ok(());
-        }
-        Err(Unparsed::Malformed("it has the result of another operation"))
+#[inline]
+fn expect(found: u32, operation: nfs_opnum4) -> Result<(), Unparsed> {
+    if found == operation as u32 {
+        return Ok(());
     }
+    Err(Unparsed::Malformed("it has the result of another operation"))
 }
 
 #[cfg(test)]

@@ -184,7 +184,17 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Error message for an invalid request.
+    #[inline]
     pub(super) fn refusal(&self, request: &Request) -> Option<String> {
+        let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
+        let fits = (request.slot as usize) < self.operations.len().min(self.slots.count())
+            && (request.address.file as usize) < self.unstable.len()
+            && request.address.length as usize <= self.slots.stride();
+        if moves_data && fits { None } else { self.unusual_refusal(request) }
+    }
+
+    #[cold]
+    fn unusual_refusal(&self, request: &Request) -> Option<String> {
         if request.slot as usize >= self.operations.len().min(self.slots.count()) {
             Some(format!("slot {} is beyond the depth of {}", request.slot, self.operations.len()))
         } else if request.address.file as usize >= self.unstable.len() {

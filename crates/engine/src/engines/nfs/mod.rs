@@ -11,6 +11,7 @@ mod connection;
 mod flight;
 mod incoming;
 mod layout;
+mod metadata;
 mod mounter;
 mod nfs3;
 mod nfs4;
@@ -46,7 +47,7 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub(crate) use self::nfs3::NfsMetadataEngine;
+pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
 pub use self::nfs4::Nfs4;
 pub use self::version::Version;
@@ -183,12 +184,16 @@ impl<P: Protocol> NfsEngine<P> {
     /// Puts a call on the connection with the smallest load; in turn if loads are equal.
     fn place(&mut self, call: u32) {
         let connection = self.least_loaded();
-        self.next = (connection + 1) % self.connections.len();
+        self.next = if connection + 1 == self.connections.len() { 0 } else { connection + 1 };
         self.flight.assign(call, connection);
         self.connections[connection].queue(call, &self.flight);
     }
 
+    #[inline]
     fn least_loaded(&self) -> usize {
+        if self.connections.len() == 1 {
+            return 0;
+        }
         let mut best = (u32::MAX, self.next);
         for step in 0..self.connections.len() {
             let number = (self.next + step) % self.connections.len();

@@ -107,6 +107,12 @@ impl Compound<'_, '_> {
         (most as usize).saturating_sub(used)
     }
 
+    /// True if the COMPOUND may wait with its results so far, and `argument_bytes` of its call.
+    pub(super) fn may_wait(&self, argument_bytes: usize) -> bool {
+        let results = self.turn.batch.length() - self.reply.results;
+        self.turn.pending.has_room(results + argument_bytes, self.turn.tight.waiting)
+    }
+
     /// Notes the result of SEQUENCE.
     pub(super) fn sequenced(&mut self, slot: SlotUse, is_kept: bool) -> Next {
         (self.slot, self.is_kept) = (Some(slot), is_kept);

@@ -32,6 +32,9 @@ pub(super) fn read(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> 
         && !std::mem::take(&mut compound.is_due)
         && let Some(bytes) = read_bytes(compound, export, &file, &arguments)
     {
+        if !compound.may_wait(reader.rest().len()) {
+            return compound.put::<()>(nfs_opnum4::OP_READ, &Err(nfsstat4::NFS4ERR_DELAY));
+        }
         return Next::Suspend { bytes };
     }
     read_now(compound, export, &file, &arguments)

@@ -282,11 +282,11 @@ impl Compound<'_, '_> {
         self.turn.batch.patch(count, &self.done.to_be_bytes());
     }
 
-    /// Under limits the reply to WRITEs waits.
+    /// Under limits the reply to WRITEs waits, unless there is no room for what else is in it.
     fn delay_written(&mut self) {
         let Some((export, bytes)) = self.written else { return };
         let export = self.turn.served.exports.numbered(export);
-        if !export.throttle.is_limited() {
+        if !export.throttle.is_limited() || !self.may_wait(0) {
             return;
         }
         let mut reply = Vec::new();

@@ -20,7 +20,6 @@ use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
-pub(crate) use self::metadata::NfsMetadataEngine;
 pub(super) use self::session::Session;
 pub use self::small_files::{FileFacts, SmallFiles};
 

@@ -29,6 +29,8 @@ pub(super) const OVERHEAD_BYTES: u32 = 1 << 10;
 const OPERATIONS_MAX: u32 = 8;
 /// Longest reply that the server keeps for a repeated call.
 const CACHED_BYTES_MAX: u32 = 4 << 10;
+/// Most attempts to take a client id and a session from a server that restarts.
+const ATTEMPTS_MAX: u32 = 5;
 /// Longest wait for the end of a server's grace period.
 pub(super) const GRACE_NS_MAX: Nanos = 300 * SECOND;
 
@@ -108,15 +110,16 @@ pub(super) struct Client<'a> {
     /// A session that the server has ended is replaced by another, and the call made there: nothing that the server
     /// forgets with it is needed. A recovery begins anew instead.
     replaces_session: bool,
+    /// The last COMPOUND was sent more than once: the server may have executed it before a restart.
+    pub was_repeated: bool,
 }
 
 impl<'a> Client<'a> {
     /// Registers with the server and makes a session.
     pub(super) fn register(rpc: Rpc<'a>, slots: u32, timeout_ns: Nanos) -> Result<Self, EngineError> {
         let registration = Registration::new(slots);
-        let mut client = Self { rpc, registration, next_sequence: 1, timeout_ns, replaces_session: false };
-        client.exchange_id()?;
-        client.create_session()?.map_err(|status| client.failed("CREATE_SESSION", status))?;
+        let mut client = Self::resume(rpc, registration, 1, timeout_ns);
+        client.begin()?;
         client.reclaim_complete()?;
         client.replaces_session = true;
         Ok(client)
@@ -124,7 +127,19 @@ impl<'a> Client<'a> {
 
     /// Uses a session that was made before.
     pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32, timeout_ns: Nanos) -> Self {
-        Self { rpc, registration, next_sequence, timeout_ns, replaces_session: false }
+        Self { rpc, registration, next_sequence, timeout_ns, replaces_session: false, was_repeated: false }
+    }
+
+    /// Takes a client id and a session. A server that restarts in between does not know the client id any more.
+    fn begin(&mut self) -> Result<(), EngineError> {
+        let mut attempts = 1;
+        loop {
+            self.exchange_id()?;
+            match self.create_session()? {
+                Err(nfsstat4::NFS4ERR_STALE_CLIENTID) if attempts < ATTEMPTS_MAX => attempts += 1,
+                created => return created.map_err(|status| self.failed("CREATE_SESSION", status)),
+            }
+        }
     }
 
     /// Replaces a lost session by a new one, under the same client id if the server still knows it.
@@ -138,8 +153,7 @@ impl<'a> Client<'a> {
             Err(nfsstat4::NFS4ERR_SEQ_MISORDERED) => self.registration.verifier = Registration::new(0).verifier,
             Err(status) => return Err(self.failed("CREATE_SESSION", status)),
         }
-        self.exchange_id()?;
-        self.create_session()?.map_err(|status| self.failed("CREATE_SESSION", status))?;
+        self.begin()?;
         Ok(Kept::Nothing)
     }
 
@@ -152,14 +166,18 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Binds the connection to the session; its slots are those of the session.
+    /// Binds the connection to the session; its slots are those of the session. If the server has ended the session
+    /// meanwhile, the first call in it will tell.
     pub(super) fn bind(rpc: &mut Rpc<'_>, session: sessionid4) -> Result<(), EngineError> {
         let bind = nfs_argop4::BIND_CONN_TO_SESSION(BIND_CONN_TO_SESSION4args {
             bctsa_sessid: session,
             bctsa_dir: direction::CDFC4_FORE,
             bctsa_use_conn_in_rdma_mode: false,
         });
-        alone(rpc, &bind, |_| {})?.map_err(|status| failed(rpc, "BIND_CONN_TO_SESSION", status))
+        match alone(rpc, &bind, |_| {})? {
+            Ok(()) | Err(nfsstat4::NFS4ERR_BADSESSION | nfsstat4::NFS4ERR_DEADSESSION) => Ok(()),
+            Err(status) => Err(failed(rpc, "BIND_CONN_TO_SESSION", status)),
+        }
     }
 
     /// Gives session and client id back; the server forgets this client.
@@ -178,8 +196,11 @@ impl<'a> Client<'a> {
         mut each: impl FnMut(nfs_resop4<'_>),
     ) -> Result<Result<(), Failed>, EngineError> {
         let started = Instant::now();
+        self.was_repeated = false;
         loop {
-            let failed = match self.compound_once(operations, &mut each)? {
+            let ended = self.compound_once(operations, &mut each)?;
+            self.was_repeated |= self.rpc.was_repeated;
+            let failed = match ended {
                 Ended::Done(result) => match result {
                     Ok(()) => return Ok(Ok(())),
                     Err(failed) => failed,
@@ -211,7 +232,8 @@ impl<'a> Client<'a> {
             sa_sequenceid: self.next_sequence,
             sa_slotid: 0,
             sa_highest_slotid: self.registration.channel.ca_maxrequests.saturating_sub(1),
-            sa_cachethis: true,
+            // A reply with data is too long to be kept.
+            sa_cachethis: !operations.iter().any(|operation| matches!(operation, nfs_argop4::READ(_))),
         });
         let call = Operations { first: Some(&sequence), rest: operations };
         let mut sequenced = false;

@@ -5,6 +5,7 @@
 //! that the server has ended.
 
 mod client;
+mod metadata;
 mod recovery;
 mod session;
 mod slots;

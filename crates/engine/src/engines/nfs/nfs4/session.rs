@@ -25,7 +25,7 @@ use crate::plan::NfsMount;
 /// Servers with a lower limit are refused.
 const CALL_BYTES_MIN: u32 = 512;
 /// Permissions of new files.
-const FILE_MODE: u32 = 0o644;
+pub(super) const FILE_MODE: u32 = 0o644;
 
 /// A file handle.
 pub(super) type Handle = Vec<u8>;
@@ -34,7 +34,7 @@ pub(super) type Handle = Vec<u8>;
 pub(in super::super) struct Session<'a> {
     /// Absent only when a load has taken it over.
     client: Option<Client<'a>>,
-    root: Handle,
+    pub(super) root: Handle,
     limits: CallLimits,
     lease_ns: Nanos,
     stop: &'a AtomicBool,
@@ -42,7 +42,7 @@ pub(in super::super) struct Session<'a> {
 
 /// A file that is open for a load.
 #[derive(Debug, Clone)]
-pub(super) struct Open {
+pub(in super::super) struct Open {
     pub path: String,
     pub handle: Handle,
     pub stateid: stateid4,
@@ -88,14 +88,17 @@ impl<'a> protocol::Session<'a, Nfs4> for Session<'a> {
         let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
         let attributes: fattr4<'_> = from_bytes(&mode).expect("attributes that were made here");
         let how = openflag4::OPEN4_CREATE(createhow4::GUARDED4(attributes));
-        let (stateid, handle) = self.open_file(
-            &directory,
-            share::OPEN4_SHARE_ACCESS_BOTH,
-            how,
-            open_claim4::CLAIM_NULL(name.as_bytes()),
-            ("create", path),
-        )?;
-        self.close(&handle, stateid)?;
+        let claim = open_claim4::CLAIM_NULL(name.as_bytes());
+        let opened = open(self.client(), &directory, share::OPEN4_SHARE_ACCESS_BOTH, how, claim)?;
+        if self.client().was_repeated
+            && opened.as_ref().is_err_and(|status| *status == nfsstat4::NFS4ERR_EXIST)
+            && let Some((handle, 0)) = self.find(path)?
+        {
+            // The server executed the call before it restarted, and lost the answer.
+            return Ok(handle);
+        }
+        let (stateid, handle) = opened.map_err(|status| status::refused("create", path, status as u32))?;
+        close(self.client(), &handle, stateid)?;
         Ok(handle)
     }
 
@@ -229,26 +232,10 @@ impl Session<'_> {
             (Err(failed), _) => Err(status::refused("look up", path, failed.status as u32)),
         }
     }
-
-    fn open_file(
-        &mut self,
-        current: &Handle,
-        access: u32,
-        how: openflag4<'_>,
-        claim: open_claim4<'_>,
-        (action, path): (&'static str, &str),
-    ) -> Result<(stateid4, Handle), EngineError> {
-        let opened = open(self.client(), current, access, how, claim)?;
-        opened.map_err(|status| status::refused(action, path, status as u32))
-    }
-
-    fn close(&mut self, handle: &Handle, stateid: stateid4) -> Result<(), EngineError> {
-        close(self.client(), handle, stateid)
-    }
 }
 
 impl<'a> Session<'a> {
-    fn client(&mut self) -> &mut Client<'a> {
+    pub(super) fn client(&mut self) -> &mut Client<'a> {
         self.client.as_mut().expect("a load has not begun")
     }
 }
@@ -264,21 +251,27 @@ impl Drop for Session<'_> {
 
 /// Opens a file for reading and writing, or for reading only where writing is refused.
 pub(super) fn open_by_handle(client: &mut Client<'_>, path: &str, handle: &Handle) -> Result<Open, EngineError> {
+    let opened = open_either_way(client, path, handle, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
+    opened.map_err(|status| status::refused("open", path, status as u32))
+}
+
+/// Opens what `claim` names, beginning at `current`, for reading and writing, or for reading only where writing is refused.
+pub(super) fn open_either_way(
+    client: &mut Client<'_>,
+    path: &str,
+    current: &Handle,
+    how: openflag4<'_>,
+    claim: open_claim4<'_>,
+) -> Result<Result<Open, nfsstat4>, EngineError> {
     use nfsstat4::{NFS4ERR_ACCESS, NFS4ERR_PERM, NFS4ERR_ROFS};
     let mut attempt = |access| {
-        let opened = open(client, handle, access, openflag4::OPEN4_NOCREATE(()), open_claim4::CLAIM_FH(()))?;
-        Ok::<_, EngineError>(opened.map(|(stateid, _)| Open {
-            path: path.to_owned(),
-            handle: handle.clone(),
-            stateid,
-            access,
-        }))
+        let opened = open(client, current, access, how, claim)?;
+        Ok::<_, EngineError>(opened.map(|(stateid, handle)| Open { path: path.to_owned(), handle, stateid, access }))
     };
-    let opened = match attempt(share::OPEN4_SHARE_ACCESS_BOTH)? {
-        Err(NFS4ERR_ACCESS | NFS4ERR_PERM | NFS4ERR_ROFS) => attempt(share::OPEN4_SHARE_ACCESS_READ)?,
-        opened => opened,
-    };
-    opened.map_err(|status| status::refused("open", path, status as u32))
+    match attempt(share::OPEN4_SHARE_ACCESS_BOTH)? {
+        Err(NFS4ERR_ACCESS | NFS4ERR_PERM | NFS4ERR_ROFS) => attempt(share::OPEN4_SHARE_ACCESS_READ),
+        opened => Ok(opened),
+    }
 }
 
 /// Opens a file again after a restart of the server, under its earlier open.
@@ -346,15 +339,15 @@ fn open(
     }
 }
 
-fn put(handle: &Handle) -> nfs_argop4<'_> {
+pub(super) fn put(handle: &Handle) -> nfs_argop4<'_> {
     nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(handle) })
 }
 
-fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
+pub(super) fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
     nfs_argop4::GETATTR(GETATTR4args { attr_request })
 }
 
-fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
+pub(super) fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
     if let nfs_resop4::GETFH(Ok(found)) = result {
         found.object.0.clone_into(handle);
     }

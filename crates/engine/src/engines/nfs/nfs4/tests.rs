@@ -166,6 +166,20 @@ fn a_lost_reply_is_asked_for_again_on_its_slot() {
 }
 
 #[test]
+fn a_reply_that_the_server_has_kept_completes_its_call() {
+    let server = Server::new(first(&[Act::Answer, Act::LoseReply])).with_file("f", &pattern(4096));
+    server.lock().keeps_replies = true;
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    for _ in 0..3 {
+        assert_eq!(client.one(READ, 0, 4096), 4096);
+    }
+    let reads = calls(&server, OP_READ);
+    let sequences: Vec<u32> = reads.iter().map(|seen| seen.sequence - reads[0].sequence).collect();
+    assert_eq!(sequences, [0, 1, 1, 2]);
+    assert_eq!((client.engine.reconnects(), client.counter("session_recoveries")), (1, 0));
+}
+
+#[test]
 fn a_call_that_was_never_executed_is_sent_again_on_its_slot() {
     for nconnect in [1, 2] {
         let server = Server::new(first(&[Act::Close, Act::Close])).with_file("f", &pattern(4 * 4096));
@@ -185,14 +199,16 @@ fn a_call_that_was_never_executed_is_sent_again_on_its_slot() {
 #[test]
 fn a_lost_session_is_replaced_and_its_calls_are_made_anew() {
     use nfsstat4::{
-        NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, NFS4ERR_DEADSESSION,
-        NFS4ERR_SEQ_MISORDERED,
+        NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_CONN_NOT_BOUND_TO_SESSION,
+        NFS4ERR_DEADSESSION, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_SEQ_MISORDERED,
     };
     for status in [
         NFS4ERR_BADSESSION,
         NFS4ERR_DEADSESSION,
         NFS4ERR_BADSLOT,
+        NFS4ERR_BAD_HIGH_SLOT,
         NFS4ERR_SEQ_MISORDERED,
+        NFS4ERR_SEQ_FALSE_RETRY,
         NFS4ERR_CONN_NOT_BOUND_TO_SESSION,
     ] {
         let acts = [Act::Answer, Act::FailSequence(status), Act::FailSequence(status)];
@@ -356,6 +372,36 @@ fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
     remove(&server.mount(), &paths, &AtomicBool::new(false)).unwrap();
     assert_eq!(content("new"), None);
     assert_eq!(server.kept(), [0, 0, 0]);
+}
+
+/// Mount, layout and removal go on when the server restarts, ends the session or loses the connection in any of their calls.
+#[test]
+fn set_up_survives_a_server_that_forgets() {
+    use nfs_opnum4::{OP_CREATE_SESSION, OP_GETATTR, OP_LOOKUP, OP_OPEN, OP_REMOVE, OP_SETATTR};
+    for act in [Act::Restart, Act::RestartAfter, Act::Close, Act::LoseReply] {
+        let server = Server::answering().with_file("old", b"here before").with_file("f", &pattern(4096));
+        let path = "new".to_owned();
+        let try_with = |operations: &[nfs_opnum4], work: &dyn Fn()| {
+            server.lock().at_setup = operations.iter().map(|operation| (*operation, act)).collect();
+            work();
+            assert!(server.lock().at_setup.is_empty(), "{act:?} at {:?}", server.lock().at_setup);
+        };
+        let files = [file("old", 3_000_000, Layout::Fill), file(&path, 1_000_000, Layout::Reserve)];
+        try_with(&[OP_CREATE_SESSION, OP_LOOKUP, OP_GETATTR, OP_OPEN, OP_SETATTR], &|| {
+            let laid_out = layout(&server.mount(), &files, 1, &|_| {}, &AtomicBool::new(false));
+            assert_eq!(laid_out.unwrap(), [false, true], "{act:?}");
+        });
+        assert_eq!(server.lock().files["old"].len(), 3_000_000);
+        assert_eq!(server.lock().files[&path], vec![0; 1_000_000]);
+        try_with(&[OP_OPEN], &|| {
+            let mut client = Client::new(&server, 1, 4096, |_| {});
+            assert_eq!(client.one(READ, 0, 4096), 4096, "{act:?}");
+        });
+        try_with(&[OP_LOOKUP, OP_REMOVE], &|| {
+            remove(&server.mount(), &[path.clone()], &AtomicBool::new(false)).unwrap();
+        });
+        assert!(!server.lock().files.contains_key(&path));
+    }
 }
 
 #[test]

@@ -336,6 +336,37 @@ fn a_read_waits_for_limits_in_its_slot() {
     assert_eq!((stats.reads, stats.read_bytes, stats.throttled_operations), (2, 2000, 1));
 }
 
+/// A COMPOUND that waits keeps the data of its earlier READs: they count to the memory of all connections.
+#[test]
+fn data_that_wait_with_a_call_are_counted_and_bounded() {
+    let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });
+    let (file, stateid) = client.open(b"owner", b"f");
+    client.server.files().write(&Caller::default(), file.as_bytes(), 0, &pattern(9000), stable_how::UNSTABLE).unwrap();
+    let read = |offset| nfs_argop4::READ(READ4args { stateid, offset, count: 4000 });
+    let both = [putfh(&file), read(0), read(4000)];
+    let used = |client: &Client| client.server.worker.served.memory.used();
+    client.server.run().unwrap();
+    let before = used(&client);
+    client.send_as((1, 1, false), &both);
+    client.server.run().unwrap();
+    let held = used(&client) - before;
+    assert!((4000..6000).contains(&held), "{held} bytes are counted");
+    client.server.now += SECOND;
+    assert_eq!(reply(&mut client.server).0, nfsstat4::NFS4_OK);
+    assert_eq!(used(&client), before);
+
+    // Once memory is tight, the second READ is refused for now; a call that keeps no data waits as before.
+    Arc::get_mut(&mut client.server.worker.served).unwrap().memory = ConnectionMemory::new(0);
+    client.server.now += SECOND;
+    let (found, results) = client.compound_as((1, 2, false), &both);
+    assert_eq!((found, results.len()), (nfsstat4::NFS4ERR_DELAY, 4));
+    client.send_as((1, 3, false), &both[..2]);
+    client.server.run().unwrap();
+    assert_eq!((client.server.replies().len(), client.server.session.in_flight()), (0, 1));
+    client.server.now += SECOND;
+    assert_eq!(reply(&mut client.server).0, nfsstat4::NFS4_OK);
+}
+
 #[test]
 fn a_read_whose_connection_has_ended_may_be_sent_again() {
     let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });

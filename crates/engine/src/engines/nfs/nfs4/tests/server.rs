@@ -1,6 +1,6 @@
 //! A small NFSv4.1 server on its own thread: it keeps sessions as the RFC says, and follows a test's script.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -56,6 +56,8 @@ pub(super) enum Act {
     Silence,
     /// Forgets clients, sessions and opens, as a restart does.
     Restart,
+    /// Executes the call, restarts, and closes the connection before the reply.
+    RestartAfter,
     /// Forgets opens, as after an expired lease of a client whose session is kept.
     Revoke,
 }
@@ -77,6 +79,10 @@ pub(super) struct Shared {
     sessions: BTreeMap<sessionid4, Session>,
     opens: BTreeMap<[u8; 12], String>,
     script: Script,
+    /// Acts at set-up: the next call with the first one's operation is treated so.
+    pub at_setup: VecDeque<(nfs_opnum4, Act)>,
+    /// Replies are kept even if the client does not ask for it.
+    pub keeps_replies: bool,
     /// `CLAIM_PREVIOUS` is refused with this.
     pub no_reclaim: Option<nfsstat4>,
     /// OPENs that are answered by GRACE first.
@@ -105,6 +111,8 @@ impl Server {
             sessions: BTreeMap::new(),
             opens: BTreeMap::new(),
             script: Box::new(script),
+            at_setup: VecDeque::new(),
+            keeps_replies: false,
             no_reclaim: None,
             grace: 0,
             slots: 8,
@@ -212,14 +220,18 @@ impl Shared {
             self.seen.push(seen);
             (self.script)(seen)
         } else {
-            Act::Answer
+            let numbers: Vec<nfs_opnum4> = operations.iter().map(number).collect();
+            match self.at_setup.front() {
+                Some((operation, act)) if numbers.contains(operation) => {
+                    let act = *act;
+                    self.at_setup.pop_front();
+                    act
+                }
+                _ => Act::Answer,
+            }
         };
         match act {
-            Act::Restart => {
-                self.clients.clear();
-                self.sessions.clear();
-                self.opens.clear();
-            }
+            Act::Restart => self.restart(),
             Act::Revoke => self.opens.clear(),
             Act::FailSequence(status) => {
                 return Ok(results(&[nfs_resop4::SEQUENCE(Err(status))], status));
@@ -248,7 +260,20 @@ impl Shared {
         for bytes in &buffers {
             run.extend(bytes);
         }
-        if matches!(act, Act::LoseReply) { Err(act) } else { Ok(run) }
+        match act {
+            Act::LoseReply => Err(act),
+            Act::RestartAfter => {
+                self.restart();
+                Err(act)
+            }
+            _ => Ok(run),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.clients.clear();
+        self.sessions.clear();
+        self.opens.clear();
     }
 
     #[allow(clippy::too_many_lines)] // one arm for each operation
@@ -407,10 +432,11 @@ impl Shared {
         channel: channel_attrs4,
     ) -> Result<CREATE_SESSION4resok, nfsstat4> {
         let (_, expected) = self.clients.get_mut(&clientid).ok_or(NFS4ERR_STALE_CLIENTID)?;
-        if sequence != *expected {
+        // A repeated call gets another session: the client does not know the first one.
+        if sequence != *expected && sequence + 1 != *expected {
             return Err(NFS4ERR_SEQ_MISORDERED);
         }
-        *expected += 1;
+        *expected = sequence + 1;
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.take_number().to_be_bytes());
         let slots = self.slots.min(channel.ca_maxrequests);
@@ -428,11 +454,12 @@ impl Shared {
 
     /// A repeated call is executed again, as a server may do that keeps no reply.
     fn sequence(&mut self, connection: usize, arguments: &SEQUENCE4args) -> Result<SEQUENCE4resok, nfsstat4> {
+        let keeps_replies = self.keeps_replies;
         let session = self.sessions.get_mut(&arguments.sa_sessionid).ok_or(NFS4ERR_BADSESSION)?;
         session.connections.insert(connection);
         let last = session.slots.get_mut(arguments.sa_slotid as usize).ok_or(NFS4ERR_BADSLOT)?;
         match arguments.sa_sequenceid.wrapping_sub(*last) {
-            0 if !arguments.sa_cachethis => return Err(NFS4ERR_RETRY_UNCACHED_REP),
+            0 if !arguments.sa_cachethis && !keeps_replies => return Err(NFS4ERR_RETRY_UNCACHED_REP),
             0 => {}
             1 => *last = arguments.sa_sequenceid,
             _ => return Err(NFS4ERR_SEQ_MISORDERED),

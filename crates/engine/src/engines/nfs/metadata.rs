@@ -1,0 +1,417 @@
+//! Metadata operations on an export by any version of NFS, one call at a time on one connection. A connection that breaks is
+//! established again, and its call sent again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iocurve_meter::{Clock, Nanos};
+
+use super::protocol::{Protocol, Session, directory_parts};
+use crate::engines::buffers::SlotMap;
+use crate::engines::local::Finished;
+use crate::engines::metadata::check;
+use crate::engines::request::{Completion, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::{Durability, FilePlan, NfsMount, OperationKind};
+
+/// Status of a name that does not exist, in all versions.
+const NOENT: u32 = 2;
+/// Status of a name that exists, in all versions.
+const EXIST: u32 = 17;
+/// Permissions of new directories.
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
+/// Most bytes of one READ or WRITE, far below the longest reply that is accepted.
+const CALL_BYTES_MAX: u32 = 512 << 10;
+
+/// What the server answered to an operation: its value or a status of the version; or an error that ends the worker.
+pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
+
+/// A name in a directory.
+pub(super) struct Entry<'n, H> {
+    pub directory: &'n H,
+    pub name: &'n str,
+}
+
+/// An object of an operation.
+pub(super) enum Object<'n, H, O> {
+    Open(&'n O),
+    Entry(Entry<'n, H>),
+}
+
+/// Result of a WRITE.
+pub(super) struct Written {
+    pub bytes: u32,
+    /// The server may hold the data in memory only.
+    pub is_unstable: bool,
+    pub verifier: [u8; 8],
+}
+
+/// The calls of a version: one method for each operation of this engine. [`Session`] has the other calls of a mounted export.
+pub(super) trait MetadataCalls<'a, P: Protocol>: Session<'a, P> {
+    /// An open file.
+    type Open;
+
+    /// The directory that paths begin in.
+    fn root(&self) -> P::Handle;
+
+    fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle>;
+
+    /// Creates a file, or opens the one that exists.
+    fn create_open(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
+
+    fn open_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
+
+    fn close_file(&mut self, open: Self::Open) -> Answer<()>;
+
+    fn get_attributes(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
+
+    /// Sets the times of access and modification to the server's time.
+    fn set_times(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
+
+    /// Returns `true` if the caller may read the object.
+    fn may_read(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<bool>;
+
+    fn rename(&mut self, from: &Entry<'_, P::Handle>, to: &Entry<'_, P::Handle>) -> Answer<()>;
+
+    fn remove_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
+
+    /// Makes a directory; returns its handle if the server tells it.
+    fn make_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>>;
+
+    fn remove_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
+
+    /// Reads into a buffer; returns the bytes read, and whether they reach the end of the file.
+    fn read(&mut self, open: &mut Self::Open, offset: u64, place: &mut [u8]) -> Answer<(u32, bool)>;
+
+    fn write(&mut self, open: &mut Self::Open, offset: u64, data: &[u8], durability: Durability) -> Answer<Written>;
+
+    /// Commits a whole file; returns the server's write verifier.
+    fn commit(&mut self, open: &Self::Open) -> Answer<[u8; 8]>;
+}
+
+/// An open file of a version.
+type OpenOf<'a, P> = <<P as Protocol>::Session<'a> as MetadataCalls<'a, P>>::Open;
+
+/// Performs each operation in `submit`. Handles of directories are looked up once, handles of files by operations.
+#[expect(private_bounds, reason = "the versions are this module's")]
+pub(crate) struct NfsMetadataEngine<'a, P: Protocol>
+where
+    P::Session<'a>: MetadataCalls<'a, P>,
+{
+    session: P::Session<'a>,
+    stop: &'a AtomicBool,
+    /// Names of each path, with one `/` between them.
+    paths: Vec<String>,
+    directories: HashMap<String, P::Handle>,
+    opened: HashMap<u32, OpenOf<'a, P>>,
+    /// Open files with unstable data.
+    unstable: BTreeSet<u32>,
+    /// Write verifier of the server; another one means that it restarted.
+    verifier: Option<[u8; 8]>,
+    verifier_changed: bool,
+    durability: Durability,
+    keep_open: bool,
+    slots: SlotMap,
+    finished: Finished,
+}
+
+/// Continues with the value of a call that the server did not refuse.
+macro_rules! granted {
+    ($call:expr) => {
+        match $call? {
+            Ok(value) => value,
+            Err(status) => return Ok(Err(status)),
+        }
+    };
+}
+pub(super) use granted;
+
+#[expect(private_bounds, reason = "the versions are this module's")]
+impl<'a, P: Protocol> NfsMetadataEngine<'a, P>
+where
+    P::Session<'a>: MetadataCalls<'a, P>,
+{
+    /// Mounts the export. Files are looked up by the operations.
+    pub(crate) fn connect(
+        mount: &NfsMount,
+        files: &[FilePlan],
+        slots: SlotMap,
+        clock: Clock,
+        stop: &'a AtomicBool,
+        keep_open: bool,
+    ) -> Result<Self, EngineError> {
+        let session = P::Session::open(mount, stop)?;
+        let paths = files.iter().map(|file| normal(&file.path)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            directories: HashMap::from([(String::new(), session.root())]),
+            session,
+            stop,
+            paths,
+            opened: HashMap::new(),
+            unstable: BTreeSet::new(),
+            verifier: None,
+            verifier_changed: false,
+            durability: mount.durability,
+            keep_open,
+            finished: Finished::new(1, clock),
+            slots,
+        })
+    }
+
+    fn carry_out(&mut self, request: &Request) -> Answer<i64> {
+        let file = request.address.file;
+        match request.kind {
+            OperationKind::Create => self.open_by(file, P::Session::create_open),
+            OperationKind::Open => self.open_by(file, P::Session::open_file),
+            OperationKind::Close => self.close(file),
+            OperationKind::Getattr => done(self.on_object(file, P::Session::get_attributes)),
+            OperationKind::Setattr => done(self.on_object(file, P::Session::set_times)),
+            OperationKind::Access => {
+                let may_read = granted!(self.on_object(file, P::Session::may_read));
+                Ok(Ok(if may_read { 0 } else { -i64::from(libc::EACCES) }))
+            }
+            OperationKind::Rename => self.rename(file, request.address.offset),
+            OperationKind::Delete => self.delete(file),
+            OperationKind::Mkdir => self.make_directory(file),
+            OperationKind::Rmdir => {
+                self.directories.remove(&self.paths[file as usize]);
+                done(self.on_entry(file, P::Session::remove_directory))
+            }
+            OperationKind::Read => self.read(request),
+            OperationKind::Write => self.write(request),
+            _ => self.commit(file),
+        }
+    }
+
+    /// Opens a file in one of two ways.
+    fn open_by(
+        &mut self,
+        file: u32,
+        call: impl FnOnce(&mut P::Session<'a>, &Entry<'_, P::Handle>) -> Answer<OpenOf<'a, P>>,
+    ) -> Answer<i64> {
+        let open = granted!(self.on_entry(file, call));
+        if !self.keep_open {
+            return done(self.session.close_file(open));
+        }
+        // If the file was open, this is the same open: they have the same owner.
+        self.opened.insert(file, open);
+        Ok(Ok(0))
+    }
+
+    fn close(&mut self, file: u32) -> Answer<i64> {
+        if self.unstable.contains(&file) {
+            granted!(self.commit(file));
+        }
+        match self.opened.remove(&file) {
+            Some(open) => done(self.session.close_file(open)),
+            None => Ok(Ok(-i64::from(libc::EBADF))),
+        }
+    }
+
+    fn rename(&mut self, file: u32, target: u64) -> Answer<i64> {
+        let Some(target) = u32::try_from(target).ok().filter(|&target| (target as usize) < self.paths.len()) else {
+            return Ok(Ok(-i64::from(libc::EINVAL)));
+        };
+        let from = granted!(self.directory(file));
+        let to = granted!(self.directory(target));
+        let from = Entry { directory: &from, name: last_name(&self.paths[file as usize]) };
+        let to = Entry { directory: &to, name: last_name(&self.paths[target as usize]) };
+        // RENAME would replace a file of that name.
+        match self.session.look_up(&to)? {
+            Err(NOENT) => {}
+            Err(status) => return Ok(Err(status)),
+            Ok(_) => return Ok(Err(EXIST)),
+        }
+        granted!(self.session.rename(&from, &to));
+        self.directories.remove(&self.paths[file as usize]);
+        Ok(Ok(0))
+    }
+
+    fn delete(&mut self, file: u32) -> Answer<i64> {
+        self.unstable.remove(&file);
+        if let Some(open) = self.opened.remove(&file) {
+            granted!(self.session.close_file(open));
+        }
+        done(self.on_entry(file, P::Session::remove_file))
+    }
+
+    fn make_directory(&mut self, file: u32) -> Answer<i64> {
+        if let Some(handle) = granted!(self.on_entry(file, P::Session::make_directory)) {
+            self.directories.insert(self.paths[file as usize].clone(), handle);
+        }
+        Ok(Ok(0))
+    }
+
+    fn read(&mut self, request: &Request) -> Answer<i64> {
+        let limit = self.session.limits().read.min(CALL_BYTES_MAX);
+        let Some(open) = self.opened.get_mut(&request.address.file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
+        let (mut at, length) = (0, request.address.length);
+        while at < length {
+            let (offset, count) = (request.address.offset + u64::from(at), (length - at).min(limit));
+            // SAFETY: the slot's buffer has room for the whole request, which was checked, and is this operation's.
+            let place = unsafe {
+                std::slice::from_raw_parts_mut(self.slots.slot(request.slot).add(at as usize), count as usize)
+            };
+            let (bytes, is_end) = granted!(self.session.read(open, offset, place));
+            at += bytes;
+            if is_end || bytes == 0 {
+                break;
+            }
+        }
+        Ok(Ok(i64::from(at)))
+    }
+
+    fn write(&mut self, request: &Request) -> Answer<i64> {
+        let file = request.address.file;
+        let limit = self.session.limits().write.min(CALL_BYTES_MAX);
+        let (mut at, length) = (0, request.address.length);
+        while at < length {
+            let Some(open) = self.opened.get_mut(&file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
+            let (offset, count) = (request.address.offset + u64::from(at), (length - at).min(limit));
+            // SAFETY: the slot's buffer holds the whole request, which was checked, and does not change before the
+            // completion.
+            let data =
+                unsafe { std::slice::from_raw_parts(self.slots.slot(request.slot).add(at as usize), count as usize) };
+            let written = granted!(self.session.write(open, offset, data, self.durability));
+            self.seen_verifier(written.verifier);
+            if written.is_unstable {
+                self.unstable.insert(file);
+            }
+            if written.bytes == 0 {
+                break;
+            }
+            at += written.bytes.min(count);
+        }
+        Ok(Ok(i64::from(at)))
+    }
+
+    fn commit(&mut self, file: u32) -> Answer<i64> {
+        let Some(open) = self.opened.get(&file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
+        let verifier = granted!(self.session.commit(open));
+        self.unstable.remove(&file);
+        self.seen_verifier(verifier);
+        Ok(Ok(0))
+    }
+
+    fn seen_verifier(&mut self, verifier: [u8; 8]) {
+        self.verifier_changed |= self.verifier.is_some_and(|known| known != verifier);
+        self.verifier = Some(verifier);
+    }
+
+    /// Makes a call on a file: by its open, or by its name.
+    fn on_object<T>(
+        &mut self,
+        file: u32,
+        call: impl FnOnce(&mut P::Session<'a>, &Object<'_, P::Handle, OpenOf<'a, P>>) -> Answer<T>,
+    ) -> Answer<T> {
+        if let Some(open) = self.opened.get(&file) {
+            return call(&mut self.session, &Object::Open(open));
+        }
+        self.on_entry(file, |session, Entry { directory, name }| {
+            call(session, &Object::Entry(Entry { directory, name }))
+        })
+    }
+
+    fn on_entry<T>(
+        &mut self,
+        file: u32,
+        call: impl FnOnce(&mut P::Session<'a>, &Entry<'_, P::Handle>) -> Answer<T>,
+    ) -> Answer<T> {
+        let directory = granted!(self.directory(file));
+        call(&mut self.session, &Entry { directory: &directory, name: last_name(&self.paths[file as usize]) })
+    }
+
+    /// Handle of the directory that a path is in; directories that are not known yet are looked up from the root on.
+    fn directory(&mut self, file: u32) -> Answer<P::Handle> {
+        let path = &self.paths[file as usize];
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if let Some(handle) = self.directories.get(parent) {
+            return Ok(Ok(handle.clone()));
+        }
+        let (mut directory, mut known) = (self.session.root(), String::new());
+        for name in parent.split('/') {
+            known = if known.is_empty() { name.to_owned() } else { format!("{known}/{name}") };
+            if let Some(handle) = self.directories.get(&known) {
+                directory = handle.clone();
+                continue;
+            }
+            directory = granted!(self.session.look_up(&Entry { directory: &directory, name }));
+            self.directories.insert(known.clone(), directory.clone());
+        }
+        Ok(Ok(directory))
+    }
+}
+
+impl<'a, P: Protocol> Engine for NfsMetadataEngine<'a, P>
+where
+    P::Session<'a>: MetadataCalls<'a, P>,
+{
+    const SYNCHRONOUS: bool = true;
+    const SEND_BATCH: usize = 1;
+
+    fn submit(&mut self, request: Request) -> Result<(), EngineError> {
+        check(&request, self.paths.len(), &self.slots)?;
+        let result = match self.carry_out(&request) {
+            Ok(Ok(result)) => result,
+            Ok(Err(status)) => -i64::from(P::errno(status)),
+            // A stopped call stays in flight: the loop gives it up, and the run counts as interrupted.
+            Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.finished.push(Completion { slot: request.slot, result });
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        self.finished.reap(min, deadline, done);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), EngineError> {
+        while let Some(file) = self.unstable.pop_first() {
+            if let Err(status) = self.commit(file)? {
+                return Err(P::refused("commit", &self.paths[file as usize], status));
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        format!("metadata operations over {}, one call at a time, to {}", P::NAME, self.session.server())
+    }
+
+    fn labels(&self) -> Vec<String> {
+        self.verifier_changed.then(|| "write_verifier_changed".to_owned()).into_iter().collect()
+    }
+}
+
+/// Closes the files that are still open, so that the server keeps nothing for them.
+impl<'a, P: Protocol> Drop for NfsMetadataEngine<'a, P>
+where
+    P::Session<'a>: MetadataCalls<'a, P>,
+{
+    fn drop(&mut self) {
+        for (_, open) in self.opened.drain() {
+            if self.session.close_file(open).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Result of an operation that moves no data.
+fn done(answer: Answer<()>) -> Answer<i64> {
+    answer.map(|answer| answer.map(|()| 0))
+}
+
+/// The last name of a path.
+fn last_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// A path as its names, one `/` between them.
+fn normal(path: &str) -> Result<String, EngineError> {
+    let (mut names, last) = directory_parts(path)?;
+    names.push(last);
+    Ok(names.join("/"))
+}

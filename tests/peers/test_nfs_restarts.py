@@ -1,0 +1,88 @@
+"""Servers that others wrote restart in mid-load: a verified run of our client goes on, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.servers import IOCURVE, RIG
+
+BLOCKS = 1024
+GRACE_SECONDS = 3
+VERSIONS = pytest.mark.parametrize("version", ["3", "4"])
+JOB = (
+    "--ioengine=nfs --name=j --rw=randwrite --verify=crc32c --bs=4k --size=4m --iodepth=8 --nconnect=2 --rate_iops=200 "
+    "--output-format=json"
+)
+
+
+def _finished(process: subprocess.CompletedProcess[str]) -> None:
+    assert process.returncode == 0, process.stderr
+    (job,) = json.loads(process.stdout[process.stdout.index("{") :])["jobs"]
+    found: dict[str, Any] = {kind: job[kind]["total_ios"] for kind in ("write", "read")}
+    assert (found, job["error"]) == ({"write": BLOCKS, "read": BLOCKS}, 0)
+
+
+def _need_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the servers need root")
+
+
+@pytest.fixture
+def restarting_ganesha(tmp_path: Path) -> Iterator[Path]:
+    """The directory that nfs-ganesha serves; :func:`_start` starts the server (again)."""
+    _need_root()
+    if shutil.which("ganesha.nfsd") is None:
+        pytest.skip("needs Debian's nfs-ganesha and nfs-ganesha-vfs")
+    directory = tmp_path / "served"
+    directory.mkdir()
+    yield directory
+    subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
+
+
+def _start(directory: Path) -> int:
+    """Starts nfs-ganesha with a grace period, and returns its process."""
+    environment = {**os.environ, "GRACE": str(GRACE_SECONDS)}
+    command = [str(RIG / "ganesha"), "start", "vfs", str(directory)]
+    started = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=60, check=True
+    )
+    return int(started.stdout.split("pid ")[1].split(";")[0])
+
+
+@VERSIONS
+def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, version: str, tmp_path: Path) -> None:
+    server = _start(restarting_ganesha)
+    url = f"nfs://127.0.0.1/vfs?nfsport=20490&mountport=20491&version={version}"
+    command = [str(IOCURVE), "fio", *JOB.split(), f"--nfs_url={url}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as load:
+        while not any(restarting_ganesha.iterdir()):
+            time.sleep(0.05)
+        for _ in range(2):
+            time.sleep(1.5)
+            assert load.poll() is None, "the load was to be interrupted"
+            os.kill(server, signal.SIGKILL)
+            server = _start(restarting_ganesha)
+        stdout, stderr = load.communicate(timeout=100)
+    _finished(subprocess.CompletedProcess(command, load.returncode, stdout, stderr))
+
+
+@VERSIONS
+def test_a_verified_run_survives_a_restart_of_the_kernels_server(version: str, tmp_path: Path) -> None:
+    _need_root()
+    url = f"nfs://$NFS_HOST:$NFS_PORT$NFS_EXPORT?mountport=$MOUNT_PORT&version={version}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    rig = [str(RIG / "kernel-nfs"), "--serve", "--restart", "3", "--port", str(port), "--"]
+    command = [*rig, f'{IOCURVE} fio {JOB} "--nfs_url={url}"']
+    _finished(subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path))
