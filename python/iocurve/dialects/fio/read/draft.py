@@ -38,6 +38,8 @@ class Logs:
     """Writes the slat log; False with disable_slat."""
     iops: str | None = None
     histogram: str | None = None
+    iolog: str | None = None
+    """File of write_iolog."""
     window_ms: int = 0
     """log_avg_msec; 0 writes a line for each operation."""
     histogram_window_ms: int = 0
@@ -61,7 +63,7 @@ class Logs:
     @property
     def any(self) -> bool:
         """True if the section writes a log."""
-        return any((self.bandwidth, self.latency, self.iops, self.histogram))
+        return any((self.bandwidth, self.latency, self.iops, self.histogram, self.iolog))
 
 
 @dataclass(frozen=True)

@@ -256,11 +256,9 @@ OPTIONS: tuple[Option, ...] = (
     _sets("buffer_compress_percentage", _PERCENT, "payload_compress_percent"),
     _sets("buffer_compress_chunk", values.integer(1, 2**32 - 1), "payload_compress_chunk_bytes"),
     Option("dedupe_percentage", effects.set_dedupe, ("payload_dedupe_percent",)),
-    _unsupported("dedupe_mode", read=_words("repeat working_set"), noop=("repeat",)),
+    _defers("dedupe_mode", _words("repeat working_set"), fields=("payload_dedupe_set_percent",)),
     _unsupported("dedupe_global", read=_BOOL, noop=("0",)),
-    _no_effect(
-        "dedupe_working_set_percentage", "it applies only with dedupe_mode=working_set", read=values.integer(0, 100)
-    ),
+    _defers("dedupe_working_set_percentage", values.integer(1, 100), fields=("payload_dedupe_set_percent",)),
     # Verification
     Option("verify", effects.set_verify, ("verify",)),
     _defers("do_verify", _BOOL),
@@ -382,7 +380,8 @@ OPTIONS: tuple[Option, ...] = (
     _defers("replay_time_scale", values.integer(1)),
     Option("replay_skip", effects.set_skipped),
     _no_effect("read_iolog_chunked", "a trace is always read piece by piece", read=_BOOL),
-    *_all_unsupported("write_iolog merge_blktrace_file"),
+    _log_setting("write_iolog", values.text_value, "iolog"),
+    _unsupported("merge_blktrace_file"),
     *_no_effects("it applies only with merge_blktrace_file=", "merge_blktrace_scalars merge_blktrace_iters"),
     # Reporting
     _sets("group_reporting", _BOOL, "report_as_group", bare=True),
