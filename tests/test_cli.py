@@ -247,3 +247,11 @@ def test_a_server_that_stays_away_fails_the_run_in_time(tmp_path: Path) -> None:
     result = Result.read(tmp_path / "result.json")
     assert result.state == "failed"
     assert result.points[0].summary().operations > 0
+
+
+def test_a_removed_current_directory_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m iocurve explain fio --name=a --size=1m"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "iocurve: the current directory was removed; change to another one\n")

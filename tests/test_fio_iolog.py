@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from iocurve.cli import main
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
@@ -141,3 +142,30 @@ def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
 def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
     notes = prepare(["--name=a", "--size=1m", "--replay_scale=2"], cwd=tmp_path, environment={}).notes
     assert "replay_scale has no effect without read_iolog" in [note.text for note in notes]
+
+
+@pytest.mark.parametrize("options", ["--rw=write --size=12k", "--rw=read --size=16k --nrfiles=2 --numjobs=2"])
+def test_a_trace_that_was_written_has_every_operation(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["fio", "--name=a", *options.split(), "--write_iolog=x", "--eta=never", "--output=out"])
+    assert ended.value.code in (None, 0)
+    lines = (tmp_path / "x").read_text().splitlines()
+    actions = [line.split(maxsplit=1)[1] for line in lines if not line.startswith("fio")]
+    assert sorted(actions) == sorted(
+        expected_actions(2 if "numjobs" in options else 1, 2 if "nrfiles" in options else 1)
+    )
+
+
+def expected_actions(clones: int, files: int) -> list[str]:
+    names = [f"a.{clone}.{file}" for clone in range(clones) for file in range(files)]
+    kind, blocks = ("write", 3) if files == 1 else ("read", 2)
+    moved = [f"{name} {kind} {4096 * block} 4096" for name in names for block in range(blocks)]
+    return moved + [f"{name} {action}" for name in names for action in ("add", "open", "close")]
+
+
+def test_a_trace_has_no_flushes() -> None:
+    with pytest.raises(DialectError, match="write_iolog is not supported yet with fsync"):
+        prepare(["--name=a", "--size=1m", "--rw=write", "--fsync=1", "--write_iolog=x"])

@@ -219,7 +219,26 @@ ONE_MISTAKE = [
         "ioengine=dircreate is not supported yet; filecreate, filestat and filedelete are",
     ),
     ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),
-    ("--size=1m --zonemode=zbd", "zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices"),
+    (
+        "--size=1m --mem=mmep",
+        "mem takes malloc, shm, shmhuge, mmap, mmapshared, mmaphuge or cudamalloc, not 'mmep'; did",
+    ),
+    ("--size=1m --random_generator=lfsr2", "takes tausworthe, lfsr or tausworthe64, not 'lfsr2'; did you mean lfsr?"),
+    ("--size=1m --clocksource=gettime", "clocksource takes gettimeofday, clock_gettime or cpu, not 'gettime'; did"),
+    ("--size=1m --verify_policy=complet", "takes issued or completed, not 'complet'; did you mean completed?"),
+    (
+        "--size=1m --dedupe_mode=workingset",
+        "dedupe_mode takes repeat or working_set, not 'workingset'; did you mean wo",
+    ),
+    ("--size=1m --zonemode=stride", "zonemode takes none, strided or zbd, not 'stride'; did you mean strided?"),
+    ("--size=1m --nice=-30", "nice must be from -20 to 19, not -30"),
+    ("--size=1m --rate_min=1m,x", "'x' is not a size such as 64k or 30g"),
+    ("--size=1m --zone_reset_threshold=2", "zone_reset_threshold takes a number from 0 to 1, not '2'"),
+    ("--size=1m --flow=-2", "flow=-2: weights are positive"),
+    (
+        "--size=1m --zonemode=zbd",
+        "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device",
+    ),
     ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add one, such as zonesize=1m)"),
     ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
     (

@@ -197,6 +197,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--rw=write --zero_buffers --verify=crc32c", "payload.content", plan.RandomContent()),
         ("--rw=write --buffer_compress_percentage=100", "payload.content", plan.ZeroContent()),
         ("--rw=write --dedupe_percentage=40", "payload.dedupe_percent", 40),
+        ("--rw=write --dedupe_percentage=40 --dedupe_mode=working_set", "payload.dedupe_set_blocks", 12),
         # The part that is compared
         ("--rw=write --verify=crc32c", "verify", plan.Verify(method="crc32c")),
         ("--rw=write --verify=crc32c", "payload.renew", "refill"),

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import BY_NAME
+from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
@@ -77,6 +79,22 @@ def test_every_option_of_fio_has_an_answer() -> None:
     names = [line.split(":")[0].strip() for line in listed.splitlines() if " : " in line]
     assert len(names) > 150
     assert [name for name in names if name not in BY_NAME] == []
+
+
+def test_a_wrong_value_is_a_mistake_wherever_fio_has_a_list_or_a_number() -> None:
+    accepted = []
+    for name, option in BY_NAME.items():
+        described = subprocess.run(
+            ["fio", f"--cmdhelp={name}"], capture_output=True, text=True, check=False, timeout=20
+        )
+        if not any(word in described.stdout for word in ("valid values:", "type: integer", "type: boolean")):
+            continue
+        try:
+            option.effect(Draft(), "wrong?", Context(option=name))
+        except ValueError:
+            continue
+        accepted.append(name)
+    assert accepted == []
 
 
 def run_fio(arguments: list[str], directory: Path) -> dict[str, Any]:

@@ -263,9 +263,11 @@ def test_iocurve_replays_as_fio_does(trace: str, options: str, tmp_path: Path) -
 
 
 def test_the_table_has_every_job() -> None:
+    table, heading, rest = TABLE.read_text(encoding="utf-8").partition("\n## ")
     if UPDATES:
-        TABLE.write_text("\n".join([*HEAD, *ROWS]) + "\n", encoding="utf-8")
-    assert len(TABLE.read_text(encoding="utf-8").splitlines()) == len(HEAD) + len(CASES)
+        table = "\n".join([*HEAD, *ROWS]) + "\n"
+        TABLE.write_text(table + heading + rest, encoding="utf-8")
+    assert len(table.splitlines()) == len(HEAD) + len(CASES)
 
 
 def row(case: Case, done: Done) -> str:

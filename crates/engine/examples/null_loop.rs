@@ -111,7 +111,7 @@ fn plain(operations: u64, file: &str) -> Value {
         "latency_target": null, "steady_state": null, "seed": 1,
         "payload": {
             "content": {"kind": "random"}, "renew": "scramble",
-            "compress_percent": 0, "compress_chunk_bytes": 0, "dedupe_percent": 0,
+            "compress_percent": 0, "compress_chunk_bytes": 0, "dedupe_percent": 0, "dedupe_set_blocks": 0,
         },
         "verify": null, "log": null, "submission_latency": false, "cpus": [],
     })

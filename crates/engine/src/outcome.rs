@@ -309,6 +309,8 @@ pub struct LogOutcome {
     pub response_ns: String,
     /// `u64`: offset of an operation in its file; empty with windows.
     pub offset: String,
+    /// `u32`: index of an operation's file in the plan; empty unless the plan asks for it.
+    pub file: String,
     /// `u64`: operations in a window; empty without windows.
     pub operations: String,
     /// `u64`: largest service latency in a window; empty without windows.

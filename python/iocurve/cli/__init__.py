@@ -33,6 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = _status_of(words)
     except KeyboardInterrupt:
         status = interrupts.exit_status()
+    except FileNotFoundError as error:
+        if error.filename is not None:
+            raise
+        # Only getcwd(2) fails so without a name.
+        print("iocurve: the current directory was removed; change to another one", file=sys.stderr)
+        status = EXIT_INCOMPLETE
     except OSError as error:
         if error.filename is not None:
             raise

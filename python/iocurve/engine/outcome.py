@@ -142,6 +142,8 @@ class LogRecords:
     """Response latency; empty where the worker is not paced, and with windows."""
     offset: list[int]
     """Offset in the file; empty with windows."""
+    file: list[int]
+    """Index of the file among those of the worker; empty unless the plan asks for it."""
     operations: list[int]
     """Operations in the window; 1 where each record is one operation."""
     service_ns_max: list[int]
@@ -173,6 +175,7 @@ class LogOutcome(Struct):
     service_ns: str
     response_ns: str
     offset: str
+    file: str = ""
     operations: str
     service_ns_max: str
     submission_ns: str = ""
@@ -189,6 +192,7 @@ class LogOutcome(Struct):
             service_ns=_column("d", self.service_ns),
             response_ns=_column("Q", self.response_ns),
             offset=_column("Q", self.offset),
+            file=_column("I", self.file),
             operations=[1] * self.records if self.window_ns is None else _column("Q", self.operations),
             service_ns_max=_column("Q", self.service_ns_max),
             submission_ns=_column("d", self.submission_ns),
@@ -199,9 +203,9 @@ class LogOutcome(Struct):
 
 
 def _column(figure: str, packed: str) -> list[Any]:
-    """Unpacks figures of eight bytes each, little-endian; ``figure`` is their format in ``struct``."""
+    """Unpacks figures, little-endian; ``figure`` is their format in ``struct``."""
     raw = base64.b64decode(packed)
-    return list(struct.unpack(f"<{len(raw) // 8}{figure}", raw))
+    return list(struct.unpack(f"<{len(raw) // struct.calcsize(f'<{figure}')}{figure}", raw))
 
 
 class DifferenceOutcome(Struct):

@@ -474,6 +474,9 @@ class Payload(Struct):
     """Bytes in which the compressible share is kept; 0 is the whole block."""
     dedupe_percent: Percentage = 0
     """Per cent of the blocks that repeat an earlier block."""
+    dedupe_set_blocks: U64 = 0
+    """Blocks that the repeated ones are drawn from (fio's dedupe_mode=working_set); 0 repeats the last block that is
+    not a duplicate."""
 
 
 class Batch(Struct):
@@ -632,6 +635,8 @@ class LogPlan(Struct):
     """Each window keeps its latency histogram."""
     records: U64
     """Most records; later ones are counted as lost."""
+    files: bool = False
+    """Each operation is recorded with its file."""
 
 
 class Flow(Struct):

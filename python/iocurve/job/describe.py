@@ -192,7 +192,8 @@ def payload_text(payload: Payload) -> str:
         chunk = f" in every {format_bytes(payload.compress_chunk_bytes)}" if payload.compress_chunk_bytes else ""
         parts.append(f"{payload.compress_percent} % compressible{chunk}")
     if payload.dedupe_percent:
-        parts.append(f"{payload.dedupe_percent} % of the blocks are duplicates")
+        drawn = f", drawn from {payload.dedupe_set_blocks:,} blocks" if payload.dedupe_set_blocks else ""
+        parts.append(f"{payload.dedupe_percent} % of the blocks are duplicates{drawn}")
     return "; ".join(parts)
 
 

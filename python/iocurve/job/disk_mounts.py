@@ -70,6 +70,8 @@ class MountedMachine:
 
 def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tuple[Job, list[Mistake]]:
     """The job with its files on the disks, and the mistakes; relative names start from ``directory``."""
+    if not mounts:
+        return job, []
     mistakes: list[Mistake] = []
     used: set[DiskMount] = set()
     sections = []

@@ -264,6 +264,8 @@ class Data(Struct):
     payload_compress_percent: int = 0
     payload_compress_chunk_bytes: int = 0
     payload_dedupe_percent: int = 0
+    payload_dedupe_set_percent: int = 0
+    """Repeated blocks are drawn from a set of blocks of this per cent of the job's size; 0 repeats the block before."""
     verify: planned.Verify | None = None
 
 

@@ -148,6 +148,9 @@ fn log(worker: &Worker) -> Option<String> {
     if log.window_ns == Some(0) {
         return Some("the windows of a log must be longer than 0; null records each operation".into());
     }
+    if log.files && log.window_ns.is_some() {
+        return Some("files are recorded in a log without windows; leave out window_ns".into());
+    }
     (log.histograms && log.window_ns.is_none()).then(|| "histograms need a log with windows; set window_ns".into())
 }
 
@@ -348,7 +351,7 @@ mod tests {
     #[test]
     fn logs_that_would_keep_nothing_or_too_much_are_refused() {
         let text = |window_ns, histograms, records| {
-            refusal(vec![Worker { log: Some(LogPlan { window_ns, histograms, records }), ..worker() }])
+            refusal(vec![Worker { log: Some(LogPlan { window_ns, histograms, records, files: false }), ..worker() }])
         };
         assert_eq!(text(None, false, 1), "");
         assert_eq!(text(Some(1), true, RECORDS_MAX), "");

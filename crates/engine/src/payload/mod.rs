@@ -113,6 +113,8 @@ impl Material {
 pub(crate) struct Seeds {
     base: u64,
     repeat_percent: u64,
+    /// Number of blocks that repeated blocks are drawn from; 0 repeats the newest block that is not a duplicate.
+    set_blocks: u64,
     /// Number of the newest block, and of the newest block that is not a duplicate; from 1.
     newest: u64,
     unique: u64,
@@ -121,7 +123,8 @@ pub(crate) struct Seeds {
 impl Seeds {
     pub(crate) fn new(worker: &Worker) -> Self {
         let base = worker.seed ^ 0x0070_6179_6c6f_6164;
-        Self { base, repeat_percent: u64::from(worker.payload.dedupe_percent), newest: 0, unique: 0 }
+        let Payload { dedupe_percent, dedupe_set_blocks: set_blocks, .. } = worker.payload;
+        Self { base, repeat_percent: u64::from(dedupe_percent), set_blocks, newest: 0, unique: 0 }
     }
 
     /// The seed of the next block.
@@ -130,12 +133,17 @@ impl Seeds {
         self.newest += 1;
         if self.is_unique(self.newest) {
             self.unique = self.newest;
+        } else if self.set_blocks > 0 {
+            return self.of_set(self.newest);
         }
         self.of_unique(self.unique)
     }
 
     /// The seed that the block of this number had.
     pub(crate) fn of(&self, number: u64) -> u64 {
+        if self.set_blocks > 0 && !self.is_unique(number) {
+            return self.of_set(number);
+        }
         let unique = (1..=number).rev().find(|&earlier| self.is_unique(earlier)).unwrap_or(1);
         self.of_unique(unique)
     }
@@ -146,7 +154,14 @@ impl Seeds {
     }
 
     fn is_unique(&self, number: u64) -> bool {
-        number == 1 || self.repeat_percent == 0 || self.rng(number, 1).below(100) >= self.repeat_percent
+        let repeats_nothing = self.repeat_percent == 0 || (number == 1 && self.set_blocks == 0);
+        repeats_nothing || self.rng(number, 1).below(100) >= self.repeat_percent
+    }
+
+    /// The seed of the block of the set that the block of this number repeats.
+    fn of_set(&self, number: u64) -> u64 {
+        let member = self.rng(number, 2).below(self.set_blocks);
+        self.rng(member, 0).next_u64()
     }
 
     fn of_unique(&self, number: u64) -> u64 {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use super::*;
@@ -79,8 +79,7 @@ fn zeros_and_patterns_can_be_scrambled() {
 fn kept_payload_is_not_compressed_or_deduplicated_again() {
     for (compress_percent, dedupe_percent) in [(50, 0), (0, 20)] {
         let shares = |renew| Payload { compress_percent, dedupe_percent, ..payload(Content::Random {}, renew) };
-        let distinct =
-            |renew| written(&writer(shares(renew)), 8).into_iter().collect::<std::collections::BTreeSet<_>>();
+        let distinct = |renew| written(&writer(shares(renew)), 8).into_iter().collect::<BTreeSet<_>>();
         assert_eq!(distinct(Renew::Keep).len(), 1);
         assert!(distinct(Renew::Refill).len() > 1);
         assert_eq!(distinct(Renew::Scramble), distinct(Renew::Refill));
@@ -175,12 +174,26 @@ fn the_share_to_deduplicate_repeats_earlier_blocks() {
 }
 
 #[test]
+fn repeated_blocks_can_be_drawn_from_a_set() {
+    let base = payload(Content::Random {}, Renew::Refill);
+    for (percent, least, most) in [(100, 10, 10), (50, 888, 1132)] {
+        let plan = writer(Payload { dedupe_percent: percent, dedupe_set_blocks: 10, ..base.clone() });
+        let distinct: BTreeSet<_> = written(&plan, 2000).into_iter().collect();
+        // Five standard deviations of a binomial distribution are at most 112.
+        assert!((least..=most).contains(&distinct.len()), "{percent} %: {} distinct", distinct.len());
+    }
+}
+
+#[test]
 fn a_seed_is_known_from_its_number() {
-    let plan = writer(Payload { dedupe_percent: 60, ..payload(Content::Random {}, Renew::Keep) });
-    let mut seeds = Seeds::new(&plan);
-    let drawn: Vec<u64> = (0..500).map(|_| seeds.draw()).collect();
-    assert_eq!(seeds.newest(), 500);
-    assert_eq!((1..=500).map(|number| seeds.of(number)).collect::<Vec<_>>(), drawn);
+    for dedupe_set_blocks in [0, 7] {
+        let base = payload(Content::Random {}, Renew::Keep);
+        let plan = writer(Payload { dedupe_percent: 60, dedupe_set_blocks, ..base });
+        let mut seeds = Seeds::new(&plan);
+        let drawn: Vec<u64> = (0..500).map(|_| seeds.draw()).collect();
+        assert_eq!(seeds.newest(), 500);
+        assert_eq!((1..=500).map(|number| seeds.of(number)).collect::<Vec<_>>(), drawn);
+    }
 }
 
 #[test]

@@ -152,6 +152,8 @@ pub struct LogPlan {
     pub histograms: bool,
     /// Most records; later ones are counted as lost.
     pub records: u64,
+    /// Each operation is recorded with its file.
+    pub files: bool,
 }
 
 #[cfg(test)]

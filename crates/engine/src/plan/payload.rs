@@ -16,6 +16,9 @@ pub struct Payload {
     pub compress_chunk_bytes: u32,
     /// Per cent of the blocks that repeat an earlier block.
     pub dedupe_percent: u32,
+    /// Blocks that the repeated ones are drawn from (fio's `dedupe_mode=working_set`); 0 repeats the last block that is
+    /// not a duplicate.
+    pub dedupe_set_blocks: u64,
 }
 
 /// Content of the buffers.

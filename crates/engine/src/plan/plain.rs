@@ -70,6 +70,7 @@ pub(crate) fn worker() -> Worker {
             compress_percent: 0,
             compress_chunk_bytes: 0,
             dedupe_percent: 0,
+            dedupe_set_blocks: 0,
         },
         verify: None,
         log: None,

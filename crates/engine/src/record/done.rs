@@ -15,4 +15,6 @@ pub(crate) struct Done {
     pub asked: u32,
     pub bytes: u32,
     pub offset: u64,
+    /// Index of the file in the plan.
+    pub file: u32,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Log {
 
 #[derive(Debug)]
 enum Body {
-    Operations { records: Vec<OperationRecord>, paced: bool },
+    Operations { records: Vec<OperationRecord>, paced: bool, with_files: bool },
     Windows { length_ns: Nanos, records: Vec<Window>, open: Vec<Sums>, number: u64, histograms: Vec<String> },
 }
 
@@ -38,6 +38,7 @@ struct OperationRecord {
     submission: Nanos,
     response: Nanos,
     bytes: u32,
+    file: u32,
     kind: u8,
 }
 
@@ -75,7 +76,7 @@ impl Log {
     pub(crate) fn new(plan: LogPlan, kinds: usize, paced: bool, in_parts: bool) -> Result<Self, EngineError> {
         let records_max = plan.records as usize;
         let body = match plan.window_ns {
-            None => Body::Operations { records: reserve(records_max)?, paced },
+            None => Body::Operations { records: reserve(records_max)?, paced, with_files: plan.files },
             Some(length_ns) => {
                 let histogram = plan.histograms.then(Latencies::new);
                 let empty = Sums { histogram, ..Sums::default() };
@@ -129,6 +130,7 @@ impl Log {
                 submission,
                 response: done.at.saturating_sub(done.due),
                 bytes: done.bytes,
+                file: done.file,
                 kind: done.operation as u8,
             });
             return;
@@ -196,7 +198,7 @@ impl Log {
             ..LogOutcome::default()
         };
         match self.body {
-            Body::Operations { records, paced } => {
+            Body::Operations { records, paced, with_files } => {
                 log.records = records.len() as u64;
                 log.at_ns = column(&records, |record| since_start(record.at).to_le_bytes());
                 log.kind = column(&records, |record| [record.kind]);
@@ -205,6 +207,9 @@ impl Log {
                 log.offset = column(&records, |record| record.offset.to_le_bytes());
                 if self.in_parts {
                     log.submission_ns = column(&records, |record| (record.submission as f64).to_le_bytes());
+                }
+                if with_files {
+                    log.file = column(&records, |record| record.file.to_le_bytes());
                 }
                 if paced {
                     log.response_ns = column(&records, |record| record.response.to_le_bytes());
@@ -263,7 +268,8 @@ mod tests {
     const KINDS: [&str; 2] = ["read", "write"];
 
     fn done(operation: usize, submitted: Nanos, at: Nanos, bytes: u32) -> Done {
-        Done { operation, submitted, sent: submitted, due: submitted - 1, at, asked: bytes, bytes, offset: at * 10 }
+        let (sent, due, asked, offset, file) = (submitted, submitted - 1, bytes, at * 10, at as u32 % 7);
+        Done { operation, submitted, sent, due, at, asked, bytes, offset, file }
     }
 
     /// Keeps two reads and a write in a window that starts at 1000, after one read in the ramp.
@@ -288,13 +294,14 @@ mod tests {
 
     #[test]
     fn every_operation_after_the_ramp_is_kept() {
-        let log = kept(LogPlan { window_ns: None, histograms: false, records: 3 }, true);
+        let log = kept(LogPlan { window_ns: None, histograms: false, records: 3, files: true }, true);
         assert_eq!((log.records, log.lost, log.window_ns), (3, 0, None));
         assert_eq!(log.kinds, KINDS);
         assert_eq!(numbers(&log.at_ns), [600, 640, 850]);
         assert_eq!(STANDARD.decode(&log.kind).unwrap(), [0, 1, 0]);
         assert_eq!(numbers(&log.bytes), [512, 4096, 100]);
         assert_eq!(numbers(&log.offset), [10_000, 10_400, 12_500]);
+        assert_eq!(STANDARD.decode(&log.file).unwrap(), [6, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0]);
         assert_eq!(means(&log.service_ns), [50.0, 40.0, 249.0]);
         assert_eq!(numbers(&log.response_ns), [51, 41, 250]);
         assert_eq!((log.operations, log.service_ns_max, log.histograms), (String::new(), String::new(), Vec::new()));
@@ -302,16 +309,16 @@ mod tests {
 
     #[test]
     fn records_beyond_the_maximum_are_counted() {
-        let log = kept(LogPlan { window_ns: None, histograms: false, records: 1 }, false);
+        let log = kept(LogPlan { window_ns: None, histograms: false, records: 1, files: false }, false);
         assert_eq!((log.records, log.lost), (1, 2));
         assert_eq!((numbers(&log.at_ns), log.response_ns), (vec![600], String::new()));
-        let log = kept(LogPlan { window_ns: Some(200), histograms: false, records: 2 }, false);
+        let log = kept(LogPlan { window_ns: Some(200), histograms: false, records: 2, files: false }, false);
         assert_eq!((log.records, log.lost), (2, 1));
     }
 
     #[test]
     fn windows_add_up_each_kind_and_skip_empty_kinds() {
-        let plan = LogPlan { window_ns: Some(100), histograms: true, records: 9 };
+        let plan = LogPlan { window_ns: Some(100), histograms: true, records: 9, files: false };
         let mut log = Log::new(plan, 2, false, false).unwrap();
         log.begin(400, 1000);
         for done in [done(0, 990, 1000, 1), done(0, 1000, 1099, 2), done(1, 1000, 1050, 4), done(0, 1000, 1300, 8)] {
@@ -335,7 +342,8 @@ mod tests {
         let first = Done { sent: 1010, ..done(0, 1000, 1050, 1) };
         let second = Done { sent: 1030, ..done(0, 1000, 1090, 1) };
         let kept = |window_ns, histograms| {
-            let mut log = Log::new(LogPlan { window_ns, histograms, records: 9 }, 1, false, true).unwrap();
+            let mut log =
+                Log::new(LogPlan { window_ns, histograms, records: 9, files: false }, 1, false, true).unwrap();
             log.begin(400, 1000);
             log.record(&first);
             log.record(&second);
@@ -353,7 +361,8 @@ mod tests {
     #[test]
     fn a_restarted_window_drops_earlier_records() {
         for (window_ns, expected) in [(None, vec![700]), (Some(100), vec![650])] {
-            let mut log = Log::new(LogPlan { window_ns, histograms: false, records: 1 }, 1, false, false).unwrap();
+            let mut log =
+                Log::new(LogPlan { window_ns, histograms: false, records: 1, files: false }, 1, false, false).unwrap();
             log.begin(400, 1000);
             for at in [1010, 1020, 1049] {
                 log.record(&done(0, 1000, at, 1));
@@ -367,7 +376,7 @@ mod tests {
 
     #[test]
     fn more_than_fits_into_memory_is_an_error() {
-        let plan = LogPlan { window_ns: None, histograms: false, records: u64::MAX >> 8 };
+        let plan = LogPlan { window_ns: None, histograms: false, records: u64::MAX >> 8, files: false };
         assert!(Log::new(plan, 1, false, false).unwrap_err().to_string().contains("does not fit into memory"));
     }
 }

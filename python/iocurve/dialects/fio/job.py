@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iocurve.dialects.fio.read.combine import apply_exitall, combine
@@ -47,7 +47,8 @@ class Built:
 def build(parsed: Parsed, directory: Path) -> Built:
     """Builds the job's sections from the parsed settings. Relative file names start from ``directory``."""
     mistakes, notes = list(parsed.mistakes), list(parsed.notes)
-    drafts = [_draft(raw, directory, mistakes, notes) for raw in parsed.sections]
+    reader = _SectionReader(directory, mistakes, notes)
+    drafts = [reader.draft(raw) for raw in parsed.sections]
     if not any(draft.engine_refused for draft in drafts):
         mistakes += parsed.unknown
     apply_exitall(drafts)
@@ -55,48 +56,86 @@ def build(parsed: Parsed, directory: Path) -> Built:
         mistakes += draft.mistakes
         notes += draft.notes
     said = [Said.of(**draft.fields).at(draft.field_positions) for draft in drafts]
-    reports = [_report(raw, draft) for raw, draft in zip(parsed.sections, drafts, strict=True)]
+    inherited = _Inherited()
+    reports = [
+        _report(raw, draft, inherited.options(raw.global_settings))
+        for raw, draft in zip(parsed.sections, drafts, strict=True)
+    ]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job.of(name, WORDS, said, DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
 
 
-def _draft(raw: RawSection, directory: Path, mistakes: list[Mistake], notes: list[PlanNote]) -> Draft:
-    draft, context = Draft(field_positions={"name": raw.where}), Context(directory=directory)
-    engine_mistakes: list[Mistake] = []
-    # stonewall in [global] applies to every section, as in fio.
-    globals_but_name = [setting for setting in raw.global_settings if setting.name != "name"]
-    for setting in set(raw.global_settings) - set(globals_but_name):
-        text = "name has no effect in [global]: each job is named after its section, as in fio"
-        notes.append(PlanNote("no_effect", text, setting.where))
-    for setting in _without_repetitions([*_in_order_of_effect(globals_but_name), *_in_order_of_effect(raw.settings)]):
-        option = BY_NAME.get(setting.name)
-        if option is None:
-            engine_mistakes.append(_unknown(setting))
-        elif _apply(option, setting, draft, context, engine_mistakes if option.engines else mistakes):
-            draft.option_positions[option.name] = setting.where
-            draft.field_positions |= dict.fromkeys(option.fields, setting.where)
-    # An unknown option may belong to an engine that iocurve refuses; the refusal is reported once.
-    mistakes += [] if draft.engine_refused else engine_mistakes
-    notes += context.notes
-    if draft.fields.setdefault("name", raw.name) != raw.name:
-        draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
-    if raw.begins_file:
-        draft.fields["barrier"] = True
-    if raw.implicit:
-        notes.append(_implicit_job(raw))
-    notes += _misplaced_engine_options(raw, draft)
-    combine(draft)
-    return draft
+@dataclass
+class _Reading:
+    """Settings applied one after another: the globals of a section, or all of its settings."""
+
+    draft: Draft
+    context: Context
+    engine_mistakes: list[Mistake]
+    """Mistakes in options that may belong to an engine that iocurve refuses; the refusal is reported once."""
+    last: tuple[str, str | None] | None = None
+    """The last setting applied."""
+
+    def copy(self) -> _Reading:
+        return _Reading(self.draft.copy(), replace(self.context, notes=[]), list(self.engine_mistakes), self.last)
 
 
-def _without_repetitions(settings: Iterable[Setting]) -> Iterator[Setting]:
-    """Leaves out settings that repeat the one before them: generated files have many."""
-    before: tuple[str, str | None] | None = None
-    for setting in settings:
-        if (setting.name, setting.value) != before:
-            yield setting
-        before = setting.name, setting.value
+@dataclass
+class _SectionReader:
+    """Reads sections; adds their mistakes and notes to the lists."""
+
+    directory: Path
+    mistakes: list[Mistake]
+    notes: list[PlanNote]
+    _globals: tuple[tuple[Setting, ...], _Reading] | None = None
+    """The globals of the section before, applied: thousands of sections may inherit the same ones."""
+
+    def draft(self, raw: RawSection) -> Draft:
+        """The draft of a section, with all its options applied."""
+        reading = self._after_globals(raw.global_settings).copy()
+        draft = reading.draft
+        draft.field_positions.setdefault("name", raw.where)
+        self._apply_all(raw.settings, reading)
+        self.mistakes += [] if draft.engine_refused else reading.engine_mistakes
+        if draft.fields.setdefault("name", raw.name) != raw.name:
+            draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
+        if raw.begins_file:
+            draft.fields["barrier"] = True
+        if raw.implicit:
+            self.notes.append(_implicit_job(raw))
+        self.notes += _misplaced_engine_options(raw, draft)
+        combine(draft)
+        return draft
+
+    def _after_globals(self, settings: tuple[Setting, ...]) -> _Reading:
+        # stonewall in [global] applies to every section, as in fio.
+        if self._globals is None or self._globals[0] != settings:
+            reading = _Reading(Draft(), Context(directory=self.directory), [])
+            for setting in settings:
+                if setting.name == "name":
+                    text = "name has no effect in [global]: each job is named after its section, as in fio"
+                    self.notes.append(PlanNote("no_effect", text, setting.where))
+            self._apply_all([setting for setting in settings if setting.name != "name"], reading)
+            self._globals = settings, reading
+        return self._globals[1]
+
+    def _apply_all(self, settings: Sequence[Setting], reading: _Reading) -> None:
+        draft = reading.draft
+        for setting in _in_order_of_effect(settings):
+            if (setting.name, setting.value) == reading.last:
+                # Generated files repeat lines.
+                continue
+            reading.last = setting.name, setting.value
+            option = BY_NAME.get(setting.name)
+            if option is None:
+                reading.engine_mistakes.append(_unknown(setting))
+            elif _apply(
+                option, setting, draft, reading.context, reading.engine_mistakes if option.engines else self.mistakes
+            ):
+                draft.option_positions[option.name] = setting.where
+                draft.field_positions |= dict.fromkeys(option.fields, setting.where)
+        self.notes += reading.context.notes
 
 
 def _with_name(pattern: str, name: str) -> str:
@@ -154,6 +193,19 @@ def _implicit_job(raw: RawSection) -> PlanNote:
     return PlanNote("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
 
 
+@dataclass
+class _Inherited:
+    """The options of the [global] sections of thousands of sections, which mostly are the same."""
+
+    _last: tuple[tuple[Setting, ...], dict[str, str]] = ((), {})
+
+    def options(self, settings: tuple[Setting, ...]) -> dict[str, str]:
+        """The options as written."""
+        if self._last[0] != settings:
+            self._last = settings, _as_written(settings)
+        return self._last[1]
+
+
 def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNote]:
     engine = draft.value("engine_asked")
     for setting in (*raw.global_settings, *raw.settings):
@@ -164,12 +216,12 @@ def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNot
             yield PlanNote("no_effect", text, setting.where, "warning")
 
 
-def _report(raw: RawSection, draft: Draft) -> SectionReport:
+def _report(raw: RawSection, draft: Draft, global_options: dict[str, str]) -> SectionReport:
     return SectionReport(
         name=draft.fields["name"],
         description=draft.fields.get("description"),
         options=_as_written(raw.settings),
-        global_options=_as_written(raw.global_settings),
+        global_options=global_options,
         depth=draft.depth_asked,
         direction=_direction(draft),
         reporting=Reporting(**draft.reporting),

@@ -163,7 +163,7 @@ class _Resolver:
             latency_target=load.latency_target(section.pace),
             steady_state=section.ending.steady_state,
             seed=seed,
-            payload=load.payload(section.data),
+            payload=load.payload(section, regions),
             verify=load.verify(section, regions, ending),
             log=load.log(section, ending),
             submission_latency=section.report.submission_latency,

@@ -245,8 +245,9 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 # -- payload -----------------------------------------------------------------------------------------------------------
 
 
-def payload(data: Data) -> planned.Payload:
+def payload(section: Section, regions: Sequence[Region]) -> planned.Payload:
     """Data that are written."""
+    data = section.data
     content = _content(data)
     scrambles = data.payload_scramble
     if scrambles is None:
@@ -257,7 +258,15 @@ def payload(data: Data) -> planned.Payload:
         compress_percent=data.payload_compress_percent,
         compress_chunk_bytes=data.payload_compress_chunk_bytes,
         dedupe_percent=data.payload_dedupe_percent,
+        dedupe_set_blocks=_set_blocks(section, regions),
     )
+
+
+def _set_blocks(section: Section, regions: Sequence[Region]) -> int:
+    percent = section.data.payload_dedupe_set_percent
+    if not (percent and section.data.payload_dedupe_percent):
+        return 0
+    return max(1, sum(region.bytes for region in regions) * percent // 100 // section.load.blocks.write.smallest)
 
 
 def _content(data: Data) -> planned.Content:

@@ -71,8 +71,9 @@ impl Load<'_> {
     #[inline(always)]
     fn record(&mut self, slot: u32, done: &InFlight, at: Nanos, bytes: u32) {
         let &InFlight { submitted, due, address, operation, .. } = done;
-        let (operation, asked, offset) = (operation as usize, address.length, address.offset);
-        let done = Done { operation, submitted, sent: submitted, due, at, asked, bytes, offset };
+        let Address { file, offset, length: asked } = address;
+        let operation = operation as usize;
+        let done = Done { operation, submitted, sent: submitted, due, at, asked, bytes, offset, file };
         match &self.slots.submissions {
             None => self.recorder.record(done),
             Some(submissions) => {

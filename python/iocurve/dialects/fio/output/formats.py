@@ -84,10 +84,7 @@ def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
         # As in fio, those of the last job of a reported group. Parsers rely on rw and iodepth even if they are not set.
         "job options": {"rw": job.last_report.direction, "iodepth": str(job.last_report.depth)} | options,
         **{kind: _direction(job.directions[kind], job.report.reporting, with_bins) for kind in job.shown},
-        "sync": {
-            "total_ios": job.sync_count,
-            "lat_ns": _latency(job.syncs, job.report.reporting.percentiles, with_bins),
-        },
+        **_syncs(job, with_bins),
         "job_runtime": round(job.runtime_ns / 1e6),
         "usr_cpu": _decimal(job.cpu_percent("user_ns")),
         "sys_cpu": _decimal(job.cpu_percent("system_ns")),
@@ -103,19 +100,19 @@ def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
         "latency_target": job.target.target_ns if job.target else 0,
         "latency_percentile": job.target.percentile if job.target else 100.0,
         "latency_window": job.target.window_ns // 1000 if job.target else 0,
-        **_errors(job),
+        **job.errors,
         **described,
         **_steady_state(job),
         "iocurve": _ours(job),
     }
 
 
-def _errors(job: JobStats) -> dict[str, int]:
-    """Counts of errors, which fio writes with continue_on_error."""
-    written = (job.last_report.global_options | job.last_report.options).get("continue_on_error", "none")
-    if written in ("none", "0"):
+def _syncs(job: JobStats, with_bins: bool) -> dict[str, Any]:
+    """Flushes, which fio leaves out of one report for all kinds."""
+    if job.report.reporting.mixed == "mixed":
         return {}
-    return {"total_err": sum(bool(worker.error) for worker in job.workers), "first_error": job.error}
+    latency = _latency(job.syncs, job.report.reporting.percentiles, with_bins)
+    return {"sync": {"total_ios": job.sync_count, "lat_ns": latency}}
 
 
 def _steady_state(job: JobStats) -> dict[str, Any]:

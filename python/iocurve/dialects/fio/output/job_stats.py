@@ -133,6 +133,14 @@ class JobStats:
         return next((worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"), 0)
 
     @property
+    def errors(self) -> dict[str, int]:
+        """Counts of errors by fio's names; empty without continue_on_error."""
+        written = (self.last_report.global_options | self.last_report.options).get("continue_on_error", "none")
+        if written in ("none", "0"):
+            return {}
+        return {"total_err": sum(bool(worker.error) for worker in self.workers), "first_error": self.error}
+
+    @property
     def runtime_ns(self) -> int:
         """Sum of the measured windows of its workers."""
         return sum(worker.window_ns for worker in self.workers)

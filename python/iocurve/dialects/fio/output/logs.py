@@ -1,4 +1,4 @@
-"""Writes fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log`` and ``write_hist_log``.
+"""Writes fio's log files: ``write_bw_log``, ``write_iops_log``, ``write_lat_log``, ``write_hist_log``, ``write_iolog``.
 
 A line is milliseconds, value, direction, bytes, [offset,] priority. Without ``log_avg_msec`` there is a line for each
 operation; its bandwidth is the operation's bytes over its own latency. The slat log is empty if the submission latency
@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Literal
 
 from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
-from iocurve.dialects.fio.output import bins
+from iocurve.dialects.fio.output import bins, iolog
 from iocurve.dialects.fio.output.job_stats import KIND_NAMES
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.outcome import LogRecords, WorkerOutcome
@@ -45,6 +46,7 @@ def planned(prepared: Invocation) -> list[Path]:
     for logs in (section.reporting.logs for section in prepared.sections):
         kinds = ((logs.bandwidth, "bw"), (logs.latency, "lat"), (logs.iops, "iops"), (logs.histogram, "clat_hist"))
         paths += [Path(f"{prefix}_{kind}.1.log") for prefix, kind in kinds if prefix]
+        paths += [Path(logs.iolog)] if logs.iolog else []
     return paths
 
 
@@ -57,11 +59,28 @@ def write(prepared: Invocation, result: Result) -> list[Path]:
             suffix = f".{number}" if logs.per_job else ""
             contents.setdefault(Path(f"{prefix}_{name}{suffix}.log"), []).extend(lines)
     for path, lines in contents.items():
-        try:
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        except OSError as error:
-            raise TargetError(f"log {path} cannot be written: {error.strerror}") from None
-    return list(contents)
+        _write(path, lines)
+    return [*contents, *_write_iologs(prepared, result)]
+
+
+def _write_iologs(prepared: Invocation, result: Result) -> list[Path]:
+    """Writes the traces of write_iolog. Clones and jobs append to one file, and to one that is there, as in fio."""
+    traces: dict[Path, list[str]] = {}
+    for _, logs, worker in _logged(prepared, result):
+        if logs.iolog:
+            planned = prepared.plan.groups[worker.group].workers[worker.worker]
+            traces.setdefault(Path(logs.iolog), []).extend(iolog.lines(worker, planned))
+    for path, lines in traces.items():
+        _write(path, lines, mode="a")
+    return list(traces)
+
+
+def _write(path: Path, lines: Iterable[str], mode: Literal["w", "a"] = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        raise TargetError(f"log {path} cannot be written: {error.strerror}") from None
 
 
 def lost_records(result: Result) -> int:

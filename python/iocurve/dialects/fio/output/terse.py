@@ -45,6 +45,7 @@ def _fields(job: JobStats, version: int, disks: Sequence[str]) -> Iterator[str]:
     yield from (f"{share:.1f}%" for share in job.depth_percent().values())
     yield from _latency_ranges(job)
     yield from disks
+    yield from map(str, job.errors.values())
     if job.report.description:
         yield job.report.description
 

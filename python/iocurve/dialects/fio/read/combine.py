@@ -190,6 +190,7 @@ def _metadata(draft: Draft) -> None:
         "write_lat_log",
         "write_bw_log",
         "write_iops_log",
+        "write_iolog",
     ):
         if name in draft.option_positions:
             draft.note(name, "no_effect", f"{name} has no effect with ioengine={engine}")
@@ -247,8 +248,25 @@ def _payload(draft: Draft) -> None:
     elif "buffer_compress_chunk" in draft.option_positions:
         text = "buffer_compress_chunk has no effect without buffer_compress_percentage"
         draft.note("buffer_compress_chunk", "no_effect", text)
+    _dedupe_set(draft)
     if _method(draft):
         _verified_payload(draft, refills=not refill_is_set)
+
+
+def _dedupe_set(draft: Draft) -> None:
+    """Sets the working set that repeated blocks are drawn from."""
+    dedupes = draft.fields.get("payload_dedupe_percent", 0)
+    if draft.deferred.get("dedupe_mode") != "working_set" or not dedupes:
+        for name in ("dedupe_mode", "dedupe_working_set_percentage"):
+            if draft.deferred.get(name, "repeat") != "repeat":
+                text = f"{name} has no effect without dedupe_percentage and dedupe_mode=working_set"
+                draft.note(name, "no_effect", text)
+        return
+    share = draft.deferred.get("dedupe_working_set_percentage", 5)
+    if dedupes + share > 100:
+        text = f"dedupe_percentage={dedupes} and a working set of {share} % are above 100 %, which fio refuses, too"
+        draft.mistake("dedupe_percentage", text)
+    draft.fields["payload_dedupe_set_percent"] = share
 
 
 def _verified_payload(draft: Draft, *, refills: bool) -> None:
@@ -433,7 +451,21 @@ def _logs(draft: Draft) -> None:
         return
     windows = [logs.window_ms] if set(asked) - {"histogram"} else []
     windows += [logs.histogram_window_ms] if logs.histogram else []
-    window_ns = math.gcd(*windows) * MILLISECOND_NS if all(windows) else None
+    # An iolog needs each operation; the other logs add them up afterwards.
+    is_windowed = all(windows) and not logs.iolog
+    window_ns = math.gcd(*windows) * MILLISECOND_NS if is_windowed else None
     draft.fields["log"] = LogPlan(
-        window_ns=window_ns, histograms=bool(logs.histogram and window_ns), records=MAX_LOG_RECORDS
+        window_ns=window_ns,
+        histograms=bool(logs.histogram and window_ns),
+        records=MAX_LOG_RECORDS,
+        files=bool(logs.iolog),
     )
+    if logs.iolog:
+        _check_iolog(draft)
+
+
+def _check_iolog(draft: Draft) -> None:
+    for name in ("ramp_time", "fsync", "fdatasync", "sync_file_range", "end_fsync", "fsync_on_close"):
+        if name in draft.option_positions:
+            text = f"write_iolog is not supported yet with {name}: iocurve records neither the ramp nor flushes"
+            draft.mistake(name, text, "leave one of the two out")

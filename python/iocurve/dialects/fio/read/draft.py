@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from iocurve.dialects.fio.read.values import Context
@@ -38,6 +38,8 @@ class Logs:
     """Writes the slat log; False with disable_slat."""
     iops: str | None = None
     histogram: str | None = None
+    iolog: str | None = None
+    """File of write_iolog."""
     window_ms: int = 0
     """log_avg_msec; 0 writes a line for each operation."""
     histogram_window_ms: int = 0
@@ -61,7 +63,7 @@ class Logs:
     @property
     def any(self) -> bool:
         """True if the section writes a log."""
-        return any((self.bandwidth, self.latency, self.iops, self.histogram))
+        return any((self.bandwidth, self.latency, self.iops, self.histogram, self.iolog))
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,20 @@ class Draft:
     """True if fio has the section's ioengine and iocurve does not. Mistakes in that engine's options are dropped."""
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+
+    def copy(self) -> Draft:
+        """A draft that continues from here."""
+        return replace(
+            self,
+            fields=dict(self.fields),
+            reporting=dict(self.reporting),
+            logs=dict(self.logs),
+            deferred=dict(self.deferred),
+            option_positions=dict(self.option_positions),
+            field_positions=dict(self.field_positions),
+            notes=list(self.notes),
+            mistakes=list(self.mistakes),
+        )
 
     def value(self, name: str) -> Any:
         """The field's value so far, else fio's default."""

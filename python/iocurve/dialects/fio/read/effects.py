@@ -104,10 +104,11 @@ def no_effect(
     return effect
 
 
-def unsupported(reason: str, noop: tuple[str, ...] = ()) -> Effect:
+def unsupported(reason: str, noop: tuple[str, ...] = (), read: Reader = values.text_value) -> Effect:
     """Refuses the option. ``noop`` lists the values that ask for iocurve's own behaviour: they are accepted."""
 
     def effect(_draft: Draft, text: str, context: Context) -> None:
+        read(text, context)
         if text.strip() not in noop:
             raise RefusedError(
                 f"{context.option}={text.strip()} is not supported{' yet' if reason == NOT_YET else ''}: {reason}"
@@ -305,7 +306,10 @@ def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
         text, context
     )
     if mode == "zbd":
-        raise RefusedError("zonemode=zbd is not supported: iocurve does not manage the zones of zoned devices")
+        raise RefusedError(
+            "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device, and does "
+            "not keep writes at their write pointers; zonemode=strided needs none of this"
+        )
 
 
 def set_wait_for(draft: Draft, text: str, context: Context) -> None:

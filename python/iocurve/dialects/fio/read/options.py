@@ -18,6 +18,7 @@ _THREADS = "every clone runs as a thread"
 _GENERATOR = "iocurve has one random generator; norandommap and randrepeat decide which blocks are visited"
 _NO_LIMIT = "a job that misses the limit continues; the results show the value reached"
 _POLLING = "iocurve does not poll for completions; latencies include the interrupt"
+_ZBD_ONLY = "it applies only with zonemode=zbd"
 _PRIORITY = "operations have no I/O priority of their own"
 
 
@@ -43,23 +44,40 @@ def _log_setting(name: str, read: Reader, sets: str, *aliases: str) -> Option:
 
 
 def _no_effect(
-    name: str, reason: str, *aliases: str, noop: tuple[str, ...] = (), bare: bool = False, level: Level = "info"
+    name: str,
+    reason: str,
+    *aliases: str,
+    read: Reader = values.text_value,
+    noop: tuple[str, ...] = (),
+    bare: bool = False,
+    level: Level = "info",
 ) -> Option:
-    return Option(name, effects.no_effect(reason, noop, level), (), aliases, bare, support=f"no effect: {reason}")
+    effect = effects.no_effect(reason, noop, level, _bare(read, bare))
+    return Option(name, effect, (), aliases, bare, support=f"no effect: {reason}")
 
 
-def _no_effects(reason: str, names: str, noop: tuple[str, ...] = (), level: Level = "info") -> list[Option]:
-    return [_no_effect(name, reason, noop=noop, level=level) for name in names.split()]
+def _no_effects(
+    reason: str, names: str, read: Reader = values.text_value, noop: tuple[str, ...] = (), level: Level = "info"
+) -> list[Option]:
+    return [_no_effect(name, reason, read=read, noop=noop, level=level) for name in names.split()]
 
 
 def _unsupported(
-    name: str, *aliases: str, noop: tuple[str, ...] = (), reason: str = NOT_YET, bare: bool = False
+    name: str,
+    *aliases: str,
+    read: Reader = values.text_value,
+    noop: tuple[str, ...] = (),
+    reason: str = NOT_YET,
+    bare: bool = False,
 ) -> Option:
-    return Option(name, effects.unsupported(reason, noop), (), aliases, bare, support=f"not supported: {reason}")
+    effect = effects.unsupported(reason, noop, _bare(read, bare))
+    return Option(name, effect, (), aliases, bare, support=f"not supported: {reason}")
 
 
-def _all_unsupported(names: str, noop: tuple[str, ...] = (), reason: str = NOT_YET) -> list[Option]:
-    return [_unsupported(name, noop=noop, reason=reason) for name in names.split()]
+def _all_unsupported(
+    names: str, read: Reader = values.text_value, noop: tuple[str, ...] = (), reason: str = NOT_YET
+) -> list[Option]:
+    return [_unsupported(name, read=read, noop=noop, reason=reason) for name in names.split()]
 
 
 def _only_for(engines: str, *options: Option) -> list[Option]:
@@ -68,6 +86,12 @@ def _only_for(engines: str, *options: Option) -> list[Option]:
 
 _BOOL, _COUNT, _NUMBER = values.boolean, values.integer(1), values.integer(0)
 _TIME, _SHORT_TIME, _PERCENT = values.time_ns, values.short_time_ns, values.integer(0, 100)
+_ANY_NUMBER = values.integer(0, 2**63 - 1)
+
+
+def _words(words: str) -> Reader:
+    return values.word(*words.split())
+
 
 OPTIONS: tuple[Option, ...] = (
     # Name and number of clones
@@ -75,7 +99,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("description", values.text_value, "description"),
     _sets("numjobs", _COUNT, "clones"),
     Option("kb_base", effects.set_kb_base),
-    _no_effect("unit_base", "bandwidth is shown in bytes", noop=("0", "8")),
+    _no_effect("unit_base", "bandwidth is shown in bytes", read=_words("0 8 1"), noop=("0", "8")),
     # Engine
     Option("ioengine", effects.set_engine, ("engine", "engine_asked")),
     _sets("iodepth", _COUNT, "depth"),
@@ -87,16 +111,26 @@ OPTIONS: tuple[Option, ...] = (
     _sets("iodepth_batch_complete_min", _NUMBER, "batch_complete_min", "iodepth_batch_complete"),
     _sets("iodepth_batch_complete_max", _NUMBER, "batch_complete_max"),
     _sets("iodepth_low", _NUMBER, "depth_low"),
-    _no_effect("io_submit_mode", "the worker itself submits its operations", noop=("inline",), level="warning"),
     _no_effect(
-        "serialize_overlap", "overlapping operations may be in flight at the same time", noop=("0",), level="warning"
+        "io_submit_mode",
+        "the worker itself submits its operations",
+        read=_words("inline offload"),
+        noop=("inline",),
+        level="warning",
     ),
-    _unsupported("atomic", noop=("0",)),
+    _no_effect(
+        "serialize_overlap",
+        "overlapping operations may be in flight at the same time",
+        read=_BOOL,
+        noop=("0",),
+        level="warning",
+    ),
+    _unsupported("atomic", read=_BOOL, noop=("0",)),
     # Files
     Option("filename", effects.add_paths, ("paths",)),
     _sets("directory", values.names, "directories"),
     Option("filename_format", effects.set_file_name_pattern, ("file_name_pattern",)),
-    _no_effect("unique_filename", "it applies only to fio's clients on other machines"),
+    _no_effect("unique_filename", "it applies only to fio's clients on other machines", read=_BOOL),
     _sets("nrfiles", _COUNT, "file_count", "nr_files"),
     _sets("filesize", values.size_range, "file_bytes"),
     _sets("size", values.amount_or_percent, "size"),
@@ -106,24 +140,27 @@ OPTIONS: tuple[Option, ...] = (
     _sets("offset_align", values.size, "offset_align"),
     Option("file_service_type", effects.set_file_select, ("file_select", "file_run")),
     _sets("allow_file_create", _BOOL, "create"),
-    _no_effect("allow_mounted_write", "iocurve never writes to a mounted device", noop=("0",)),
+    _no_effect("allow_mounted_write", "iocurve never writes to a mounted device", read=_BOOL, noop=("0",)),
     _sets("overwrite", _BOOL, "overwrite"),
     _sets("unlink", _BOOL, "unlink"),
     _defers("unlink_each_loop", _BOOL, fields=("unlink",)),
     Option("fallocate", effects.set_fallocate),
-    _no_effect("openfiles", "each worker keeps all its files open"),
-    _no_effect("fadvise_hint", "iocurve gives the kernel no access hints"),
-    _no_effect("create_serialize", "files are laid out before any job starts", noop=("1",)),
-    _no_effect("create_fsync", "laid-out files are on disk before any job starts", noop=("1",)),
-    _no_effect("lockfile", "iocurve does not lock files", noop=("none",)),
+    _no_effect("openfiles", "each worker keeps all its files open", read=_NUMBER),
+    _no_effect(
+        "fadvise_hint", "iocurve gives the kernel no access hints", read=_words("0 1 random sequential noreuse")
+    ),
+    _no_effect("create_serialize", "files are laid out before any job starts", read=_BOOL, noop=("1",)),
+    _no_effect("create_fsync", "laid-out files are on disk before any job starts", read=_BOOL, noop=("1",)),
+    _no_effect("lockfile", "iocurve does not lock files", read=_words("none exclusive readwrite"), noop=("none",)),
     _no_effect("filetype", "iocurve looks up the type of each file"),
     _sets("create_on_open", _BOOL, "create_on_open"),
-    _unsupported("create_only", noop=("0",)),
+    _unsupported("create_only", read=_BOOL, noop=("0",)),
     _sets("file_append", _BOOL, "append"),
     _sets("fill_device", _BOOL, "until_full", "fill_fs"),
     _unsupported("opendir"),
     _unsupported(
         "pre_read",
+        read=_BOOL,
         noop=("0",),
         reason="iocurve does not read files into the page cache before the run; invalidate=0 keeps cached pages",
     ),
@@ -149,16 +186,18 @@ OPTIONS: tuple[Option, ...] = (
     Option("randseed", effects.set_seed, ("seed",)),
     Option("allrandrepeat", effects.set_all_repeatable, ("repeatable",)),
     _defers("rw_sequencer", values.meaning({word: word for word in ("sequential", "identical")})),
-    _no_effect("softrandommap", "the random map takes almost no memory", bare=True),
-    _no_effect("random_generator", _GENERATOR, noop=("tausworthe",)),
+    _no_effect("softrandommap", "the random map takes almost no memory", read=_BOOL, bare=True),
+    _no_effect("random_generator", _GENERATOR, read=_words("tausworthe lfsr tausworthe64"), noop=("tausworthe",)),
     _unsupported("num_range", noop=("1",)),
-    _unsupported("bs_is_seq_rand", noop=("0",)),
+    _unsupported("bs_is_seq_rand", read=_BOOL, noop=("0",)),
     *_all_unsupported("sprandom percentage_sequential random_sequence_stride", noop=("0",)),
     *_no_effects("it applies only with sprandom=1", "spr_num_regions spr_op spr_cs"),
     _no_effect("rwmixcycle", "fio itself no longer has this option"),
-    _no_effect("rate_min", _NO_LIMIT, "ratemin", noop=("0",), level="warning"),
-    _no_effect("rate_iops_min", _NO_LIMIT, noop=("0",), level="warning"),
-    _no_effect("rate_cycle", "each operation is paced by itself, without an averaging window", "ratecycle"),
+    _no_effect("rate_min", _NO_LIMIT, "ratemin", read=values.list_of(values.size), noop=("0",), level="warning"),
+    _no_effect("rate_iops_min", _NO_LIMIT, read=values.list_of(values.size), noop=("0",), level="warning"),
+    _no_effect(
+        "rate_cycle", "each operation is paced by itself, without an averaging window", "ratecycle", read=_NUMBER
+    ),
     _sets("thinktime", _SHORT_TIME, "think_ns"),
     _sets("thinktime_spin", _SHORT_TIME, "think_spin_ns"),
     _sets("thinktime_blocks", _COUNT, "think_every"),
@@ -171,10 +210,12 @@ OPTIONS: tuple[Option, ...] = (
     _defers("end_fsync", _BOOL, fields=("sync_at_end",)),
     _defers("fsync_on_close", _BOOL, fields=("sync_at_end",)),
     _unsupported("end_syncfs", noop=("0",)),
-    _no_effect("write_barrier", "no engine has write barriers, nor do fio's engines for files", noop=("0",)),
-    _defers("flow", values.integer(0, 1000), fields=("flow",)),
+    _no_effect(
+        "write_barrier", "no engine has write barriers, nor do fio's engines for files", read=_NUMBER, noop=("0",)
+    ),
+    _defers("flow", values.flow_weight, fields=("flow",)),
     _defers("flow_id", values.integer()),
-    _no_effect("flow_sleep", "a job that is ahead waits for the others, not for a fixed time"),
+    _no_effect("flow_sleep", "a job that is ahead waits for the others, not for a fixed time", read=_NUMBER),
     *_all_unsupported("flow_watermark", noop=("0",)),
     # Runtime and end
     _sets("runtime", _TIME, "runtime_ns", "timeout"),
@@ -189,9 +230,15 @@ OPTIONS: tuple[Option, ...] = (
     _defers("exitall", _BOOL, bare=True, fields=("ends_others",)),
     _defers("exit_what", values.meaning({word: word for word in ("group", "stonewall", "all")}), fields=("ends_run",)),
     _defers("exitall_on_error", _BOOL, bare=True, fields=("ends_others",)),
-    _no_effect("continue_on_error", "an I/O error ends its worker", noop=("none", "0"), level="warning"),
+    _no_effect(
+        "continue_on_error",
+        "an I/O error ends its worker",
+        read=_words("none read write io verify all 0 1"),
+        noop=("none", "0"),
+        level="warning",
+    ),
     _no_effect("ignore_error", "an I/O error ends its worker", level="warning"),
-    _no_effect("error_dump", "errors are always shown"),
+    _no_effect("error_dump", "errors are always shown", read=_BOOL),
     Option("steadystate", effects.set_steady_state, ("steady_state",), ("ss",)),
     _defers("steadystate_duration", _TIME, "ss_dur", fields=("steady_state",)),
     _defers("steadystate_ramp_time", _TIME, "ss_ramp", fields=("steady_state",)),
@@ -200,7 +247,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("latency_window", _SHORT_TIME, "latency_window_ns"),
     _sets("latency_percentile", values.percentage, "latency_percentile"),
     _sets("latency_run", _BOOL, "latency_run_on"),
-    _no_effect("max_latency", _NO_LIMIT, noop=("0",), level="warning"),
+    _no_effect("max_latency", _NO_LIMIT, read=values.list_of(values.short_time_ns), noop=("0",), level="warning"),
     # Buffer contents
     _sets("zero_buffers", _BOOL, "payload_zero", bare=True),
     _sets("refill_buffers", _BOOL, "payload_refill", bare=True),
@@ -209,9 +256,9 @@ OPTIONS: tuple[Option, ...] = (
     _sets("buffer_compress_percentage", _PERCENT, "payload_compress_percent"),
     _sets("buffer_compress_chunk", values.integer(1, 2**32 - 1), "payload_compress_chunk_bytes"),
     Option("dedupe_percentage", effects.set_dedupe, ("payload_dedupe_percent",)),
-    _unsupported("dedupe_mode", noop=("repeat",)),
-    _unsupported("dedupe_global", noop=("0",)),
-    _no_effect("dedupe_working_set_percentage", "it applies only with dedupe_mode=working_set"),
+    _defers("dedupe_mode", _words("repeat working_set"), fields=("payload_dedupe_set_percent",)),
+    _unsupported("dedupe_global", read=_BOOL, noop=("0",)),
+    _defers("dedupe_working_set_percentage", values.integer(1, 100), fields=("payload_dedupe_set_percent",)),
     # Verification
     Option("verify", effects.set_verify, ("verify",)),
     _defers("do_verify", _BOOL),
@@ -223,21 +270,32 @@ OPTIONS: tuple[Option, ...] = (
     _defers("verify_backlog", values.integer(0, 2**32 - 1)),
     _defers("verify_backlog_batch", values.integer(0, 2**32 - 1)),
     _defers("verify_only", _BOOL, bare=True),
-    *_no_effects("each worker verifies its own reads", "verify_async verify_async_cpus", noop=("0",)),
+    _no_effect("verify_async", "each worker verifies its own reads", read=_NUMBER, noop=("0",)),
+    _no_effect("verify_async_cpus", "each worker verifies its own reads", read=values.processors),
     Option("verify_state_save", effects.reports("state_save", _BOOL), boolean=True),
     Option("verify_state_load", effects.reports("state_load", _BOOL), boolean=True),
-    _no_effect("experimental_verify", "offsets are always generated again from the seed", noop=("0",)),
+    _no_effect("experimental_verify", "offsets are always generated again from the seed", read=_BOOL, noop=("0",)),
     *_no_effects(
-        "it is checked in every block that has a header", "verify_header_seed verify_write_sequence", noop=("1",)
+        "it is checked in every block that has a header",
+        "verify_header_seed verify_write_sequence",
+        read=_BOOL,
+        noop=("1",),
     ),
-    *_no_effects("blocks are read back in the order in which they were written", "verifysort verifysort_nr"),
-    _no_effect("verify_policy", "completed writes are read back", noop=("completed",), level="warning"),
+    *_no_effects("blocks are read back in the order in which they were written", "verifysort verifysort_nr", _NUMBER),
+    _no_effect(
+        "verify_policy",
+        "completed writes are read back",
+        read=_words("issued completed"),
+        noop=("completed",),
+        level="warning",
+    ),
     _unsupported("verify_pattern_interval", noop=("0",)),
     _defers("trim_percentage", _PERCENT),
     _defers("trim_backlog", _NUMBER),
-    *_no_effects("it applies only with trim_percentage", "trim_verify_zero trim_backlog_batch"),
+    _no_effect("trim_verify_zero", "it applies only with trim_percentage", read=_BOOL),
+    _no_effect("trim_backlog_batch", "it applies only with trim_percentage", read=_NUMBER),
     # Processors and memory
-    _no_effect("thread", _THREADS, "threads", bare=True, noop=("1",)),
+    _no_effect("thread", _THREADS, "threads", read=_BOOL, bare=True, noop=("1",)),
     _sets("cpus_allowed", values.processors, "cpus"),
     _sets("cpumask", values.processor_mask, "cpus"),
     Option(
@@ -245,25 +303,55 @@ OPTIONS: tuple[Option, ...] = (
         effects.sets("cpus_split", values.meaning({"shared": False, "split": True})),
         ("cpus_split",),
     ),
-    *_no_effects("the kernel decides which NUMA node memory comes from", "numa_mem_policy", level="warning"),
+    _no_effect(
+        "numa_mem_policy",
+        "the kernel decides which NUMA node memory comes from",
+        read=_words("default prefer bind interleave local"),
+        level="warning",
+    ),
     _no_effect(
         "numa_cpu_nodes",
         "workers are not bound to NUMA nodes; use cpus_allowed to bind them to processors",
         level="warning",
     ),
     *_no_effects(
-        "workers run with iocurve's own priority", "prio prioclass priohint nice", noop=("0",), level="warning"
+        "workers run with iocurve's own priority",
+        "prio prioclass priohint",
+        read=_NUMBER,
+        noop=("0",),
+        level="warning",
     ),
-    *_no_effects("iocurve creates no control group; start iocurve in one", "cgroup cgroup_weight", level="warning"),
-    _no_effect("cgroup_nodelete", "iocurve creates no control group"),
+    _no_effect(
+        "nice",
+        "workers run with iocurve's own priority",
+        read=values.signed_integer(-20, 19),
+        noop=("0",),
+        level="warning",
+    ),
+    _no_effect("cgroup", "iocurve creates no control group; start iocurve in one", level="warning"),
+    _no_effect(
+        "cgroup_weight", "iocurve creates no control group; start iocurve in one", read=_NUMBER, level="warning"
+    ),
+    _no_effect("cgroup_nodelete", "iocurve creates no control group", read=_BOOL),
     _no_effect("comm", "threads are named after their jobs"),
     _no_effect("gpu_dev_id", "buffers are in main memory"),
-    *_all_unsupported("uid gid", reason="workers run as the user who started iocurve"),
-    *_no_effects("buffers are ordinary memory, aligned for direct I/O", "hugepage-size lockmem"),
-    _no_effect("mem", "buffers are ordinary memory, aligned for direct I/O", "iomem", noop=("malloc",)),
-    _no_effect("mem_align", "buffers are aligned for direct I/O", "iomem_align"),
+    *_all_unsupported("uid gid", _ANY_NUMBER, reason="workers run as the user who started iocurve"),
+    *_no_effects("buffers are ordinary memory, aligned for direct I/O", "hugepage-size lockmem", _ANY_NUMBER),
+    _no_effect(
+        "mem",
+        "buffers are ordinary memory, aligned for direct I/O",
+        "iomem",
+        read=_words("malloc shm shmhuge mmap mmapshared mmaphuge cudamalloc"),
+        noop=("malloc",),
+    ),
+    _no_effect("mem_align", "buffers are aligned for direct I/O", "iomem_align", read=_NUMBER),
     _no_effect("ioscheduler", "iocurve changes no device settings; set /sys/block/…/queue/scheduler", level="warning"),
-    _no_effect("write_hint", "iocurve gives the kernel no write hints", noop=("none",)),
+    _no_effect(
+        "write_hint",
+        "iocurve gives the kernel no write hints",
+        read=_words("none short medium long extreme"),
+        noop=("none",),
+    ),
     *(
         _unsupported(name, reason="iocurve runs no commands from a job file")
         for name in ("exec_prerun", "exec_postrun")
@@ -274,13 +362,11 @@ OPTIONS: tuple[Option, ...] = (
     _defers("zonesize", values.size, fields=("zone_bytes",)),
     _defers("zonerange", values.size, fields=("zone_range_bytes",)),
     _defers("zoneskip", values.size, fields=("zone_skip_bytes",)),
-    *_no_effects(
-        "it applies only with zonemode=zbd",
-        "zonecapacity read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits zone_reset_threshold "
-        "zone_reset_frequency",
-        noop=("0",),
-    ),
-    *_all_unsupported("write_zone_remainder recover_zbd_write_error fdp", noop=("0",)),
+    *_no_effects(_ZBD_ONLY, "read_beyond_wp ignore_zone_limits", _BOOL, noop=("0",)),
+    *_no_effects(_ZBD_ONLY, "max_open_zones job_max_open_zones", _NUMBER, noop=("0",)),
+    *_no_effects(_ZBD_ONLY, "zone_reset_threshold zone_reset_frequency", values.fraction, noop=("0",)),
+    _no_effect("zonecapacity", _ZBD_ONLY, read=values.size, noop=("0",)),
+    *_all_unsupported("write_zone_remainder recover_zbd_write_error fdp", _BOOL, noop=("0",)),
     _unsupported("dataplacement", "data_placement", noop=("none",)),
     *_no_effects(
         "it applies only with dataplacement=",
@@ -293,8 +379,9 @@ OPTIONS: tuple[Option, ...] = (
     _defers("replay_scale", values.integer(1)),
     _defers("replay_time_scale", values.integer(1)),
     Option("replay_skip", effects.set_skipped),
-    _no_effect("read_iolog_chunked", "a trace is always read piece by piece"),
-    *_all_unsupported("write_iolog merge_blktrace_file"),
+    _no_effect("read_iolog_chunked", "a trace is always read piece by piece", read=_BOOL),
+    _log_setting("write_iolog", values.text_value, "iolog"),
+    _unsupported("merge_blktrace_file"),
     *_no_effects("it applies only with merge_blktrace_file=", "merge_blktrace_scalars merge_blktrace_iters"),
     # Reporting
     _sets("group_reporting", _BOOL, "report_as_group", bare=True),
@@ -305,9 +392,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("slat_percentiles", effects.reports("submission_percentiles", _BOOL)),
     _defers("disable_slat", _BOOL, fields=("submission_latency",)),
     _defers("gtod_reduce", _BOOL, fields=("submission_latency",)),
-    _no_effect("gtod_cpu", "every latency is recorded, at negligible cost", noop=("0",)),
+    _no_effect("gtod_cpu", "every latency is recorded, at negligible cost", read=_NUMBER, noop=("0",)),
     *(
-        _no_effect(name, "it is always measured", *aliases, noop=("0",))
+        _no_effect(name, "it is always measured", *aliases, read=_BOOL, noop=("0",))
         for name, aliases in (
             ("disable_lat", ()),
             ("disable_clat", ()),
@@ -315,12 +402,14 @@ OPTIONS: tuple[Option, ...] = (
         )
     ),
     Option("unified_rw_reporting", effects.set_mixed),
-    _no_effect("significant_figures", "normal output has a fixed number of digits", noop=("4",)),
-    _no_effect("stats", "statistics are always kept", noop=("1",)),
-    _no_effect("disk_util", "the counters of the disks are always shown", noop=("1",)),
+    _no_effect(
+        "significant_figures", "normal output has a fixed number of digits", read=values.integer(1, 10), noop=("4",)
+    ),
+    _no_effect("stats", "statistics are always kept", read=_BOOL, noop=("1",)),
+    _no_effect("disk_util", "the counters of the disks are always shown", read=_BOOL, noop=("1",)),
     _no_effect("job_start_clock_id", "times count from the start of the run"),
-    _no_effect("clocksource", "iocurve always uses the monotonic clock"),
-    _no_effect("block_error_percentiles", "errors are not counted per block", noop=("0",)),
+    _no_effect("clocksource", "iocurve always uses the monotonic clock", read=_words("gettimeofday clock_gettime cpu")),
+    _no_effect("block_error_percentiles", "errors are not counted per block", read=_BOOL, noop=("0",)),
     _writes_log("write_bw_log", "bandwidth"),
     _writes_log("write_lat_log", "latency"),
     _writes_log("write_iops_log", "iops"),
@@ -336,10 +425,13 @@ OPTIONS: tuple[Option, ...] = (
     _log_setting("per_job_logs", _BOOL, "per_job"),
     _log_setting("bwavgtime", _COUNT, "bandwidth_window_ms"),
     _log_setting("iopsavgtime", _COUNT, "iops_window_ms"),
-    _no_effect("log_entries", "the log's memory grows as needed"),
-    *_no_effects("logs are written after the run", "log_compression log_compression_cpus"),
-    _unsupported("log_store_compressed", noop=("0",)),
-    _no_effect("log_alternate_epoch_clock_id", "times count from 1970 or from the start of the run", noop=("0",)),
+    _no_effect("log_entries", "the log's memory grows as needed", read=values.integer(1024, 1 << 20)),
+    _no_effect("log_compression", "logs are written after the run", read=values.integer(1024, 512 << 20)),
+    _no_effect("log_compression_cpus", "logs are written after the run", read=values.processors),
+    _unsupported("log_store_compressed", read=_BOOL, noop=("0",)),
+    _no_effect(
+        "log_alternate_epoch_clock_id", "times count from 1970 or from the start of the run", read=_NUMBER, noop=("0",)
+    ),
     # Options of one engine
     *_only_for(
         " ".join(("nfs", *effects.METADATA_ENGINES)),

@@ -142,7 +142,11 @@ _READ_LAST = frozenset({"filename", "filename_format"})
 
 def in_reading_order(settings: Iterable[Setting]) -> list[Setting]:
     """Sorts a section's settings into fio's reading order: kb_base comes first, as it changes all sizes."""
-    return sorted(settings, key=lambda setting: (setting.name not in _READ_FIRST, setting.name in _READ_LAST))
+    return sorted(settings, key=_place_in_reading_order)
+
+
+def _place_in_reading_order(setting: Setting) -> int:
+    return 0 if setting.name in _READ_FIRST else 2 if setting.name in _READ_LAST else 1
 
 
 # -- command line ------------------------------------------------------------------------------------------------------

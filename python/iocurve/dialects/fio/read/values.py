@@ -102,6 +102,35 @@ def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
     return read
 
 
+def signed_integer(minimum: int, maximum: int) -> Reader:
+    """Makes a reader of integers that may be negative."""
+
+    def read(text: str, context: Context) -> int:
+        return _checked(leading_integer(text, "a number"), minimum, maximum, context.option)
+
+    return read
+
+
+def flow_weight(text: str, context: Context) -> int:
+    """Reads the weight of a flow."""
+    if text.lstrip().startswith("-"):
+        raise ValueError(
+            f"{context.option}={text.strip()}: weights are positive, and fio 3.33 keeps no proportion with negative "
+            "ones; jobs that had flow=8 and flow=-1 for earlier versions of fio are now jobs with flow=1 and flow=8"
+        )
+    weight: int = integer(0, 1000)(text, context)
+    return weight
+
+
+def list_of(read: Reader) -> Reader:
+    """Makes a reader of values separated by commas; parts may be empty, as in ``,1m``."""
+
+    def read_all(text: str, context: Context) -> tuple[Any, ...]:
+        return tuple(read(part, context) for part in text_value(text, context).split(",") if part)
+
+    return read_all
+
+
 def plain_integer(text: str, _context: Context) -> int:
     """Reads an integer modulo 2**64 (seeds)."""
     value, _ = _leading_integer(text, "a number")
@@ -231,6 +260,14 @@ def percentage(text: str, context: Context) -> float:
     value = decimal(text)
     if not 0 < value <= 100:
         raise ValueError(f"{context.option} takes a percentage above 0 and up to 100, not '{text}'")
+    return value
+
+
+def fraction(text: str, context: Context) -> float:
+    """Reads a number from 0 to 1."""
+    value = decimal(text)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{context.option} takes a number from 0 to 1, not '{text}'")
     return value
 
 

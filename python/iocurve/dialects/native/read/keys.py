@@ -44,7 +44,9 @@ _WHOLE = {
     **dict.fromkeys(("clones", "depth", "file_count", "file_run", "run_length", "think_every"), (1, _U32)),
     **dict.fromkeys(("loops", "operations"), (1, _U64)),
     **dict.fromkeys(("rate_operations", "seed"), (0, _U64)),
-    **dict.fromkeys(("random_percent", "payload_compress_percent", "payload_dedupe_percent"), (0, 100)),
+    **dict.fromkeys(
+        ("random_percent", "payload_compress_percent", "payload_dedupe_percent", "payload_dedupe_set_percent"), (0, 100)
+    ),
     "nconnect": (1, 16),
 }
 """Limits of whole numbers; the default is 0 to 2^32 - 1."""
