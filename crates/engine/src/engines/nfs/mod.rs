@@ -18,6 +18,7 @@ mod outgoing;
 mod patience;
 mod protocol;
 mod rpc;
+mod small_files;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -47,9 +48,10 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
+pub use self::nfs3::Nfs3;
 pub(crate) use self::nfs3::NfsMetadataEngine;
 pub use self::nfs4::Nfs4;
+pub use self::small_files::{FileFacts, SmallFiles, small_files};
 pub use self::version::Version;
 
 /// Most connections of one mount, as in the Linux client.

@@ -22,7 +22,6 @@ use crate::plan::{Durability, NfsMount};
 
 pub(crate) use self::metadata::NfsMetadataEngine;
 pub(super) use self::session::Session;
-pub use self::small_files::{FileFacts, SmallFiles};
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";
 

@@ -8,6 +8,7 @@ mod client;
 mod recovery;
 mod session;
 mod slots;
+mod small_files;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ pub(super) type Handle = Vec<u8>;
 pub(in super::super) struct Session<'a> {
     /// Absent only when a load has taken it over.
     client: Option<Client<'a>>,
-    root: Handle,
+    pub(super) root: Handle,
     limits: CallLimits,
     lease_ns: Nanos,
     stop: &'a AtomicBool,
@@ -193,7 +193,7 @@ impl Session<'_> {
     }
 
     /// Handle of the directory of a path, and the last part of the path.
-    fn directory_of<'p>(&mut self, path: &'p str) -> Result<(Handle, &'p str), EngineError> {
+    pub(super) fn directory_of<'p>(&mut self, path: &'p str) -> Result<(Handle, &'p str), EngineError> {
         let (parts, name) = directory_parts(path)?;
         let mut directory = self.root.clone();
         for part in parts {
@@ -248,7 +248,7 @@ impl Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    fn client(&mut self) -> &mut Client<'a> {
+    pub(super) fn client(&mut self) -> &mut Client<'a> {
         self.client.as_mut().expect("a load has not begun")
     }
 }
@@ -346,11 +346,11 @@ fn open(
     }
 }
 
-fn put(handle: &Handle) -> nfs_argop4<'_> {
+pub(super) fn put(handle: &Handle) -> nfs_argop4<'_> {
     nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(handle) })
 }
 
-fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
+pub(super) fn get(attr_request: bitmap4) -> nfs_argop4<'static> {
     nfs_argop4::GETATTR(GETATTR4args { attr_request })
 }
 
@@ -360,7 +360,7 @@ fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
     }
 }
 
-fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
+pub(super) fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
     match result {
         nfs_resop4::GETATTR(Ok(found)) => found.obj_attributes.values().ok(),
         _ => None,
