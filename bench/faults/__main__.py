@@ -1,4 +1,7 @@
-"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes ``docs/faults.md``."""
+"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes ``docs/faults.md``.
+
+Rows can be run one by one: the page keeps the lines of the others.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.faults.rows import Row, Seen, rows
+from bench.faults.rows import Row, rows
+from bench.faults.seen import CannotRunError, Seen
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 KILLS = 200
@@ -35,7 +39,7 @@ each injected fault with what verification names: file, offset, and number of th
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the rows. Returns 1 if one did not end as expected."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
-    parser.add_argument("rows", nargs="*", help="names of rows; all if none is named, and then the page is written")
+    parser.add_argument("rows", nargs="*", help="names of rows (default: all); the page keeps the lines of other rows")
     parser.add_argument(
         "--kills", type=int, default=KILLS, help="kills while a journal is written (default: %(default)s)"
     )
@@ -44,28 +48,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = rows(options.kills)
     if unknown := set(options.rows) - {row.name for row in known}:
         parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(row.name for row in known)}")
-    lines = []
+    lines, is_done = _written(options.out), True
     for row in known:
         if not options.rows or row.name in options.rows:
-            lines.append(_line(row, _run(row)))
-            print(lines[-1], flush=True)
-    if not options.rows:
-        ran = f"\nRun on {datetime.now(UTC):%Y-%m-%d}.\n"
-        table = [_cells(COLUMNS), _cells("---" for _ in COLUMNS), *lines]
-        options.out.write_text(HEAD + "\n".join(table) + "\n" + ran + TAIL, encoding="utf-8")
-    return int(any(not line.endswith("| yes |") for line in lines))
+            seen = _run(row)
+            is_done = is_done and not seen.faults
+            lines[row.name] = _line(row, seen)
+            print(lines[row.name], flush=True)
+    table = [_cells(COLUMNS), _cells("---" for _ in COLUMNS), *(lines[row.name] for row in known if row.name in lines)]
+    written = f"\nWritten on {datetime.now(UTC):%Y-%m-%d}; rows may have run one by one.\n"
+    options.out.write_text(HEAD + "\n".join(table) + "\n" + written + TAIL, encoding="utf-8")
+    return int(not is_done)
+
+
+def _written(page: Path) -> dict[str, str]:
+    """The lines of a page, by the names of their rows."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 
 
 def _run(row: Row) -> Seen:
     with tempfile.TemporaryDirectory(prefix="iocurve-faults-") as folder:
         try:
             return row.run(Path(folder))
+        except CannotRunError as error:
+            return Seen("not run", not_run=str(error))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             return Seen("not run", faults=[f"the row itself failed: {error}"])
 
 
 def _line(row: Row, seen: Seen) -> str:
-    verdict = "yes" if not seen.faults else "no: " + "; ".join(seen.faults)
+    verdict = f"not run: {seen.not_run}" if seen.not_run else "yes"
+    if seen.faults:
+        verdict = "no: " + "; ".join(seen.faults)
     return _cells((row.name, row.broken, row.expected, seen.end, seen.files_left, seen.data_lost, verdict))
 
 
