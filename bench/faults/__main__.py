@@ -6,6 +6,7 @@ Rows can be run one by one: the page keeps the lines of the others.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from bench.faults.rows import Row, rows
 from bench.faults.seen import CannotRunError, Seen
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
-KILLS = 200
+KILLS = 40
 
 HEAD = """# When something breaks
 
@@ -25,7 +26,8 @@ What a run does when the server, the network, the client or the storage fails. `
 other on this machine and writes this page: each row says how the run is to end, and how it ended. The volume serves a
 directory; client and volume are processes of their own, with a relay between them where the network breaks. A load is
 4 KiB random reads and writes over four connections for six seconds; it is disturbed after 2.5 s. *Files left* are files
-on the target that the run made for itself; a data file that a job names belongs to the user.
+on the target that the run made for itself; a data file that a job names belongs to the user. Operations are counted to
+show that a load went on: other work may have run on the machine, so they say nothing about speed.
 
 """
 COLUMNS = ("row", "what is broken", "expected end", "seen end", "files left", "data lost", "as expected")
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = rows(options.kills)
     if unknown := set(options.rows) - {row.name for row in known}:
         parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(row.name for row in known)}")
+    # A program that a shell starts in the background ignores these, and so would the clients that are to get them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     lines, is_done = _written(options.out), True
     for row in known:
         if not options.rows or row.name in options.rows:
