@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from iocurve.engine.plan import NfsEngine
 from iocurve.errors import TargetError
 from iocurve.measure.run_files import RunFiles
 from iocurve.targets.manifest import SUFFIX, Manifest, ManifestFile, leftover, manifests
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import NfsTarget
+from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker
 
 IOCURVE = (sys.executable, "-m", "iocurve")
@@ -42,10 +44,14 @@ def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS
     return manifest
 
 
+def url_of(volume: Server, version: str) -> str:
+    return f"nfs://127.0.0.1:{volume.port}{volume.export}?vers={version}"
+
+
 @contextmanager
-def measuring(target: str, out: Path) -> Iterator[subprocess.Popen[str]]:
+def measuring(target: str, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An envelope of small files that has measured a point."""
-    command = [*IOCURVE, "envelope", target, "--quick", "--size", "8MiB", "--out", str(out)]
+    command = [*IOCURVE, "envelope", target, "--quick", "--size", "8MiB", "--out", str(out), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while not (out / "result.json").exists() and time.monotonic() < deadline:
@@ -86,14 +92,101 @@ def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
     assert clean(str(data)).stdout == "no earlier run left files here\n"
 
 
-def test_an_export_is_cleaned_without_a_mount(tmp_path: Path, volume: Server) -> None:
-    with measuring(volume.url, tmp_path / "out") as process:
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_an_export_is_cleaned_without_a_mount(tmp_path: Path, volume: Server, version: str) -> None:
+    url = url_of(volume, version)
+    with measuring(url, tmp_path / "out") as process:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-    removed = clean(volume.url, "--yes")
+    removed = clean(url, "--yes")
     assert (removed.returncode, removed.stdout.splitlines()[-1]) == (0, "removed 4 files")
-    place = NfsPlace(NfsTarget.of(volume.url).mount(1))
+    place = NfsPlace(NfsTarget.of(url).mount(1))
     assert [name for name in place.names("") if name.startswith("iocurve-envelope")] == []
+
+
+def test_a_new_file_that_the_user_named_is_cleaned_too(tmp_path: Path) -> None:
+    named = tmp_path / "named"
+    with measuring(str(named), tmp_path / "out", "--create") as process:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert named.exists()
+    removed = clean(str(tmp_path), "--yes")
+    assert (removed.returncode, removed.stdout.splitlines()[-2:]) == (0, ["  named", "removed 1 file"])
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+FIO = ("fio", "--name=j", "--bs=4k", "--size=1m", "--iodepth=1", "--time_based", "--runtime=60", "--unlink=1")
+
+
+@contextmanager
+def unlinking(directory: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A job of fio that removes its file at the end, and that has laid it out."""
+    command = [*IOCURVE, *FIO, *more]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=directory
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not _is_identified(directory) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield process
+
+
+def _is_identified(directory: Path) -> bool:
+    found = [one for one in manifests(LocalPlace(directory)) if isinstance(one, Manifest)]
+    return any(file.id is not None for one in found for file in one.files)
+
+
+def test_a_job_names_the_files_that_it_does_not_keep(tmp_path: Path) -> None:
+    with unlinking(tmp_path) as process:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert len(list(tmp_path.iterdir())) == 2
+    removed = clean(str(tmp_path), "--yes")
+    assert (removed.returncode, removed.stdout.splitlines()[-2:]) == (0, ["  j.0.0", "removed 1 file"])
+    with unlinking(tmp_path) as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_does_not_name_a_file_that_was_there(tmp_path: Path, volume: Server) -> None:
+    (tmp_path / "old").write_bytes(bytes(1 << 20))
+    engine = local_engine("sync")
+    load = worker(engine, str(tmp_path / "old"), files=(file_plan(tmp_path / "old"), file_plan(tmp_path / "new")))
+    far = worker(nfs_engine(volume.url), "d/f", files=(file_plan("d/f"),))
+    files = RunFiles(RUN, unkept=True)
+    files.announce(plan_of(load, far))
+    assert [file.name for file in Manifest.read(LocalPlace(tmp_path), f"{RUN}{SUFFIX}").files] == ["new"]
+    root = NfsPlace(NfsTarget.of(volume.url).mount(1))
+    assert [file.name for file in Manifest.read(root, f"{RUN}{SUFFIX}").files] == ["d/f"]
+    assert root.facts(["d/f"]) == [None]
+    files.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert root.names(SUFFIX) == []
+
+
+def test_each_load_client_has_a_manifest_on_its_own_machine(tmp_path: Path) -> None:
+    """Here they share the directory, as clients with one mount do."""
+    names = [f"{RUN}-data.{number}" for number in range(2)]
+    workers = [
+        worker(local_engine("sync"), str(tmp_path / name), files=(file_plan(tmp_path / name),), client=client)
+        for client, name in enumerate(names)
+    ]
+    with group_of([LocalLink("a"), LocalLink("b")]) as machines:
+        files = RunFiles(RUN, machines=machines)
+        files.announce(plan_of(*workers))
+        assert LocalPlace(tmp_path).names(SUFFIX) == [f"{RUN}.client-{client}{SUFFIX}" for client in range(2)]
+        found = [one for one in manifests(LocalPlace(tmp_path)) if isinstance(one, Manifest)]
+        assert [(one.client, [file.name for file in one.files]) for one in found] == [(0, names[:1]), (1, names[1:])]
+        for name in names:
+            (tmp_path / name).write_bytes(b"data")
+        files.identify()
+        left = [
+            leftover(LocalPlace(tmp_path), one) for one in manifests(LocalPlace(tmp_path)) if isinstance(one, Manifest)
+        ]
+        assert [file.name for one in left for file in one.files] == names
+        files.remove()
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- nothing else is touched
@@ -138,7 +231,7 @@ def test_a_file_with_another_number_or_older_than_its_manifest_is_another_file(t
     [
         ("../victim", RUN, "names '../victim', which no run makes"),
         (f"{RUN}/../../victim", RUN, "which no run makes"),
-        ("victim", RUN, "names 'victim', which no run makes"),
+        ("/etc/victim", RUN, "names '/etc/victim', which no run makes"),
         (f"{RUN}{SUFFIX}", RUN, "which no run makes"),
         ("victim-0123abcd-0", "victim-0123abcd", "is the manifest of another run"),
     ],
@@ -152,6 +245,28 @@ def test_a_manifest_that_names_other_files_is_not_believed(tmp_path: Path, name:
     assert ran.returncode == 1
     assert ran.stderr.endswith("nothing that it names is touched\n")
     assert ran.stdout == "nothing can be removed\n"
+
+
+@pytest.mark.parametrize("owner", ["same", "another"])
+@pytest.mark.parametrize("number", ["right", "none", "wrong"])
+def test_a_file_that_a_user_named_is_removed_only_if_it_is_surely_the_run_s(
+    tmp_path: Path, number: str, owner: str
+) -> None:
+    if owner == "another" and os.geteuid() != 0:
+        pytest.skip("files of two owners need root")
+    (victim := tmp_path / "victim").write_bytes(b"data")
+    number_there = victim.stat().st_ino
+    number_named = {"right": number_there, "none": None, "wrong": number_there + 1}[number]
+    manifest = Manifest.of(RUN).replace(
+        pid=DEAD_PROCESS, files=(ManifestFile(name="victim", bytes=4, id=number_named),)
+    )
+    (tmp_path / manifest.name).write_bytes(manifest.encoded())
+    if owner == "another":
+        os.chown(tmp_path / manifest.name, 65534, 65534)
+    ran = clean(str(tmp_path), "--yes")
+    is_own = (number, owner) == ("right", "same")
+    assert (ran.returncode, victim.exists()) == ((0, False) if is_own else (1, True))
+    assert is_own or ran.stderr == "iocurve: victim is not the file that the run made; it stays\n"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "not JSON", "\udcff"])
@@ -178,21 +293,23 @@ def test_a_run_that_goes_on_and_files_kept_on_purpose_stay(tmp_path: Path) -> No
 def test_a_target_without_a_directory_is_a_mistake() -> None:
     ran = clean("volume:unlimited")
     assert ran.returncode == 2
-    assert "runs leave files in directories, NFSv3 exports and disk:NAME?path=DIR only" in ran.stderr
+    assert "runs leave files in directories, NFS exports and disk:NAME?path=DIR only" in ran.stderr
 
 
 # ---- manifests
 
 
-@pytest.fixture(params=["local", "nfs"])
+@pytest.fixture(params=["local", "3", "4.1"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, volume: Server) -> Place:
-    return LocalPlace(tmp_path) if request.param == "local" else NfsPlace(NfsTarget.of(volume.url).mount(1))
+    if request.param == "local":
+        return LocalPlace(tmp_path)
+    return NfsPlace(NfsTarget.of(url_of(volume, request.param)).mount(1))
 
 
-def test_a_manifest_is_there_before_the_files_and_goes_with_them(place: Place, tmp_path: Path, volume: Server) -> None:
+def test_a_manifest_is_there_before_the_files_and_goes_with_them(place: Place, tmp_path: Path) -> None:
     name = f"{RUN}-data.0"
     if isinstance(place, NfsPlace):
-        load = worker(nfs_engine(volume.url), name, files=(file_plan(name),))
+        load = worker(NfsEngine(mount=place.mount), name, files=(file_plan(name),))
     else:
         load = worker(local_engine("sync"), str(tmp_path / name), files=(file_plan(tmp_path / name),))
     files = RunFiles(RUN, [])

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from bench.servers import IOCURVE
+from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.native.command import prepare as prepare_native
 from iocurve.engine.outcome import DifferenceOutcome
+from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError
 from iocurve.measure import local
+from iocurve.measure.jobs import convert
 from iocurve.units import KIB
 from iocurve.volume.faults import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
@@ -33,7 +36,7 @@ RATES = {
     "stale-read": "0.05",
     "misdirected-write": "0.05",
 }
-STORES = ("memory", "directory")
+SERVED = pytest.mark.parametrize(("store", "version"), [("memory", "3"), ("directory", "3"), ("memory", "4.1")])
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +54,11 @@ def options(folder: Path, fault: str, store: str = "memory", seed: int = 1) -> l
     return ["--unlimited", *served, "--fault", fault, *log]
 
 
+def url_of(server: Server, version: str) -> str:
+    """The URL of a volume, for a version of NFS."""
+    return f"nfs://127.0.0.1:{server.port}{server.export}?vers={version}"
+
+
 def records(folder: Path) -> list[dict[str, Any]]:
     """The log of injected faults."""
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
@@ -62,11 +70,20 @@ def block_of(record: dict[str, Any]) -> int:
     return offset // BLOCK * BLOCK
 
 
-def fio(url: str, folder: Path, *more: str) -> Sequence[DifferenceOutcome]:
-    """Writes blocks of a file one by one, reads them back, and returns the differences."""
+def prepared_fio(url: str, folder: Path, *more: str) -> Prepared:
+    """A job that writes blocks of a file one by one, and reads them back."""
     job = ["--name=a", "--rw=write", "--bs=4k", f"--size={BLOCKS * BLOCK}", "--iodepth=1", "--filename=data", *more]
-    prepared = prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=folder, environment={})
-    [worker] = local.run(prepared.plan).workers
+    return prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=folder, environment={})
+
+
+def fio(url: str, folder: Path, *more: str) -> Sequence[DifferenceOutcome]:
+    """The differences that a job of fio finds."""
+    return differences_of(prepared_fio(url, folder, *more).plan)
+
+
+def differences_of(plan: Plan) -> Sequence[DifferenceOutcome]:
+    """The differences that the only worker of a plan finds."""
+    [worker] = local.run(plan).workers
     assert (worker.state == "failed") == bool(worker.differences)
     assert {found.path for found in worker.differences} <= {"data"}
     return worker.differences
@@ -103,11 +120,13 @@ class Model:
             self._content[record["stored_at"]] = ("misdirected_write", write)
 
 
-@pytest.mark.parametrize("store", STORES)
+@SERVED
 @pytest.mark.parametrize("fault", ["torn-write", "lost-write", "misdirected-write"])
-def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(fault: str, store: str, tmp_path: Path) -> None:
+def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(
+    fault: str, store: str, version: str, tmp_path: Path
+) -> None:
     with serve(*options(tmp_path, f"{fault}={RATES[fault]}", store)) as server:
-        differences = fio(server.url, tmp_path, "--loops=2")
+        differences = fio(url_of(server, version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 10
     assert {(record["fault"], record["file"], record["export"]) for record in injected} == {(fault, "data", "/vol")}
@@ -119,10 +138,10 @@ def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(fault: str, s
         assert [found.first_offset for found in differences] == [record["offset"] for record in injected]
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_fio_finds_every_flipped_bit(store: str, tmp_path: Path) -> None:
+@SERVED
+def test_fio_finds_every_flipped_bit(store: str, version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, f"flip-bit={RATES['flip-bit']}", store)) as server:
-        differences = fio(server.url, tmp_path, "--loops=2")
+        differences = fio(url_of(server, version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 5
     named = [(found.kind, found.first_offset, found.expected_write, found.persists) for found in differences]
@@ -131,10 +150,10 @@ def test_fio_finds_every_flipped_bit(store: str, tmp_path: Path) -> None:
         assert f"only bit {record['bit']} of byte {record['offset'] % BLOCK} differs" in found.text
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_fio_finds_every_stale_read(store: str, tmp_path: Path) -> None:
+@SERVED
+def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, f"stale-read={RATES['stale-read']}", store)) as server:
-        differences = fio(server.url, tmp_path, "--loops=2")
+        differences = fio(url_of(server, version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 10
     # A second read may be stale as well; it is of the same block, and then it looks as if the write were lost.
@@ -147,6 +166,19 @@ def test_fio_finds_every_stale_read(store: str, tmp_path: Path) -> None:
     assert sum(found.kind == "stale_read" for found in differences) == len(once) - twice
     older = [found.found_write for found in differences]
     assert older == [record["write"] - BLOCKS if record["found_generation"] else None for record in once]
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_job_file_finds_what_fio_finds(version: str, tmp_path: Path) -> None:
+    with serve(*options(tmp_path, "lost-write=0.05,flip-bit=1e-6")) as server:
+        (tmp_path / "job.toml").write_text(convert(prepared_fio(url_of(server, version), tmp_path)))
+        differences = differences_of(prepare_native([str(tmp_path / "job.toml")]).plans[0])
+    lost = {record["offset"] for record in records(tmp_path) if record["fault"] == "lost-write"}
+    flipped = {block_of(record) for record in records(tmp_path) if record["fault"] == "flip-bit"} - lost
+    assert lost
+    assert flipped
+    kinds = {(found.kind, found.offset) for found in differences}
+    assert kinds == {("lost_write", at) for at in lost} | {("flipped_bits", at) for at in flipped}
 
 
 def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 from bench.cluster.hosts import Host, hosts
 from bench.cluster.start import start_cluster
 from bench.faults.clock import wrong_clock
-from bench.faults.rows import Row, Seen
+from bench.faults.rows import Row
+from bench.faults.seen import Seen
 from bench.faults.victims import Client, Ended, volume_process
 from bench.servers import IOCURVE
 from iocurve.result import version

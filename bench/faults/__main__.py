@@ -1,4 +1,7 @@
-"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes ``docs/faults.md``."""
+"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes ``docs/faults.md``.
+
+Rows can be run one by one: the page keeps the lines of the others.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from bench.faults.page import COLUMNS, Page, add_options, run_rows, verdict
 from bench.faults.rows import rows
 
-KILLS = 200
+KILLS = 40
 
 HEAD = """# When something breaks
 
@@ -18,7 +21,8 @@ What a run does when the server, the network, the client or the storage fails. `
 other on this machine and writes this page: each row says how the run is to end, and how it ended. The volume serves a
 directory; client and volume are processes of their own, with a relay between them where the network breaks. A load is
 4 KiB random reads and writes over four connections for six seconds; it is disturbed after 2.5 s. *Files left* are files
-on the target that the run made for itself; a data file that a job names belongs to the user.
+on the target that the run made for itself; a data file that a job names belongs to the user. Operations are counted to
+show that a load went on: other work may have run on the machine, so they say nothing about speed.
 
 """
 TAIL = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.faults.rows import Row, Seen
+from bench.faults.rows import Row
+from bench.faults.seen import CannotRunError, Seen
 
 Columns = Mapping[str, Callable[[Row, Seen], str]]
 """The text of a cell by the title of its column."""
@@ -35,12 +37,14 @@ class Page:
 
 def verdict(_row: Row, seen: Seen) -> str:
     """Says if a row ended as expected."""
-    return "yes" if not seen.faults else "no: " + "; ".join(seen.faults)
+    if seen.faults:
+        return "no: " + "; ".join(seen.faults)
+    return f"not run: {seen.not_run}" if seen.not_run else "yes"
 
 
 def add_options(parser: argparse.ArgumentParser, page: Page) -> None:
     """The options that every matrix has."""
-    parser.add_argument("rows", nargs="*", help="names of rows; all if none is named, and then the page is written")
+    parser.add_argument("rows", nargs="*", help="names of rows (default: all); the page keeps the lines of other rows")
     parser.add_argument("--out", type=Path, default=page.path, help="page to write (default: %(default)s)")
 
 
@@ -48,24 +52,36 @@ def run_rows(parser: argparse.ArgumentParser, options: argparse.Namespace, known
     """Runs the rows that the options name. Returns 1 if one did not end as expected."""
     if unknown := set(options.rows) - {row.name for row in known}:
         parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(row.name for row in known)}")
-    lines, failed = [], False
+    # A program that a shell starts in the background ignores these, and so would the clients that are to get them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    lines, failed = _written(options.out), False
     for row in known:
         if not options.rows or row.name in options.rows:
             seen = _run(row)
             failed |= bool(seen.faults)
-            lines.append(_cells(text(row, seen) for text in page.columns.values()))
-            print(lines[-1], flush=True)
-    if not options.rows:
-        ran = f"\nRun on {datetime.now(UTC):%Y-%m-%d}.\n"
-        table = [_cells(page.columns), _cells("---" for _ in page.columns), *lines]
-        options.out.write_text(page.head + "\n".join(table) + "\n" + ran + page.tail, encoding="utf-8")
+            lines[row.name] = _cells(text(row, seen) for text in page.columns.values())
+            print(lines[row.name], flush=True)
+    kept = [lines[row.name] for row in known if row.name in lines]
+    table = [_cells(page.columns), _cells("---" for _ in page.columns), *kept]
+    written = f"\nWritten on {datetime.now(UTC):%Y-%m-%d}; rows may have run one by one.\n"
+    options.out.write_text(page.head + "\n".join(table) + "\n" + written + page.tail, encoding="utf-8")
     return int(failed)
+
+
+def _written(page: Path) -> dict[str, str]:
+    """The lines of a page, by the names of their rows."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 
 
 def _run(row: Row) -> Seen:
     with tempfile.TemporaryDirectory(prefix="iocurve-faults-") as folder:
         try:
             return row.run(Path(folder))
+        except CannotRunError as error:
+            return Seen("not run", not_run=str(error))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             return Seen("not run", faults=[f"the row itself failed: {error}"])
 

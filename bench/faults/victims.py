@@ -27,7 +27,8 @@ class VolumeProcess:
         self._environment = runtime_environment(folder)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
-        store = () if "--store" in options else ("--store", str(self.files), "--no-root-squash")
+        squash = () if "--all-squash" in options else ("--no-root-squash",)
+        store = () if "--store" in options else ("--store", str(self.files), *squash)
         serve = ("volume", "serve", "--unlimited", "--port", str(self.port), "--listen", address)
         self._command = (*prefix, str(IOCURVE), *serve, *store, *options)
         self._process: subprocess.Popen[str] | None = None
@@ -42,10 +43,14 @@ class VolumeProcess:
         """The export, at the volume's own port or at that of a relay."""
         return f"nfs://{self._address}:{port or self.port}/vol"
 
-    def start(self) -> None:
-        """Starts to serve, and returns when it does. Raises ``RuntimeError``."""
+    def start(self, *options: str) -> None:
+        """Starts to serve, with further options, and returns when it does. Raises ``RuntimeError``."""
         self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment
+            (*self._command, *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
         )
         assert self._process.stdout
         for line in self._process.stdout:
@@ -86,6 +91,7 @@ class Ended:
     output: str
     error: str
     seconds: float
+    seconds_after_signal: float = 0.0
 
     @property
     def last_line(self) -> str:
@@ -109,7 +115,7 @@ class Client:
         environment: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        self._began = time.monotonic()
+        self._began = self._signalled = time.monotonic()
         self._process = subprocess.Popen(
             [*prefix, str(IOCURVE), *arguments],
             cwd=folder,
@@ -127,6 +133,7 @@ class Client:
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal, unless it has ended."""
+        self._signalled = time.monotonic()
         self._process.send_signal(number)
 
     def wait(self, timeout_seconds: float = 120) -> Ended:
@@ -138,7 +145,8 @@ class Client:
             self._process.kill()
             output, error = self._process.communicate()
             status = 124
-        return Ended(status, output, error, time.monotonic() - self._began)
+        now = time.monotonic()
+        return Ended(status, output, error, now - self._began, now - self._signalled)
 
 
 def runtime_environment(folder: Path) -> dict[str, str]:

@@ -83,8 +83,8 @@ class Export:
     def names(self, suffix: str) -> list[str]:
         """Names that end in ``suffix``. Raises TargetError."""
 
-    def facts(self, names: list[str]) -> list[tuple[bool, int, int, int] | None]:
-        """For each name: is it a regular file with one name, its bytes, its number, its time of modification in ns.
+    def facts(self, names: list[str]) -> list[tuple[bool, int, int, int, str] | None]:
+        """For each name: is it a regular file with one name, bytes, number, time of modification in ns, and owner.
 
         None for a name that does not exist. Raises TargetError.
         """
@@ -122,9 +122,6 @@ class Volume:
 
 def null_ceiling(seconds: float) -> float:
     """Measures the operations per second of one worker's loop without I/O."""
-
-def remove_files(plan: str) -> None:
-    """Removes all files that a plan names; ignores missing ones. Signals end it. Raises TargetError."""
 
 def plan_as_read(plan: str) -> str:
     """Parses a plan as the engine does and encodes it again. Raises RunError."""

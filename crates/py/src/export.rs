@@ -1,5 +1,5 @@
 use iocurve_engine::EngineError;
-use iocurve_engine::engines::nfs::{FileFacts, SmallFiles};
+use iocurve_engine::engines::nfs::{FileFacts, SmallFiles, small_files};
 use iocurve_engine::plan::NfsMount;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -7,8 +7,8 @@ use pyo3::types::PyBytes;
 use crate::raise;
 use crate::run::with_signals;
 
-/// A file: true for a regular one with one name; its bytes, its id, and its time of modification in nanoseconds.
-type Facts = (bool, u64, u64, u64);
+/// A file: true for a regular one with one name; its bytes, its id, its time of modification in nanoseconds, its owner.
+type Facts = (bool, u64, u64, u64, String);
 
 /// The root of an NFS export, as a place for small files. Each call mounts the export.
 #[pyclass(frozen, module = "iocurve._native")]
@@ -28,14 +28,15 @@ impl Export {
 
     /// Names that end in `suffix`. Raises TargetError.
     fn names(&self, py: Python<'_>, suffix: &str) -> PyResult<Vec<String>> {
-        self.mounted(py, |export| export.names(suffix))
+        let names = self.mounted(py, |export| export.names())?;
+        Ok(names.into_iter().filter(|name| name.ends_with(suffix)).collect())
     }
 
-    /// For each name (is it a regular file with one name, bytes, file id, time of modification in ns); None for a name
+    /// For each name (is it a regular file with one name, bytes, file id, time of modification in ns, owner); None for a name
     /// that does not exist. Raises TargetError.
     #[allow(clippy::needless_pass_by_value)] // Python's list becomes a vector
     fn facts(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Option<Facts>>> {
-        let plain = |facts: FileFacts| (facts.is_plain, facts.bytes, facts.id, facts.modified_ns);
+        let plain = |facts: FileFacts| (facts.is_plain, facts.bytes, facts.id, facts.modified_ns, facts.owner);
         self.mounted(py, |export| names.iter().map(|name| Ok(export.facts(name)?.map(plain))).collect())
     }
 
@@ -61,8 +62,8 @@ impl Export {
     fn mounted<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut SmallFiles<'_>) -> Result<T, EngineError> + Send,
+        work: impl FnOnce(&mut dyn SmallFiles) -> Result<T, EngineError> + Send,
     ) -> PyResult<T> {
-        with_signals(py, |stop| work(&mut SmallFiles::open(&self.mount, stop)?))
+        with_signals(py, |stop| work(&mut *small_files(&self.mount, stop)?))
     }
 }

@@ -2,7 +2,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iocurve_engine::layout::Targets;
 use iocurve_engine::outcome::Outcome;
 use iocurve_engine::plan::Plan;
 use iocurve_engine::{EngineError, Run as EngineRun};
@@ -94,13 +93,6 @@ pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
 #[pyfunction]
 pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
-}
-
-/// Removes all files that a plan names; ignores missing ones. Signals end it. Raises TargetError.
-#[pyfunction]
-pub fn remove_files(py: Python<'_>, plan: &str) -> PyResult<()> {
-    let plan = parse(py, plan)?;
-    with_signals(py, |stop| Targets::of(&plan).remove(None, stop))
 }
 
 /// Does work that may wait for a server, on a thread of its own; the exception of a signal stops it.

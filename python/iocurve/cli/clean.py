@@ -53,7 +53,7 @@ def _place(text: str) -> Place:
         with opened_target.opened(parsed) as opened:
             if (place := place_of(opened)) is not None:
                 return place
-    raise DialectError([Mistake(f"{text}: runs leave files in directories, NFSv3 exports and disk:NAME?path=DIR only")])
+    raise DialectError([Mistake(f"{text}: runs leave files in directories, NFS exports and disk:NAME?path=DIR only")])
 
 
 def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:

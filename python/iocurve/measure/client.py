@@ -10,9 +10,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -36,6 +36,7 @@ from iocurve.measure.records import (
 )
 from iocurve.result import host
 from iocurve.result.version import iocurve_version
+from iocurve.targets.places import LocalPlace
 
 POLL_S = 0.05
 """Time between two polls of the engine."""
@@ -148,9 +149,9 @@ class LoadClient:
         if self._run:
             self._run.stop()
 
-    def remove_files(self, plan: str) -> None:
-        """Removes all files that a plan (JSON) names; ignores missing ones. Raises ``TargetError``."""
-        _native.remove_files(plan)
+    def in_directory(self, directory: str, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Calls a method of a directory of this machine (``Place``). Raises ``TargetError``."""
+        return getattr(LocalPlace(Path(directory)), method)(*arguments, **options)
 
     def forget(self) -> None:
         """Removes the local file, once its records have arrived."""

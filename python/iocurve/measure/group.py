@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -46,6 +47,7 @@ from iocurve.measure.records import (
 from iocurve.result import host
 from iocurve.result.document import ClientClock, ClientOutcome, LayoutFacts, UntilLoss
 from iocurve.result.summary import live_kind, merge_kinds
+from iocurve.targets.places import FileFacts, Process
 from iocurve.units import SECOND_NS, format_duration
 
 CLOCK_ROUNDS = 25
@@ -60,8 +62,8 @@ STOP_S = 1.5
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
 """A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
-REMOVE_S = 60.0
-"""Longest time in which a client removes files."""
+FILES_S = 60.0
+"""Longest time in which a client lists, writes or removes files."""
 LEAD_S = 0.3
 """Time from the barrier to the start; every client must have its start by then, ..."""
 LEAD_S_PER_CLIENT = 0.01
@@ -200,20 +202,60 @@ class ClientGroup:
 
         return asyncio.run_coroutine_threadsafe(ask_all(), self._loop).result()
 
-    def remove_files(self, plan: Plan) -> None:
-        """Removes all files that a plan names, each on its client. Raises ``TargetError``."""
-        asyncio.run_coroutine_threadsafe(self._remove_files(plan), self._loop).result()
+    def directory(self, client: int, path: Path) -> ClientPlace:
+        """A directory of the machine of a load client."""
+        return ClientPlace(self._members[client], self._loop, client, path)
 
-    async def _remove_files(self, plan: Plan) -> None:
-        for part in parts(plan):
-            member = self._members[part.client]
-            if member.is_lost:
-                continue
-            try:
-                await asyncio.wait_for(member.link.call("remove_files", part.plan.to_json()), REMOVE_S)
-            except (ClientLostError, TimeoutError):
-                member.is_lost = True
-                member.link.abandon()
+
+@dataclass(frozen=True)
+class ClientPlace:
+    """A directory on the machine of a load client (``Place``)."""
+
+    member: Member = field(hash=False)
+    loop: asyncio.AbstractEventLoop = field(hash=False)
+    client: int
+    directory: Path
+
+    def process(self) -> Process:
+        """See ``Place``."""
+        return cast("Process", self._ask("process"))
+
+    def names(self, suffix: str) -> list[str]:
+        """See ``Place``."""
+        return cast("list[str]", self._ask("names", suffix))
+
+    def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
+        """See ``Place``."""
+        return cast("list[FileFacts | None]", self._ask("facts", list(names)))
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """See ``Place``."""
+        return cast("bytes", self._ask("read", name, bytes_max))
+
+    def write(self, name: str, data: bytes, *, new: bool) -> None:
+        """See ``Place``."""
+        self._ask("write", name, data, new=new)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See ``Place``."""
+        self._ask("remove", list(names))
+
+    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(self._asked(method, arguments, options), self.loop).result()
+
+    async def _asked(self, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        link = self.member.link
+        if self.member.is_lost:
+            raise TargetError(
+                f"load client {link.name} was lost; what it left: iocurve clean {self.directory}, run there"
+            )
+        call = link.call("in_directory", str(self.directory), method, arguments, options)
+        try:
+            return await asyncio.wait_for(call, FILES_S)
+        except (ClientLostError, TimeoutError) as error:
+            self.member.is_lost = True
+            link.abandon()
+            raise TargetError(f"load client {link.name} was lost: {_said(error)}") from None
 
 
 class GroupRun:

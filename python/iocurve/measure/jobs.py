@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 
 if TYPE_CHECKING:
+    from iocurve.measure.run_files import RunFiles
     from iocurve.report.directory import ReportDirectory
 
 
@@ -83,7 +85,12 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
                 keeps_points=out is not None or prepared.writes_output_at_end,
                 machines=machines,
             )
-            result = campaigns.carry_out(campaign, lambda campaign: _run(kind, prepared, campaign))
+            files = _files_to_remove(kind, plans, machines)
+            result = campaigns.carry_out(
+                campaign,
+                lambda campaign: _run(kind, prepared, campaign, files),
+                files.remove if files else lambda _: None,
+            )
         for note in notes:
             result = result.with_note(note.code, str(note), note.level)
         told = len(result.notes)
@@ -105,7 +112,17 @@ def _report_directory(path: Path) -> ReportDirectory:
     return ReportDirectory(path)
 
 
-def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
+def _files_to_remove(kind: str, plans: Sequence[Plan], machines: Machines) -> RunFiles | None:
+    """The files that the run makes and does not keep; None if it keeps all."""
+    workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
+    if all(file.keep for worker in workers for file in worker.files):
+        return None
+    from iocurve.measure.run_files import RunFiles
+
+    return RunFiles(f"iocurve-{kind}-{secrets.token_hex(4)}", machines=machines, unkept=True)
+
+
+def _run(kind: str, prepared: Prepared, campaign: Campaign, files: RunFiles | None) -> None:
     """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
     cut_short: list[CutShort] = []
 
@@ -115,6 +132,9 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
     def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
         try:
             deployed = plan if prepared.places_workers else replicated(plan, campaign.clients, own_names)
+            if files:
+                files.announce(deployed)
+                enough = _identifying(files, enough)
             return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
         except CutShort as cut:
             cut_short.append(cut)
@@ -123,6 +143,20 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign) -> None:
     prepared.measure(run_plan)
     if cut_short:
         raise cut_short[0]
+
+
+def _identifying(files: RunFiles, enough: Callable[[Live], bool]) -> Callable[[Live], bool]:
+    """As ``enough``; notes which files the run has made as soon as they are laid out."""
+    is_done = False
+
+    def watch(live: Live) -> bool:
+        nonlocal is_done
+        if not is_done and live.phase not in ("layout", "prepare"):
+            is_done = True
+            files.identify()
+        return enough(live)
+
+    return watch
 
 
 def convert(prepared: Prepared) -> str:

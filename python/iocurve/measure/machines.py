@@ -6,12 +6,16 @@ What measures does not know which: it starts a plan, polls it, and gets one outc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
+
+if TYPE_CHECKING:
+    from iocurve.targets.places import Place
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class Machines(Protocol):
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
 
-    def remove_files(self, plan: Plan) -> None:
-        """Removes all files that a plan names; ignores missing ones. Raises ``TargetError``."""
+    def directory(self, client: int, path: Path) -> Place:
+        """A directory of the machine of a load client."""
 
 
 class ThisMachine:
@@ -70,9 +74,13 @@ class ThisMachine:
         del name
         return _Here(plan)
 
-    def remove_files(self, plan: Plan) -> None:
-        """Removes all files that a plan names; ignores missing ones. Raises ``TargetError``."""
-        _native.remove_files(plan.to_json())
+    def directory(self, client: int, path: Path) -> Place:
+        """A directory of this machine."""
+        # Loaded here: a job that keeps all its files has no use for it.
+        from iocurve.targets.places import LocalPlace
+
+        del client
+        return LocalPlace(path)
 
 
 class _Here:

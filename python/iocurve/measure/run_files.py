@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from iocurve.engine.plan import FilePlan, NfsEngine, Plan, Worker
+from iocurve.engine.plan import FilePlan, NfsEngine, NfsMetadataEngine, NullEngine, Plan, Worker
+from iocurve.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import NoView, View
-from iocurve.targets.manifest import Manifest, ManifestFile, leftovers_line
+from iocurve.targets.manifest import Manifest, ManifestFile, leftover, leftovers_line
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.places import LocalPlace, NfsPlace, Place, place_of
 from iocurve.units import SECOND_NS
@@ -22,28 +23,31 @@ LISTING_NS = 5 * SECOND_NS
 class RunFiles:
     """The files of one run. Files and devices that were there before are none of them."""
 
-    def __init__(self, run: str, opened: Iterable[OpenedTarget], machines: Machines = THIS_MACHINE) -> None:
-        """``run`` is the name that the names of the files begin with."""
-        self._run, self._machines = run, machines
-        self._named = [Path(one.path) for one in opened if one.path is not None and one.bytes is None]
-        """Files that the user named and that did not exist."""
+    def __init__(
+        self,
+        run: str,
+        opened: Iterable[OpenedTarget] = (),
+        machines: Machines = THIS_MACHINE,
+        *,
+        unkept: bool = False,
+    ) -> None:
+        """``run`` is the name that the names of the run's own files begin with.
+
+        Of files with other names it makes those of ``opened`` targets that did not exist, and with ``unkept`` those
+        that its plans do not keep.
+        """
+        self._run, self._machines, self._unkept = run, machines, unkept
+        self._opened = frozenset(Path(one.path).absolute() for one in opened if one.path is not None and not one.bytes)
+        """Files that the user named, and that are made, still empty, while the target is open."""
         self._manifests: dict[Place, Manifest] = {}
-        self._unlisted: dict[object, Plan] = {}
-        """A plan for each set of files in a place that can have no manifest."""
 
     def announce(self, plan: Plan) -> None:
         """Names the new files of a plan in manifests. Raises ``TargetError``."""
         new: dict[Place, dict[str, int]] = {}
         workers = [worker for group in plan.groups for worker in group.workers]
         for worker, file in ((one, file) for one in workers for file in one.files):
-            name = Path(file.path).name
-            if not name.startswith(self._run):
-                continue
-            place = self._place(worker, file)
-            if place is None:
-                files = frozenset((repr(one.engine), one.client, other.path) for one in workers for other in one.files)
-                self._unlisted[files] = plan
-            else:
+            if self._is_made(worker, file):
+                place, name = self._place(worker, file)
                 sizes = new.setdefault(place, {})
                 sizes[name] = max(sizes.get(name, 0), file.offset_bytes + file.bytes)
         for place, sizes in new.items():
@@ -71,42 +75,66 @@ class RunFiles:
         ``patience_ns`` limits the time for which a silent server is waited for; by default it is that of the load.
         Raises ``TargetError`` if files stay.
         """
-        for place, manifest in self._manifests.items():
-            hurried = place
+        errors = []
+        while self._manifests:
+            place, manifest = self._manifests.popitem()
             if isinstance(place, NfsPlace) and patience_ns is not None:
                 timeout_ns = min(patience_ns, place.mount.timeout_ns)
-                hurried = dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
-            hurried.remove([*(file.name for file in manifest.files), manifest.name])
-        self._manifests.clear()
-        for plan in self._unlisted.values():
-            self._machines.remove_files(plan)
-        self._unlisted.clear()
-        for path in self._named:
-            LocalPlace(path.parent).remove([path.name])
+                place = dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
+            try:
+                _remove(place, manifest)
+            except TargetError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
-    def _place(self, worker: Worker, file: FilePlan) -> Place | None:
-        """The directory of a file; None on other machines, and on exports that are reached by NFSv4.1.
+    def _is_made(self, worker: Worker, file: FilePlan) -> bool:
+        """True if the run makes this file, unless it is there already."""
+        if isinstance(worker.engine, NullEngine) or file.layout == "nothing":
+            return False
+        path = Path(file.path)
+        return path.name.startswith(self._run) or self._was_opened(path) or (self._unkept and not file.keep)
 
-        One mount stands for all of an export, whatever their connections and addresses.
+    def _was_opened(self, path: Path) -> bool:
+        return path.absolute() in self._opened
+
+    def _place(self, worker: Worker, file: FilePlan) -> tuple[Place, str]:
+        """The directory with the manifest of a file, and the name of the file there.
+
+        One mount stands for all of an export, whatever its connections and addresses.
         """
-        if isinstance(worker.engine, NfsEngine):
-            mount = worker.engine.mount
-            if mount.version != 3:
-                return None
-            return NfsPlace(mount.replace(nconnect=1, source=None, durability="none", keep_payload=False))
-        return LocalPlace(Path(file.path).absolute().parent) if self._machines is THIS_MACHINE else None
+        if isinstance(worker.engine, NfsEngine | NfsMetadataEngine):
+            mount = worker.engine.mount.replace(nconnect=1, source=None, durability="none", keep_payload=False)
+            return NfsPlace(mount), file.path.strip("/")
+        path = Path(file.path).absolute()
+        return self._machines.directory(worker.client, path.parent), path.name
 
     def _add(self, place: Place, sizes: dict[str, int]) -> None:
         known = self._manifests.get(place)
-        manifest = known or self._resumed(place)
-        names = {file.name for file in manifest.files}
-        new = tuple(ManifestFile(name=name, bytes=size) for name, size in sizes.items() if name not in names)
-        if new or known is None:
+        names = {file.name for file in known.files} if known else set()
+        new = self._new(place, {name: size for name, size in sizes.items() if name not in names})
+        if new:
+            manifest = known or self._resumed(place)
+            names = {file.name for file in manifest.files}
+            new = [file for file in new if file.name not in names]
             self._write(place, manifest.replace(files=(*manifest.files, *new)))
+
+    def _new(self, place: Place, sizes: dict[str, int]) -> list[ManifestFile]:
+        """The files to announce. Where a user gave the name nothing may be, or a file that this run has just made."""
+        files = [ManifestFile(name=name, bytes=size) for name, size in sizes.items()]
+        others = [file.name for file in files if not file.name.startswith(self._run)]
+        there = dict(zip(others, place.facts(others), strict=True)) if others else {}
+        new = []
+        for file in files:
+            if (facts := there.get(file.name)) is None:
+                new.append(file)
+            elif isinstance(place, LocalPlace) and self._was_opened(place.directory / file.name):
+                new.append(file.replace(id=facts.id))
+        return new
 
     def _resumed(self, place: Place) -> Manifest:
         """A new manifest, in a file of its own; or that of the run that this one resumes after it was killed."""
-        manifest = Manifest.of(self._run)
+        manifest = Manifest.of(self._run, place.process(), place.client)
         if place.facts([manifest.name]) != [None]:
             return manifest.replace(files=Manifest.read(place, manifest.name).files)
         place.write(manifest.name, manifest.encoded(), new=True)
@@ -115,6 +143,13 @@ class RunFiles:
     def _write(self, place: Place, manifest: Manifest) -> None:
         place.write(manifest.name, manifest.encoded(), new=False)
         self._manifests[place] = manifest
+
+
+def _remove(place: Place, manifest: Manifest) -> None:
+    """Removes the files of a manifest; those that a user named only while they are the run's."""
+    own = [file.name for file in manifest.files if manifest.is_own(file)]
+    named = () if len(own) == len(manifest.files) else leftover(place, manifest).files
+    place.remove([*own, *(file.name for file in named if file.name not in own), manifest.name])
 
 
 def tell_leftovers(opened: Iterable[OpenedTarget], view: View) -> None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
 from iocurve.errors import TargetError
 from iocurve.structs import Struct
-from iocurve.targets.places import FileFacts, Place
+from iocurve.targets.places import FileFacts, Place, Process
 from iocurve.units import counted, format_bytes
 
 SUFFIX = ".manifest.json"
 RUN = re.compile(r"iocurve-[^/\0]+-[0-9a-f]{8}")
-"""The names of runs, with which the names of their files begin."""
+"""The names of runs, with which the names of most of their files begin."""
+NAME = re.compile(r"[^/\0][^\0]*")
 UNTOUCHED = "nothing that it names is touched"
 BYTES_MAX = 256 << 10
 PADDED_BYTES = 4096
@@ -46,21 +44,22 @@ class Manifest(Struct):
     pid: int
     process_start: int
     """Start of the process in clock ticks since boot, since the system reuses process numbers."""
+    client: int | None = None
+    """Load client that makes the files, where they are on its own machine: clients may share a directory."""
     kept: bool = False
     """The files stay on purpose."""
     files: tuple[ManifestFile, ...]
 
     @classmethod
-    def of(cls, run: str) -> Manifest:
-        """The manifest of a run of this process, still without files."""
-        now, pid = datetime.now(UTC).replace(microsecond=0), os.getpid()
-        start = _process_start(pid) or 0
-        return cls(run=run, created=now, host=socket.gethostname(), pid=pid, process_start=start, files=())
+    def of(cls, run: str, process: Process | None = None, client: int | None = None) -> Manifest:
+        """The manifest of a run, still without files; the process defaults to this one."""
+        made, by = datetime.now(UTC).replace(microsecond=0), process or Process.this()
+        return cls(run=run, created=made, host=by.host, pid=by.pid, process_start=by.start, client=client, files=())
 
     @property
     def name(self) -> str:
         """Name of the manifest's own file."""
-        return f"{self.run}{SUFFIX}"
+        return self.run + (SUFFIX if self.client is None else f".client-{self.client}{SUFFIX}")
 
     @property
     def total_bytes(self) -> int:
@@ -70,7 +69,11 @@ class Manifest(Struct):
     @property
     def is_running(self) -> bool:
         """True if the process of the run still lives on this machine."""
-        return self.host == socket.gethostname() and _process_start(self.pid) == self.process_start
+        return Process(self.host, self.pid, self.process_start).is_running
+
+    def is_own(self, file: ManifestFile) -> bool:
+        """True if the name of a file is the run's; others were named by the user."""
+        return file.name.startswith(self.run) and "/" not in file.name
 
     def described(self) -> str:
         """``iocurve-envelope-46d4b062 of 2026-11-22 16:30 UTC on host: 4 files (1 GiB)``."""
@@ -97,7 +100,7 @@ class Manifest(Struct):
                 f"{name} is the manifest of another run, {manifest.run}; nothing that it names is touched"
             )
         for file in manifest.files:
-            if not re.fullmatch(re.escape(manifest.run) + r"[^/\0]+", file.name) or file.name == name:
+            if not NAME.fullmatch(file.name) or ".." in file.name.split("/") or file.name.endswith(SUFFIX):
                 raise TargetError(f"{name} names '{file.name}', which no run makes; {UNTOUCHED}")
         return manifest
 
@@ -126,19 +129,22 @@ def leftover(place: Place, manifest: Manifest) -> Leftover:
     """Looks at the files of a run. Raises ``TargetError``."""
     own, *facts = place.facts([manifest.name, *(file.name for file in manifest.files)])
     there = [(file, found) for file, found in zip(manifest.files, facts, strict=True) if found is not None]
-    files = tuple(file for file, found in there if own and _is_same(file, found, own))
+    files = tuple(file for file, found in there if own and _is_same(manifest, file, found, own))
     return Leftover(manifest, files, tuple(file.name for file, _ in there if file not in files))
 
 
-def _is_same(file: ManifestFile, found: FileFacts, manifest: FileFacts) -> bool:
+def _is_same(manifest: Manifest, file: ManifestFile, found: FileFacts, own: FileFacts) -> bool:
     """True if a file is the one that the manifest names.
 
     A run that is killed before its layout ends has not written the numbers of its files: then it is a file no longer
-    than announced that was changed after the announcement.
+    than announced that was changed after the announcement. That is not enough where a user named the file, and there
+    the manifest must have the same owner: in a shared directory anyone can write one that names the files of others.
     """
     if not found.is_plain or found.bytes > file.bytes:
         return False
-    return found.modified_ns >= manifest.modified_ns if file.id is None else found.id == file.id
+    if not manifest.is_own(file):
+        return found.id == file.id and found.owner == own.owner
+    return found.modified_ns >= own.modified_ns if file.id is None else found.id == file.id
 
 
 def leftovers_line(place: Place, target: str) -> str | None:
@@ -153,13 +159,3 @@ def leftovers_line(place: Place, target: str) -> str | None:
     files, size = sum(len(one.files) for one in found), format_bytes(sum(one.total_bytes for one in found))
     runs = found[0].described() if len(found) == 1 else f"{len(found)} runs: {counted(files, 'file')} ({size})"
     return f"left on the target by an earlier run, {runs}; to remove: iocurve clean '{target}'"
-
-
-def _process_start(pid: int) -> int | None:
-    """Start of a process in clock ticks since boot; None if there is none."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name of the program, which may have any character, ends at the last parenthesis.
-    return int(status.rpartition(")")[2].split()[19])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from iocurve import _native
 from iocurve.engine.plan import NfsMount
@@ -27,10 +28,50 @@ class FileFacts:
     id: int
     """Number of the file in its file system."""
     modified_ns: int
+    owner: str
+    """User number, or the name that an NFSv4.1 server gives."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process, by what no later process has in common with it."""
+
+    host: str
+    pid: int
+    start: int
+    """Start in clock ticks since boot, since the system reuses process numbers."""
+
+    @classmethod
+    def this(cls) -> Process:
+        """The process that runs this."""
+        pid = os.getpid()
+        return cls(socket.gethostname(), pid, process_start(pid) or 0)
+
+    @property
+    def is_running(self) -> bool:
+        """True if it still runs on this machine."""
+        return self.host == socket.gethostname() and process_start(self.pid) == self.start
+
+
+def process_start(pid: int) -> int | None:
+    """Start of a process in clock ticks since boot; None if there is none."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name of the program, which may have any character, ends at the last parenthesis.
+    return int(status.rpartition(")")[2].split()[19])
 
 
 class Place(Protocol):
-    """A directory. All names are plain file names; every method raises ``TargetError``."""
+    """A directory. Names are relative to it; every method raises ``TargetError``."""
+
+    @property
+    def client(self) -> int | None:
+        """The load client on whose own machine it is; None where all see the same."""
+
+    def process(self) -> Process:
+        """The process that makes files here."""
 
     def names(self, suffix: str) -> list[str]:
         """The names that end in ``suffix``."""
@@ -53,6 +94,11 @@ class LocalPlace:
     """A local directory."""
 
     directory: Path
+    client: ClassVar[int | None] = None
+
+    def process(self) -> Process:
+        """See ``Place``."""
+        return Process.this()
 
     def names(self, suffix: str) -> list[str]:
         """See ``Place``."""
@@ -91,7 +137,7 @@ class LocalPlace:
             except FileNotFoundError:
                 return None
         is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
-        return FileFacts(is_plain, status.st_size, status.st_ino, status.st_mtime_ns)
+        return FileFacts(is_plain, status.st_size, status.st_ino, status.st_mtime_ns, str(status.st_uid))
 
 
 @dataclass(frozen=True)
@@ -99,6 +145,11 @@ class NfsPlace:
     """The root of an export, which need not be mounted."""
 
     mount: NfsMount
+    client: ClassVar[int | None] = None
+
+    def process(self) -> Process:
+        """See ``Place``."""
+        return Process.this()
 
     def names(self, suffix: str) -> list[str]:
         """See ``Place``."""
@@ -126,7 +177,7 @@ class NfsPlace:
 
 
 def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | None:
-    """The directory in which loads create their files; None for a file, a device, or an export reached by NFSv4.1.
+    """The directory in which loads create their files; None for a file or a device.
 
     ``timeout_ns`` limits the time for which a silent server is waited for; it defaults to that of the target.
     """
@@ -134,8 +185,7 @@ def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | Non
     if opened.path is not None:
         return None
     if isinstance(target, NfsTarget):
-        mount = target.mount(1, timeout_ns)
-        return NfsPlace(mount) if mount.version == 3 else None
+        return NfsPlace(target.mount(1, timeout_ns))
     return LocalPlace(target.path if isinstance(target, LocalTarget) else target.spec.directory)
 
 

@@ -60,14 +60,6 @@ impl Targets {
         result
     }
 
-    /// All files that a plan names, whether its run created them or not.
-    pub fn of(plan: &Plan) -> Self {
-        let (local, mounts) = by_place(plan);
-        let local = local.into_iter().map(|file| PathBuf::from(file.path)).collect();
-        let nfs = mounts.into_iter().map(|(mount, files)| (mount, files.into_iter().map(|file| file.path).collect()));
-        Self { local, nfs: nfs.collect() }
-    }
-
     fn lay_out_all(&mut self, plan: &Plan, progress: &dyn Fn(u64, u64), stop: &AtomicBool) -> Result<(), EngineError> {
         let (local, mounts) = by_place(plan);
         let local: Vec<&FilePlan> = local.iter().collect();

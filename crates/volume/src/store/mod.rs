@@ -198,9 +198,11 @@ pub(crate) struct Space {
     pub(crate) files_free: u64,
 }
 
-/// Returns the end of a transfer, unless that is beyond [`FILE_BYTES_MAX`].
+/// Returns the end of a transfer, unless that is beyond [`FILE_BYTES_MAX`]. One of no bytes ends at 0: it reaches nothing
+/// and makes no file longer.
 fn check_end(offset: u64, length: u64) -> Result<u64, nfsstat3> {
-    offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(nfsstat3::NFS3ERR_FBIG)
+    let end = offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(nfsstat3::NFS3ERR_FBIG)?;
+    Ok(if length == 0 { 0 } else { end })
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ suite! {
     listings_go_on_where_they_ended,
     ten_thousand_names_are_listed_once_each_while_they_are_removed,
     the_quota_is_kept_and_given_back,
+    a_write_of_nothing_is_free_wherever_it_is,
     handles_of_others_are_refused,
     a_flipped_bit_of_a_handle_is_no_other_file,
     names_count_against_the_quota,
@@ -353,6 +354,13 @@ fn the_quota_is_kept_and_given_back<S: Store>(store: &S) {
     remove(store, "one").unwrap();
     remove(store, "two").unwrap();
     assert!(free(store) >= before);
+}
+
+fn a_write_of_nothing_is_free_wherever_it_is<S: Store>(store: &S) {
+    let file = file(store, "f");
+    let before = store.budget().used();
+    assert_eq!(write(store, &file, 1 << 20, &[]), Ok(0));
+    assert_eq!((store.getattr(file.as_bytes()).unwrap().size, store.budget().used()), (0, before));
 }
 
 fn handles_of_others_are_refused<S: Store>(store: &S) {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::{Clock, Nanos, SECOND};
 
 use crate::engines::request::Completion;
 use crate::outcome::ConnectionOutcome;
@@ -10,6 +10,7 @@ use crate::outcome::ConnectionOutcome;
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
 use super::outgoing::Outgoing;
+use super::patience::no_answer;
 use super::protocol::Protocol;
 use super::socket::{Epoll, Route, Socket};
 
@@ -31,6 +32,10 @@ pub(super) struct Connection {
     backoff_ns: Nanos,
     /// Time since which a reply is outstanding.
     waiting_since: Nanos,
+    /// Time since which there is this connection.
+    up_since: Nanos,
+    /// It was established again because no reply came, and none has come since.
+    was_replaced: bool,
     /// The epoll set also waits until the socket can send.
     wants_to_send: bool,
 }
@@ -59,6 +64,8 @@ impl Connection {
             incoming: Incoming::new(read_bytes_max),
             backoff_ns: 0,
             waiting_since: now,
+            up_since: now,
+            was_replaced: false,
             wants_to_send: false,
         })
     }
@@ -140,7 +147,19 @@ impl Connection {
         if std::mem::take(&mut self.incoming.heard) {
             self.backoff_ns = 0;
             self.waiting_since = now;
+            self.was_replaced = false;
         }
+    }
+
+    /// Fails if no reply has come for `silence_ns_max`: the server may have forgotten the connection without a word, and
+    /// answer on another. It fails once in a silence, for a server that is slow needs its time.
+    pub(super) fn check_silence(&mut self, unanswered_ns: Nanos, silence_ns_max: Nanos, now: Nanos) -> io::Result<()> {
+        let silent_ns = unanswered_ns.min(now.saturating_sub(self.up_since));
+        if self.was_replaced || !self.is_up() || silent_ns <= silence_ns_max {
+            return Ok(());
+        }
+        self.was_replaced = true;
+        Err(no_answer())
     }
 
     /// Closes the socket; its calls wait in `flight`.
@@ -165,7 +184,7 @@ impl Connection {
     pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
         epoll.add(&socket, self.number, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
-        (self.backoff_ns, self.waiting_since) = (0, now);
+        (self.backoff_ns, self.waiting_since, self.up_since) = (0, now, now);
         Ok(())
     }
 
@@ -195,7 +214,12 @@ impl Connection {
 
     /// Called when epoll reports the socket: an attempt to connect has ended. Returns `true` if the connection is up
     /// again, with all its calls queued again.
-    pub(super) fn attempt_ended<P: Protocol>(&mut self, flight: &Flight<P>, epoll: &Epoll) -> io::Result<bool> {
+    pub(super) fn attempt_ended<P: Protocol>(
+        &mut self,
+        flight: &Flight<P>,
+        epoll: &Epoll,
+        clock: &Clock,
+    ) -> io::Result<bool> {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);
         }
@@ -206,6 +230,7 @@ impl Connection {
         socket.connected()?;
         epoll.change(&socket, self.number, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
+        self.up_since = clock.now();
         flight.write_all(self.number, &mut self.outgoing);
         Ok(true)
     }

@@ -4,8 +4,8 @@
 //! [`NfsEngine`] carries the load. On the hot path a call is a template with a few words patched in
 //! (`iocurve_wire::client_fast`), all calls of a round leave in one send per
 //! connection (`outgoing`), all replies of a receive are parsed in place (`incoming`), and a reply finds its call by
-//! its `xid` (`flight`). A broken connection is re-established and its calls are sent again, as in a hard mount
-//! (`connection`).
+//! its `xid` (`flight`). A connection that broke, or on which no reply comes, is re-established and its calls are
+//! sent again, as in a hard mount (`connection`).
 
 mod connection;
 mod flight;
@@ -19,6 +19,7 @@ mod outgoing;
 mod patience;
 mod protocol;
 mod rpc;
+mod small_files;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -42,14 +43,21 @@ use crate::stall::Waiting;
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
+use self::patience::silence_ns_max;
 use self::protocol::{CallLimits, Protocol, Recovered, Session, SlotCounts};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
+<<<<<<< HEAD
 pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
+=======
+pub use self::nfs3::Nfs3;
+pub(crate) use self::nfs3::NfsMetadataEngine;
+>>>>>>> w-faults
 pub use self::nfs4::Nfs4;
+pub use self::small_files::{FileFacts, SmallFiles, small_files};
 pub use self::version::Version;
 
 /// Most connections of one mount, as in the Linux client.
@@ -253,7 +261,7 @@ impl<P: Protocol> NfsEngine<P> {
             .map_err(|source| EngineError::System { action: "wait for replies", source })?;
         for event in &events[..count] {
             let number = event.u64 as usize;
-            match self.connections[number].attempt_ended(&self.flight, &self.epoll) {
+            match self.connections[number].attempt_ended(&self.flight, &self.epoll, &self.clock) {
                 Ok(false) => self.receive_on(number, DONTWAIT, done)?,
                 Ok(true) => self.reconnects += 1,
                 Err(error) => self.lost(number, Lost::Closed(error))?,
@@ -309,7 +317,8 @@ impl<P: Protocol> NfsEngine<P> {
             if unanswered_ns > self.timeout_ns {
                 return Err(self.given_up(unanswered_ns));
             }
-            match connection.revive(&self.route, &self.epoll, now) {
+            let checked = connection.check_silence(unanswered_ns, silence_ns_max(self.timeout_ns), now);
+            match checked.and_then(|()| connection.revive(&self.route, &self.epoll, now)) {
                 Ok(again) => self.alarm = self.alarm.min(again),
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }

@@ -36,7 +36,7 @@ fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
         _ => error,
     })?;
     while !socket.wait(true, STOP_CHECK_NS)? {
-        patience.check()?;
+        patience.check_silence()?;
     }
     socket.connected()?;
     Ok(socket)
@@ -61,11 +61,23 @@ pub(super) fn is_lost(error: &io::Error) -> bool {
     )
 }
 
+/// Longest time without a reply on a connection before another one is tried.
+pub(super) fn silence_ns_max(timeout_ns: Nanos) -> Nanos {
+    timeout_ns / 3
+}
+
+/// Error of a connection on which no reply comes.
+pub(super) fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "no answer on this connection")
+}
+
 /// Timeout and stop flag of a wait for a server.
 pub(super) struct Patience<'a> {
     server: SocketAddr,
     started: Instant,
     end: Instant,
+    /// When another connection is tried; `None` once it was.
+    silence_end: Cell<Option<Instant>>,
     stop: &'a AtomicBool,
     /// Pause before the next attempt.
     pause_ns: Cell<Nanos>,
@@ -78,7 +90,8 @@ impl<'a> Patience<'a> {
         let started = Instant::now();
         let day = started + Duration::from_secs(86_400);
         let end = started.checked_add(Duration::from_nanos(timeout_ns)).unwrap_or(day);
-        Self { server, started, end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
+        let silence_end = Cell::new(started.checked_add(Duration::from_nanos(silence_ns_max(timeout_ns))));
+        Self { server, started, end, silence_end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
@@ -90,6 +103,17 @@ impl<'a> Patience<'a> {
         }
         if self.started.elapsed() >= Duration::from_nanos(SILENCE_NS) && has_answered(self.server) {
             self.note("it does not answer".to_owned());
+        }
+        Ok(())
+    }
+
+    /// As [`Self::check`]; fails once if a server that has answered before is silent: it may have forgotten the connection
+    /// without a word, and answer on another.
+    pub(super) fn check_silence(&self) -> io::Result<()> {
+        self.check()?;
+        if self.silence_end.get().is_some_and(|end| Instant::now() >= end) && has_answered(self.server) {
+            self.silence_end.set(None);
+            return Err(no_answer());
         }
         Ok(())
     }

@@ -154,8 +154,8 @@ impl<'a> Rpc<'a> {
         call
     }
 
-    /// Sends a record and receives one. A server that has answered before may restart meanwhile: the call is sent again
-    /// over a new connection, with the same `xid`, as on a hard mount.
+    /// Sends a record and receives one. A server that has answered before may restart meanwhile, or forget the
+    /// connection: the call is sent again over a new connection, with the same `xid`, as on a hard mount.
     fn exchange(&mut self, call: &[u8]) -> io::Result<()> {
         let patience = Patience::new(self.route.peer, self.timeout_ns, self.stop);
         self.was_repeated = false;
@@ -227,7 +227,7 @@ impl<'a> Rpc<'a> {
                 result => return result,
             }
             if !self.socket.wait(write, STOP_CHECK_NS)? {
-                patience.check()?;
+                patience.check_silence()?;
             }
         }
     }

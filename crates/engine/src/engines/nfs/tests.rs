@@ -436,6 +436,38 @@ fn a_broken_connection_is_re_established_and_its_calls_are_sent_again() {
 }
 
 #[test]
+fn a_connection_that_the_server_forgot_is_replaced_and_its_calls_are_sent_again() {
+    for nconnect in [1, 2] {
+        let script = move |seen: server::Seen| {
+            if seen.connection < FIRST + nconnect { Act::Silence } else { Act::Answer }
+        };
+        let content = pattern(4 * 4096);
+        let server = Server::new(script).with_file("f", &content);
+        let change = |mount: &mut NfsMount| (mount.timeout_ns, mount.nconnect) = (3 * SECOND / 2, nconnect as u32);
+        let mut client = Client::new(&server, 4, 4096, change);
+        for slot in 0..4 {
+            client.submit(slot, READ, u64::from(slot) * 4096, 4096);
+        }
+        let expected: Vec<_> = (0..4).map(|slot| (slot, 4096)).collect();
+        assert_eq!(client.reap(4).unwrap(), expected);
+        assert_eq!(client.engine.reconnects(), nconnect as u64);
+        let xids: BTreeSet<u32> = server.seen().iter().map(|seen| seen.xid).collect();
+        assert_eq!((server.seen().len(), xids.len()), (8, 4), "calls keep their xid");
+    }
+}
+
+#[test]
+fn a_connection_that_the_server_forgot_while_files_are_prepared_is_replaced() {
+    let server = Server::answering().with_file("f", b"");
+    let mount = NfsMount { timeout_ns: 3 * SECOND / 2, ..server.mount() };
+    assert!(connect(&mount, "f").is_ok());
+    let next = server.peers(2).len();
+    server.ignore(next);
+    assert!(connect(&mount, "f").is_ok());
+    assert_eq!(server.peers(next).len(), next + 3, "MOUNT twice, then NFS");
+}
+
+#[test]
 fn a_write_is_sent_again_whole() {
     let server = Server::new(first(vec![Act::Close])).with_file("f", b"");
     let mut client = Client::new(&server, 1, 300_000, |_| {});

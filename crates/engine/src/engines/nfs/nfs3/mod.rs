@@ -21,7 +21,6 @@ use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
 pub(super) use self::session::Session;
-pub use self::small_files::{FileFacts, SmallFiles};
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";
 

@@ -9,6 +9,7 @@ mod metadata;
 mod recovery;
 mod session;
 mod slots;
+mod small_files;
 mod status;
 #[cfg(test)]
 mod tests;

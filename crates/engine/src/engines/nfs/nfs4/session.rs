@@ -196,7 +196,7 @@ impl Session<'_> {
     }
 
     /// Handle of the directory of a path, and the last part of the path.
-    fn directory_of<'p>(&mut self, path: &'p str) -> Result<(Handle, &'p str), EngineError> {
+    pub(super) fn directory_of<'p>(&mut self, path: &'p str) -> Result<(Handle, &'p str), EngineError> {
         let (parts, name) = directory_parts(path)?;
         let mut directory = self.root.clone();
         for part in parts {
@@ -353,7 +353,7 @@ pub(super) fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
     }
 }
 
-fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
+pub(super) fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
     match result {
         nfs_resop4::GETATTR(Ok(found)) => found.obj_attributes.values().ok(),
         _ => None,

@@ -197,6 +197,22 @@ fn a_call_that_was_never_executed_is_sent_again_on_its_slot() {
 }
 
 #[test]
+fn a_connection_that_the_server_forgot_is_replaced_in_the_same_session() {
+    let script =
+        |seen: Seen| if seen.connection == 0 && seen.operation == OP_READ { Act::Silence } else { Act::Answer };
+    let server = Server::new(script).with_file("f", &pattern(4 * 4096));
+    let mut client = Client::new(&server, 4, 4096, |mount| mount.timeout_ns = 3 * SECOND / 2);
+    for slot in 0..4 {
+        client.submit(slot, READ, u64::from(slot) * 4096, 4096);
+    }
+    assert_eq!(client.reap(4).unwrap(), [(0, 4096), (1, 4096), (2, 4096), (3, 4096)]);
+    assert_eq!((client.engine.reconnects(), client.counter("session_recoveries")), (1, 0));
+    let of = |seen: &Seen| (seen.xid, seen.slot, seen.sequence);
+    let reads: Vec<_> = calls(&server, OP_READ).iter().map(of).collect();
+    assert_eq!(reads[..4], reads[4..], "calls are repeated as they were");
+}
+
+#[test]
 fn a_lost_session_is_replaced_and_its_calls_are_made_anew() {
     use nfsstat4::{
         NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_CONN_NOT_BOUND_TO_SESSION,

@@ -67,6 +67,7 @@ struct Shared {
     script: Script,
     call_bytes_max: u32,
     verifier: u8,
+    ignored: Option<usize>,
 }
 
 impl Server {
@@ -80,6 +81,7 @@ impl Server {
             script: Box::new(script),
             call_bytes_max: 1 << 20,
             verifier: 0,
+            ignored: None,
         };
         let server = Self { port, shared: Arc::new(Mutex::new(shared)) };
         let acceptor = server.clone();
@@ -112,6 +114,11 @@ impl Server {
     /// As after a restart: uncommitted data may be lost.
     pub(super) fn change_verifier(&self) {
         self.shared.lock().unwrap().verifier += 1;
+    }
+
+    /// Answers nothing on the connection with this number.
+    pub(super) fn ignore(&self, connection: usize) {
+        self.shared.lock().unwrap().ignored = Some(connection);
     }
 
     pub(super) fn content(&self, name: &str) -> Option<Vec<u8>> {
@@ -156,6 +163,9 @@ impl Server {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         while let Some(record) = receive(&mut stream) {
+            if self.shared.lock().unwrap().ignored == Some(connection) {
+                continue;
+            }
             let mut reader = Reader::new(&record);
             let header = CallHeader::decode(&mut reader).unwrap();
             if header.prog == MOUNT_PROGRAM {
