@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from iocurve.cluster.token import authentication
 from iocurve.errors import IocurveError, Mistake, PlanError, RunError
 from iocurve.measure.client import LoadClient
-from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member
+from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
 from iocurve.measure.records import Introduction
 from iocurve.result.version import iocurve_version
 
@@ -45,9 +44,9 @@ def opened(address: str, clients: int | None, on: Sequence[str] = ()) -> Iterato
     """
     ray = connect(address)
     try:
-        with _loop() as loop, _actors(ray, clients, on) as links:
+        with loop_in_thread() as loop, _actors(ray, clients, on) as links:
             members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()
-            yield ClientGroup(members, loop)
+            yield ClientGroup(members, loop, f"Ray {ray.__version__}")
     finally:
         with suppress(Exception):
             ray.shutdown()
@@ -100,19 +99,6 @@ def _unreachable(address: str, error: Exception) -> str:
 
 
 @contextmanager
-def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="iocurve-clients", daemon=True)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=5)
-
-
-@contextmanager
 def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator[list[RayLink]]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -124,7 +110,7 @@ def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator
     try:
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            actor = remote.options(scheduling_strategy=there).remote(uses_all_processors=True)
+            actor = remote.options(scheduling_strategy=there).remote(is_under_daemons=True)
             links.append(RayLink(ray, actor, node["NodeManagerAddress"]))
         yield links
     finally:
