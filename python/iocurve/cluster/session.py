@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
+from iocurve import interrupts
 from iocurve.cluster.token import authentication
 from iocurve.errors import IocurveError, Mistake, PlanError, RunError
 from iocurve.measure.client import LoadClient
@@ -64,7 +65,8 @@ def connect(address: str) -> ModuleType:
     os.environ.update(authentication(os.environ))
     ray = load_ray()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        with interrupts.restored():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except Exception as error:
         raise RunError(_unreachable(address, error)) from None
     return ray
