@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def descendants(ancestor: int) -> Iterator[tuple[str, list[str]]]:
             parent = int(found[parent][1][1])
         if parent == ancestor and pid != ancestor:
             yield line, words
+
+
+def session_cpu_s(session: int) -> float:
+    """User and system time of the processes of a session."""
+    stats = [words for _, (_, words) in _processes() if int(words[3]) == session]
+    return sum(int(words[11]) + int(words[12]) for words in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, list[str]]]]:

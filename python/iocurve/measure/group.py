@@ -154,10 +154,10 @@ class _Client:
         self.intervals += 1
         self.elapsed_ns += interval.end_ns - interval.start_ns
         for kind, part in interval.operations.items():
-            kept = self.kinds.setdefault(kind, [])
-            kept.append(part)
-            if len(kept) > KEPT_PARTS:
-                self.kinds[kind] = [merge_kinds(kept)]
+            self.kinds.setdefault(kind, []).append(part)
+        # Clients add up in turns: all of many at once would hold up the head program for seconds.
+        if (self.intervals + self.part.client) % KEPT_PARTS == 0:
+            self.kinds = {kind: [merge_kinds(parts)] for kind, parts in self.kinds.items()}
 
     def live(self) -> LiveClient:
         """The client in the live view."""

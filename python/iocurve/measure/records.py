@@ -109,7 +109,8 @@ def live_of(text: str | bytes) -> Live:
 
 def idle_cost_of(text: bytes) -> IdleCost | None:
     """Reads what the daemons cost a client. Raises ``ValueError``."""
-    return _IDLE_COST.decode(text)
+    cost: IdleCost | None = _IDLE_COST.decode(text)
+    return cost
 
 
 def intervals_of(text: str) -> tuple[IntervalRecord, ...]:
