@@ -336,7 +336,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paced = _apart(clients, options.seconds, is_paced=True)
         fed = _apart(clients, round(60 * options.minutes), is_paced=False)
         sizes = ", ".join(f"{size / MIB:,.0f}" for size in fed.rss_bytes)
-        table.add_row(f"{clients:,}", f"{clients * paced.cpu_us_per_record / 1e6:.1%}", f"{paced.cpu_us_per_record:,.0f}", sizes)
+        used = clients * paced.cpu_us_per_record / 1e6
+        table.add_row(f"{clients:,}", f"{used:.1%}", f"{paced.cpu_us_per_record:,.0f}", sizes)
     console.print(f"A record has {len(record(0)):,} bytes and {OPERATIONS:,} latencies.")
     console.print(table)
     return 0

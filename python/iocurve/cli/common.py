@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from iocurve.cli.quantities import Flag
-from iocurve.result.document import Result
+
+if TYPE_CHECKING:
+    from iocurve.result.document import Result
 
 PIPE_COLUMNS = 10_000
 """The width where stdout is no terminal: no line is wrapped and no cell is cut."""
