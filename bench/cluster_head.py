@@ -145,7 +145,7 @@ def plan(clients: int) -> planned.Plan:
 
 @dataclass
 class Feed:
-    """What all simulated clients of a run share."""
+    """Holds the records and the measurements of all simulated clients."""
 
     lines: Sequence[bytes]
     """The records of a client, the same for all."""
@@ -253,7 +253,7 @@ def _introduction() -> Introduction:
 
 
 def simulated(clients: int, records: int, *, is_paced: bool) -> HeadCost:
-    """Feeds the records of so many clients to a group in this process."""
+    """Feeds the records of simulated clients to a group in this process."""
     end_record()
     feed = Feed([record(number) for number in range(records)], is_paced)
     links = [SimulatedLink(number, clients, feed) for number in range(clients)]
@@ -272,7 +272,7 @@ def simulated(clients: int, records: int, *, is_paced: bool) -> HeadCost:
 
 
 def through_ray(clients: int, seconds: float) -> HeadCost:
-    """Receives the records of so many clients from a few actors; counts Ray's own processes of the head, too."""
+    """Receives records at the rate of ``clients`` clients from a few actors; counts Ray's processes of the head, too."""
     import ray
 
     from iocurve.cluster.session import RayLink

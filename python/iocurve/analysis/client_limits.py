@@ -19,7 +19,7 @@ NAMED_MAX = 3
 
 @dataclass(frozen=True)
 class ClientVerdict:
-    """What limited one client."""
+    """The limit of one client."""
 
     number: int
     """Its place among the clients of the point, from 1."""
@@ -53,7 +53,7 @@ def _verdict(load: MeasuredLoad, shared: Limit | None, clients: int) -> Limit:
 
 
 def own_limit(load: MeasuredLoad) -> Limit | None:
-    """What limited a client by itself; None where nothing that is its own did."""
+    """Finds the limit that is a client's own; None where there is none."""
     return (
         disk_limit(load)
         or client_limit(load)
@@ -70,7 +70,7 @@ def own_limit(load: MeasuredLoad) -> Limit | None:
 
 
 def group_limit(load: MeasuredLoad) -> Limit | None:
-    """What limited clients that ran together: what they share, what was asked of all, or what limited some of them."""
+    """Finds the limit of clients that ran together: a shared one, the rate asked of all, or the own limit of some."""
     verdicts = client_verdicts(load.point, load.target)
     shared = shared_limit(load)
     if shared:
