@@ -272,7 +272,7 @@ def simulated(clients: int, records: int, *, is_paced: bool) -> HeadCost:
 
 
 def through_ray(clients: int, seconds: float) -> HeadCost:
-    """Receives records at the rate of ``clients`` clients from a few actors; counts Ray's processes of the head, too."""
+    """Receives records at the rate of ``clients`` clients from a few actors; includes Ray's own processes."""
     import ray
 
     from iocurve.cluster.session import RayLink
