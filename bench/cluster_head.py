@@ -275,12 +275,14 @@ def through_ray(clients: int, seconds: float) -> HeadCost:
     """Receives records at the rate of ``clients`` clients from a few actors; includes Ray's own processes."""
     import ray
 
+    # Workers import the class by its module, which has another name where it is the program.
+    from bench.cluster_head import SimulatedClient as Client
     from iocurve.cluster.session import RayLink
 
     os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80 * MIB)
     try:
-        remote = ray.remote(num_cpus=0, max_concurrency=8)(SimulatedClient)
+        remote = ray.remote(num_cpus=0, max_concurrency=8)(Client)
         actors = [remote.remote(seconds, clients / RAY_ACTORS) for _ in range(RAY_ACTORS)]
         ray.get([actor.introduce.remote() for actor in actors])
         members = [
