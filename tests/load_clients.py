@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from iocurve.measure.client import LoadClient
-from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member
+from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
 from iocurve.measure.records import Introduction
 
 
@@ -75,14 +75,9 @@ class LocalLink(Link):
 @contextmanager
 def group_of(links: Sequence[LocalLink]) -> Iterator[ClientGroup]:
     """A group of clients in this process."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    members = [Member(link, Introduction.from_json(link.client.introduce())) for link in links]
-    try:
-        yield ClientGroup(members, loop)
-    finally:
-        for link in links:
-            link.abandon()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+    with loop_in_thread() as loop:
+        try:
+            yield ClientGroup([Member(link, Introduction.from_json(link.client.introduce())) for link in links], loop)
+        finally:
+            for link in links:
+                link.abandon()

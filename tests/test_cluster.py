@@ -8,6 +8,8 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -219,6 +221,47 @@ def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
         RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster commands"
     ):
         session.connect(f"127.0.0.1:{port}")
+
+
+LONG_JOB = """
+interval = "100ms"
+
+[[job]]
+name = "reads"
+engine = "null"
+size = "1MiB"
+time_based = true
+runtime = "600s"
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_all_clients_and_what_they_measured_is_reported(
+    cluster: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    job, out = tmp_path / "job.toml", tmp_path / "out"
+    job.write_text(LONG_JOB, encoding="utf-8")
+    words = ["run", str(job), "--clients", "2", "--on", cluster.address, "--out", str(out), "--quiet"]
+    process = subprocess.Popen([sys.executable, "-m", "iocurve", *words])
+    try:
+        while len(_measuring()) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    finally:
+        process.kill()
+    result = Result.read(out / "result.json")
+    assert (result.state, [client.state for client in result.points[0].clients]) == ("interrupted", ["interrupted"] * 2)
+    assert all(worker.operations["read"].operations for worker in result.points[0].outcome.workers)
+    assert (out / "report.html").exists()
+    assert not _measuring(), "the records of all clients have arrived"
+
+
+def _measuring() -> list[Path]:
+    """The local files of clients that have sent an interval: its line follows those of the task and the start."""
+    folder = Path(os.environ["XDG_STATE_HOME"]) / "iocurve/clients"
+    return [path for path in folder.glob("*.jsonl") if path.read_bytes().count(b"\n") > 2]
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])

@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 from rich.console import Console
 
 from data import synthetic
-from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.report.live import LiveView
 from iocurve.report.plain import PlainView
 from iocurve.report.table import result_table
@@ -80,7 +80,7 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
         [
             "point 1 of 2 (20 s left), first, laying out files: 64 MiB of 256 MiB",
             "point 1 of 2 (15 s left), first, running, 1.0 s; "
-            "read                          59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+            "read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
         ]
     )
 
@@ -183,3 +183,52 @@ def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
     assert lines[0] == "point                   IOPS  MiB/s      p50      p99  limited by"
     assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  MiB/s limit"
     assert all("…" not in line and len(line) <= 80 for line in lines)
+
+
+def clients(count: int, states: dict[int, str] | None = None) -> Live:
+    found = tuple(
+        LiveClient(
+            host=f"vm{number}",
+            state=(states or {}).get(number, "running"),
+            operations=1000 + number,
+            bytes=number * MIB,
+        )
+        for number in range(count)
+    )
+    return running(SECOND_NS, 59_000).replace(clients=found)
+
+
+def live_lines(live: Live, *, width: int = 80, height: int = 24) -> list[str]:
+    out = Console(
+        file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None, legacy_windows=False
+    )
+    view = LiveView(out, Clock())
+    view.point_started(0, 1, "point", 3.0)
+    view._live = live
+    with out.capture() as captured:
+        out.print(view._render())
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_the_live_view_has_a_row_for_each_of_a_few_clients() -> None:
+    assert live_lines(clients(3))[1:] == snapshot(
+        [
+            "point  running, 1.0 s",
+            "  read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+            "  vm0                      1k IOPS       0.0 MiB/s",
+            "  vm1                      1k IOPS       1.0 MiB/s",
+            "  vm2                      1k IOPS       2.0 MiB/s",
+        ]
+    )
+
+
+def test_of_many_clients_the_lost_and_the_slowest_are_shown_and_the_rest_counted() -> None:
+    lines = live_lines(clients(40, {7: "lost"}))[3:]
+    assert [line.split()[0] for line in lines] == [
+        "vm7",
+        *(f"vm{number}" for number in (*range(7), *range(8, 12))),
+        "…",
+    ]
+    assert lines[0].endswith("7.0 MiB/s   lost")
+    assert lines[-1] == "  … 28 more clients     1.03k IOPS      25.5 MiB/s each"
+    assert len(live_lines(clients(40), height=12)) == 10, "the view fits a low terminal"

@@ -343,10 +343,9 @@ def test_a_result_with_clients_is_read_as_it_was_written(tmp_path: Path) -> None
     again = Result.read(tmp_path / "result.json")
     assert again == result
     assert [client.name for client in again.points[0].clients] == ["one", "two"]
-    [figure] = shared(read(again))
-    [row] = figure.table.rows
-    assert (row[0], row[3]) == ("test", "2 of 2")
+    [row] = shared(read(again))[0].table.rows
+    assert (row[0], row[4]) == ("test", "2 of 2")
     assert {row[1].partition(":")[0], row[2].partition(":")[0]} == {"one", "two"}
     lost = point.clients[1].replace(state="lost", reason="lost")
     [row] = shared(read(result.replace(points=(point.replace(clients=(point.clients[0], lost)),))))[0].table.rows
-    assert (row[1].partition(":")[0], row[3], row[6]) == ("one", "1 of 2", "1.000")
+    assert (row[1].partition(":")[0], row[4], row[7]) == ("one", "1 of 2", "1.000")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -43,6 +44,19 @@ def install() -> None:
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _signals.handle)
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Restores the handlers that a library replaces in the context: Ray ends a process at once on TERM."""
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        # Only the main thread may set handlers, and no other can replace them.
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def exit_status() -> int:

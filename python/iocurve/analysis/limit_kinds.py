@@ -64,6 +64,9 @@ LIMIT_KINDS = {
         "This machine is saturated, by the load, by the target or by other programs: keep it quiet, or make the "
         "load elsewhere.",
     ),
+    "client_cpu": LimitKind(
+        "client's CPU", "Clients whose processors are busy do more only together: use more of them, or larger machines."
+    ),
     "foreign_cpu": LimitKind(
         "others' CPU", "Other processes, or other guests of the host, hold the processors: keep them quiet."
     ),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from iocurve.analysis.client_limits import client_verdicts, group_limit
 from iocurve.analysis.disk_limits import disk_limit
+from iocurve.analysis.fairness import fairness_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.load_limits import (
     asked_limit,
@@ -49,11 +51,29 @@ def verdicts_of(result: Result) -> list[Limit | None]:
 
 
 def with_verdicts(result: Result) -> Result:
-    """The result with the verdict on each point stored in it."""
+    """The result with the verdicts on each point and on each of its clients stored in it."""
     judged = zip(result.points, verdicts_of(result), strict=True)
     return result.replace(
-        points=tuple(point if point.limit == verdict else point.replace(limit=verdict) for point, verdict in judged)
+        points=tuple(_with_clients_judged(_with_limit(point, verdict), result) for point, verdict in judged)
     )
+
+
+def without_verdicts(point: Point) -> Point:
+    """The point before it was judged."""
+    clients = tuple(client.replace(limit=None) for client in point.clients)
+    return point.replace(limit=None, fairness=None, clients=clients)
+
+
+def _with_limit(point: Point, verdict: Limit | None) -> Point:
+    return point if point.limit == verdict else point.replace(limit=verdict)
+
+
+def _with_clients_judged(point: Point, result: Result) -> Point:
+    if not point.clients:
+        return point
+    verdicts = {one.client.client: one.limit for one in client_verdicts(point, result.target_of(point))}
+    clients = tuple(client.replace(limit=verdicts.get(client.client)) for client in point.clients)
+    return point.replace(clients=clients, fairness=fairness_of(point))
 
 
 def limit_of(point: Point, target: TargetFacts) -> Limit | None:
@@ -67,6 +87,8 @@ def verdict_of(point: Point, target: TargetFacts) -> Limit | None:
     if not point.summary().operations:
         return None
     load = MeasuredLoad(point, target)
+    if point.clients:
+        return group_limit(load) or _unknown(load)
     return (
         disk_limit(load)
         or target_limit(load)

@@ -139,7 +139,7 @@ def cache_limit(load: MeasuredLoad) -> Limit | None:
     if machine.device_read_bytes > DEVICE_SHARE * read.bytes:
         return None
     moved = f"{format_bytes(read.bytes)} were read, {format_bytes(machine.device_read_bytes)} came from storage"
-    return limit("page_cache", "answered by the page cache of this machine", load.target, evidence=[moved])
+    return limit("page_cache", f"answered by the page cache of {load.machine_name}", load.target, evidence=[moved])
 
 
 def _open(worker: WorkerLoad) -> FileOpen | None:
@@ -186,10 +186,11 @@ def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
 def _machine(load: MeasuredLoad, machine: MachineUse, evidence: Sequence[str]) -> Limit:
     processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
     if machine.busy_share >= BUSY:
-        text = f"{processors} of this machine more than {BUSY:.0%} busy"
+        text = f"{processors} of {load.machine_name} more than {BUSY:.0%} busy"
     else:
-        text = f"the target, on this machine, uses {(machine.target_share or 0.0) * machine.cpus:.1f} processors"
-    return limit("machine", text, load.target, confidence="likely", evidence=evidence)
+        text = f"the target, on {load.machine_name}, uses {(machine.target_share or 0.0) * machine.cpus:.1f} processors"
+    code = "client_cpu" if load.is_client else "machine"
+    return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 
 def _shares(machine: MachineUse | None) -> list[str]:

@@ -33,7 +33,7 @@ class WorkerLoad:
         return self.plan.engine.mount.nconnect if isinstance(self.plan.engine, NfsEngine) else 0
 
     @property
-    def client(self) -> str | None:
+    def source(self) -> str | None:
         """The address that its connections come from; None is the system's choice."""
         return self.plan.engine.mount.source if isinstance(self.plan.engine, NfsEngine) else None
 
@@ -65,6 +65,13 @@ class MeasuredLoad:
 
     point: Point
     target: TargetFacts
+    is_client: bool = False
+    """The load is the part of one load client of several."""
+
+    @property
+    def machine_name(self) -> str:
+        """The machine that makes the load, in words."""
+        return "the client" if self.is_client else "this machine"
 
     @property
     def summary(self) -> Summary:
@@ -82,11 +89,13 @@ class MeasuredLoad:
         return tuple(load for load in loads if longest and load.outcome.group == longest.outcome.group)
 
     @cached_property
-    def clients(self) -> dict[str | None, tuple[WorkerLoad, ...]]:
-        """The workers by the address that their connections come from."""
-        found: dict[str | None, tuple[WorkerLoad, ...]] = {}
+    def clients(self) -> dict[tuple[str | None, str | None], tuple[WorkerLoad, ...]]:
+        """The workers by their machine and the address that their connections come from: a server's clients."""
+        hostnames = {client.client: client.host.hostname for client in self.point.clients}
+        found: dict[tuple[str | None, str | None], tuple[WorkerLoad, ...]] = {}
         for worker in self.workers:
-            found[worker.client] = (*found.get(worker.client, ()), worker)
+            client = (hostnames.get(worker.plan.client), worker.source)
+            found[client] = (*found.get(client, ()), worker)
         return found
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from iocurve.analysis.levels import Levels, levels
@@ -74,19 +74,41 @@ def fitted_figures(targets: Iterable[TargetFacts]) -> list[str]:
     return [FIGURES.get(name, name.replace("_", " ")) for name in names]
 
 
+Rule = Callable[[MeasuredLoad, float], Limit | None]
+"""Finds a limit of the target that a load reached, with its rates multiplied by a factor."""
+
+
 def target_limit(load: MeasuredLoad) -> Limit | None:
     """The limit of the target that the load reached; None where it reached none that is known."""
+    return _reached(load, (_burst, _volume_cap, _client_cap, *CONNECTION_RULES, _server_parallelism))
+
+
+def shared_limit(load: MeasuredLoad) -> Limit | None:
+    """The limit of the target on all clients together that the load reached."""
+    return _reached(load, (_burst, _volume_cap, _server_parallelism))
+
+
+def client_limit(load: MeasuredLoad) -> Limit | None:
+    """The limit of the target on each client that some reached."""
+    return _reached(load, (_client_cap,))
+
+
+def connection_limit(load: MeasuredLoad) -> Limit | None:
+    """The limit of the target on each connection that some reached."""
+    return _reached(load, CONNECTION_RULES)
+
+
+def egress_together(load: MeasuredLoad, clients: int) -> str | None:
+    """The sum of the clients' egress, as evidence; None where no such limit is known or nothing is written."""
+    each = load.target.client_egress_bytes_per_s
+    if not each or clients < 2 or not load.kind("write"):
+        return None
+    return f"the egress of {clients} clients together is {_mib(clients * each)} MiB/s, {_mib(each)} each"
+
+
+def _reached(load: MeasuredLoad, rules: Sequence[Rule]) -> Limit | None:
     if load.target.kind == "emulated_disk":
         return None
-    rules: tuple[Callable[[MeasuredLoad, float], Limit | None], ...] = (
-        _burst,
-        _volume_cap,
-        _client_cap,
-        _connection_throughput,
-        _connection_iops,
-        _connection_requests,
-        _server_parallelism,
-    )
     reached = next((found for rule in rules if (found := rule(load, 1.0))), None)
     if reached or load.held_up <= 1 + TOLERANCE:
         return reached and _with_origin(reached, load.target)
@@ -299,6 +321,9 @@ def _latency_ns(worker: WorkerLoad, load: MeasuredLoad) -> int:
     """The latency of the server itself: the one that is known, or else the smallest that was measured."""
     known = _further(load.target).latency_mean_ns or load.target.latency_ns
     return known or min(kind.service.min_ns for kind in worker.outcome.operations.values())
+
+
+CONNECTION_RULES: tuple[Rule, ...] = (_connection_throughput, _connection_iops, _connection_requests)
 
 
 # ---- the server

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from iocurve.cli.quantities import Flag
+
+if TYPE_CHECKING:
+    from iocurve.result.document import Result
 
 PIPE_COLUMNS = 10_000
 """The width where stdout is no terminal: no line is wrapped and no cell is cut."""
@@ -58,6 +61,16 @@ def show(rendered: RenderableType) -> None:
     with console.capture() as captured:
         console.print(rendered)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def show_tables(result: Result) -> None:
+    """Prints the table of a result, and the one of its load clients where there are any."""
+    from iocurve.report.table import clients_table, result_table
+
+    show(result_table(result))
+    if of_clients := clients_table(result):
+        print()
+        show(of_clients)
 
 
 def show_json(value: Any) -> None:

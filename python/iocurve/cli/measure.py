@@ -11,7 +11,7 @@ from cyclopts import Parameter, validators
 
 from iocurve.cli import status
 from iocurve.cli.clients import CLUSTER, ClusterOptions
-from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show
+from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show_tables
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import DialectError, Mistake
@@ -20,7 +20,6 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import Effort
-from iocurve.report.table import result_table
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 from iocurve.units import GIB
@@ -288,7 +287,7 @@ def _shown(result: Result, out: Path | None, output: Output) -> int:
     if output.json:
         sys.stdout.write(result.document().decode())
     elif not output.quiet:
-        show(result_table(result))
+        show_tables(result)
         if result.search:
             print(f"\n{searches.shown(result.search)}")
         if out and not any(note.code == "report_not_written" for note in result.notes):

@@ -8,9 +8,8 @@ from cyclopts import App
 
 from iocurve.analysis import read
 from iocurve.cli import status
-from iocurve.cli.common import example, show
+from iocurve.cli.common import example, show_tables
 from iocurve.report import page
-from iocurve.report.table import result_table
 from iocurve.result.document import RESULT_NAME, Result
 
 app = App(
@@ -40,5 +39,5 @@ def merge_records(result: Path, files: tuple[Path, ...], /) -> int:
     changed = merged(Result.read(source), [Journal.read(file) for file in files])
     changed.write(source)
     page.write(read(changed), source.parent)
-    show(result_table(changed))
+    show_tables(changed)
     return status(changed)

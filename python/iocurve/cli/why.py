@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from iocurve.analysis import read
+from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
 from iocurve.cli.common import TargetText, show_json
 from iocurve.cli.quantities import Flag
 from iocurve.errors import DialectError, Mistake
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
+
+CLIENTS_LISTED_MAX = 12
 
 
 def explain_limits(
@@ -40,11 +44,13 @@ def explain_limits(
     document = Result.read(source)
     judged = _judged(document, point)
     if not confirm:
-        rows = [_record(one, verdict) for one, verdict in judged]
+        of_clients = [client_verdicts(one, document.target_of(one)) for one, _ in judged]
         if json:
+            rows = [_record(*pair) | _clients(found) for pair, found in zip(judged, of_clients, strict=True)]
             show_json(rows)
         else:
-            print("\n".join(line for one, verdict in judged for line in _lines(one, verdict)))
+            lines = [[*_lines(*pair), *_client_lines(found)] for pair, found in zip(judged, of_clients, strict=True)]
+            print("\n".join(line for of_point in lines for line in of_point))
         return 0
     chosen, verdict = max(judged, key=lambda pair: pair[0].summary().iops)
     return _confirmed(document, chosen, verdict, str(target) if target is not None else None, json=json)
@@ -80,6 +86,21 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
 
 def _record(point: Point, verdict: Limit) -> dict[str, object]:
     return {"point": point.name, "family": point.family, **verdict.to_builtins()}
+
+
+def _clients(verdicts: Sequence[ClientVerdict]) -> dict[str, object]:
+    """The verdict on each load client; nothing without a cluster."""
+    each = [{"client": one.client.name, **one.limit.to_builtins()} for one in verdicts]
+    return {"clients": each} if each else {}
+
+
+def _client_lines(verdicts: Sequence[ClientVerdict]) -> Iterator[str]:
+    """A line for each of a few load clients, one that counts many."""
+    if len(verdicts) > CLIENTS_LISTED_MAX:
+        yield f"  {limited_clients(verdicts, len(verdicts))}"
+        return
+    for one in verdicts:
+        yield f"  {who_of([one], len(verdicts))}: {one.limit.short_name}: {one.limit.text}"
 
 
 def _lines(point: Point, verdict: Limit) -> list[str]:

@@ -33,8 +33,8 @@ def _start(options: Sequence[str], head_only: bool, token: str) -> str:
     environment = ray_options.ENVIRONMENT | (ray_options.HEAD_ENVIRONMENT if head_only else {})
     environment |= {"RAY_AUTH_MODE": "token"}
     words = " ".join(f"{name}={value}" for name, value in environment.items())
-    started = shlex.join(["ray", "start", *options, *ray_options.common()])
-    return f"{words} RAY_AUTH_TOKEN_PATH={token} taskset -c 0 {started}"
+    started = shlex.join([*ray_options.bound(), "ray", "start", *options, *ray_options.common()])
+    return f"{words} RAY_AUTH_TOKEN_PATH={token} {started}"
 
 
 def _ssh(head: str, nodes: Sequence[str]) -> str:

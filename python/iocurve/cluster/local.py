@@ -33,7 +33,7 @@ DOWN_S = 20
 def up(nodes: int) -> str:
     """Starts a cluster; gives the address of its head. Raises ``RunError``."""
     session.load_ray()
-    if _processes():
+    if process_groups():
         raise RunError("a local cluster is up; iocurve cluster down ends it")
     address = f"{FIRST_ADDRESS}:{PORT}"
     environment = os.environ | ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT
@@ -56,7 +56,7 @@ def up(nodes: int) -> str:
 
 def down() -> int:
     """Ends the local cluster; gives the number of its nodes and heads that were ended."""
-    processes = _processes()
+    processes = process_groups()
     for process in reversed(processes):
         with suppress(ProcessLookupError):
             os.killpg(process, signal.SIGTERM)
@@ -70,12 +70,18 @@ def down() -> int:
     return len(processes)
 
 
+def process_groups() -> list[int]:
+    """The process groups of the local cluster that are alive."""
+    return [process for process in _known() if _is_alive(process)]
+
+
 def _started(options: list[str], environment: dict[str, str], number: int) -> int:
     """Starts a node in a session of its own; gives its process group."""
     ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     if ray is None:
         raise RunError("the command ray is missing: pip install 'iocurve[scale]'")
-    words = [ray, "start", *options, *ray_options.common(_free_ports()), "--block"]
+    first = min(os.sched_getaffinity(0))
+    words = [*ray_options.bound(first), ray, "start", *options, *ray_options.common(_free_ports()), "--block"]
     log = state_folder() / f"node-{number}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -99,7 +105,7 @@ def _wait_for(address: str, nodes: int) -> None:
         found = _nodes_at(address)
         if found is not None and found >= nodes:
             return
-        ended = len(_processes()) < started
+        ended = len(process_groups()) < started
         if ended or time.monotonic() > until:
             why = "a process of the local cluster has ended" if ended else f"it is not up after {UP_S} s"
             there = f"{found or 0} of {counted(nodes, 'node')}"
@@ -123,11 +129,6 @@ def _memory() -> Path:
 
 def _remember(processes: list[int]) -> None:
     _memory().write_text(json.dumps(processes))
-
-
-def _processes() -> list[int]:
-    """The process groups of the local cluster that are alive."""
-    return [process for process in _known() if _is_alive(process)]
 
 
 def _known() -> list[int]:

@@ -43,6 +43,11 @@ def common(ports: Mapping[str, int] = PORTS) -> list[str]:
     return [*_COMMON, *(f"--{name}={port}" for name, port in ports.items())]
 
 
+def bound(processor: int = 0) -> list[str]:
+    """Binds daemons to one processor, which loads leave to them where they need fewer than there are."""
+    return ["taskset", "-c", str(processor)]
+
+
 def head(port: int = HEAD_PORT) -> list[str]:
     """Options of the head, which generates no load."""
     return ["--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false"]

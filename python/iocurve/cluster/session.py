@@ -6,17 +6,17 @@ import asyncio
 import logging
 import os
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
+from iocurve import interrupts
 from iocurve.cluster.token import authentication
 from iocurve.dialects.base import AUTO_CLUSTER
 from iocurve.errors import IocurveError, Mistake, PlanError, RunError
 from iocurve.measure.client import LoadClient
-from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member
+from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
 from iocurve.measure.records import Introduction
 from iocurve.result.version import iocurve_version
 
@@ -31,8 +31,6 @@ NODES_S = 30
 """Time to wait for nodes that are about to join."""
 REACH_S = 10
 """Time in which the head must accept a connection."""
-CANCEL_S = 2
-"""Time in which calls must have been cancelled."""
 INTRODUCE_S = 60
 """Time in which a client must have loaded iocurve."""
 
@@ -47,9 +45,9 @@ def opened(address: str, clients: int | None, on: Sequence[str] = ()) -> Iterato
     """
     ray = connect(address)
     try:
-        with _loop() as loop, _actors(ray, clients, on) as links:
+        with loop_in_thread() as loop, _actors(ray, clients, on) as links:
             members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()
-            yield ClientGroup(members, loop)
+            yield ClientGroup(members, loop, f"Ray {ray.__version__}")
     finally:
         with suppress(Exception):
             ray.shutdown()
@@ -67,7 +65,8 @@ def connect(address: str) -> ModuleType:
     os.environ.update(authentication(os.environ))
     ray = load_ray()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        with interrupts.restored():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except Exception as error:
         raise RunError(_unreachable(address, error)) from None
     return ray
@@ -102,30 +101,6 @@ def _unreachable(address: str, error: Exception) -> str:
 
 
 @contextmanager
-def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="iocurve-clients", daemon=True)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        with suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(_cancelled_calls(), loop).result(CANCEL_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=5)
-
-
-async def _cancelled_calls() -> None:
-    """Ends the calls that no client will answer any more."""
-    calls = asyncio.all_tasks() - {asyncio.current_task()}
-    for call in calls:
-        call.cancel()
-    if calls:
-        await asyncio.wait(calls, timeout=CANCEL_S / 2)
-
-
-@contextmanager
 def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator[list[RayLink]]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -137,7 +112,7 @@ def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator
     try:
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            actor = remote.options(scheduling_strategy=there).remote(uses_all_processors=True)
+            actor = remote.options(scheduling_strategy=there).remote(is_under_daemons=True)
             links.append(RayLink(ray, actor, node["NodeManagerAddress"]))
         yield links
     finally:

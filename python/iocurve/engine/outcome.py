@@ -350,8 +350,9 @@ class LiveClient(Struct):
     host: str
     state: str
     """running, silent, finished, interrupted, failed, lost."""
-    operations: dict[str, IntervalKind] = {}
-    """Its newest interval."""
+    operations: int = 0
+    """Operations of all kinds in its newest interval."""
+    bytes: int = 0
 
 
 class Live(Struct):

@@ -112,7 +112,7 @@ class Campaign:
         machines: Machines = THIS_MACHINE,
     ) -> None:
         """``order`` has the names of all points; the result has them in this order, whichever is measured first."""
-        self.result, self._machines = result, machines
+        self.result, self._machines = result.replace(cluster=machines.cluster_facts()), machines
         self._view, self._keep, self._keeps_points = view, keep, keeps_points
         self._count = len(order) if order else count
         self._order = {name: place for place, name in enumerate(order)}

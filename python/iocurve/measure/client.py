@@ -19,6 +19,7 @@ import msgspec
 from iocurve import _native
 from iocurve.engine.outcome import Outcome
 from iocurve.errors import RunError
+from iocurve.measure.daemons import Daemons
 from iocurve.measure.local import Observer, run_to_the_end
 from iocurve.measure.records import (
     AliveRecord,
@@ -51,13 +52,13 @@ class LoadClient:
     the outcome; the file of a client that was lost stays, for ``iocurve result merge``.
     """
 
-    def __init__(self, clock_error_ns: int = 0, *, uses_all_processors: bool = False) -> None:
+    def __init__(self, clock_error_ns: int = 0, *, is_under_daemons: bool = False) -> None:
         """``clock_error_ns`` makes the client's clock wrong, for tests.
 
-        With ``uses_all_processors`` the load may use all processors even if this process was bound to some, as the
-        daemons of a cluster are.
+        With ``is_under_daemons`` the daemons of a cluster started this process, on the processors that are theirs.
         """
-        self._clock_error_ns, self._uses_all_processors = clock_error_ns, uses_all_processors
+        self._clock_error_ns = clock_error_ns
+        self._daemons = Daemons() if is_under_daemons else None
         self._run: _native.Run | None = None
         self._task: Task | None = None
         self._observer: Observer | None = None
@@ -66,7 +67,8 @@ class LoadClient:
 
     def introduce(self) -> bytes:
         """The machine and its versions (``Introduction``)."""
-        self._unbind()
+        if self._daemons:
+            self._daemons.leave_processors(threads=os.cpu_count() or 1)
         return msgspec.json.encode(
             Introduction(
                 host=host.collect(),
@@ -88,6 +90,10 @@ class LoadClient:
             )
         )
 
+    def idle_cost(self, name: str, seconds: float) -> bytes:
+        """What the daemons beside this client cost while no load runs (``IdleCost``, or null where there are none)."""
+        return msgspec.json.encode(self._daemons.idle_cost(name, seconds) if self._daemons else None)
+
     def clock(self) -> int:
         """The client's clock, ns since 1970."""
         return time.time_ns() + self._clock_error_ns
@@ -98,8 +104,9 @@ class LoadClient:
         Returns the path of the local file. Raises ``TargetError``, ``RunError``, and ``Interrupted`` after ``stop``.
         """
         self._abandon()
-        self._unbind()
         self._task = task_of(task)
+        if self._daemons:
+            self._daemons.leave_processors(threads=max(len(group.workers) for group in self._task.plan.groups))
         self._observer = Observer(self._task.plan, run_to_the_end)
         self._run = _native.Run.held(self._task.plan.to_json())
         self._run.renew_lease(self._task.lease_s)
@@ -179,11 +186,6 @@ class LoadClient:
         yield EndRecord(
             outcome=Outcome.from_json(outcome), layout=self._observer.layout, machine=self._observer.machine()
         )
-
-    def _unbind(self) -> None:
-        """Threads inherit the processors of the thread that starts them; the kernel leaves out those of others."""
-        if self._uses_all_processors:
-            os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
     def _abandon(self) -> None:
         """Ends a run that nobody waits for any more."""

@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -41,11 +42,12 @@ from iocurve.measure.records import (
     ReadyRecord,
     StartedRecord,
     Task,
+    idle_cost_of,
     live_of,
     record_of,
 )
 from iocurve.result import host
-from iocurve.result.document import ClientClock, ClientOutcome, LayoutFacts, UntilLoss
+from iocurve.result.document import ClientClock, ClientOutcome, ClusterFacts, IdleCost, LayoutFacts, UntilLoss
 from iocurve.result.summary import live_kind, merge_kinds
 from iocurve.targets.places import FileFacts, Process
 from iocurve.units import SECOND_NS, format_duration
@@ -64,10 +66,20 @@ LEASE_S_MIN = 30.0
 """A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
 FILES_S = 60.0
 """Longest time in which a client lists, writes or removes files."""
+IDLE_S = 1.0
+"""Time in which a client measures what the daemons cost while no load runs."""
+CANCEL_S = 2.0
+"""Longest time in which calls that no client will answer are ended."""
 LEAD_S = 0.3
 """Time from the barrier to the start; every client must have its start by then, ..."""
 LEAD_S_PER_CLIENT = 0.01
 """... for which large groups need longer."""
+SILENCE_POLL_S = 0.25
+"""Time between two searches for silent clients."""
+SHOW_S = 0.02
+"""Time from a record to the live view that has it, so that many records make one view; ..."""
+SHOW_S_PER_CLIENT = 0.0002
+"""... for which large groups take longer, because a view has all clients."""
 KEPT_PARTS = 32
 """Intervals of a client that are kept before they are added up."""
 
@@ -126,9 +138,14 @@ class _Client:
     intervals: int = 0
     elapsed_ns: int = 0
     kinds: dict[str, list[KindOutcome]] = field(default_factory=dict)
-    newest: dict[str, IntervalKind] = field(default_factory=dict)
+    newest: IntervalRecord | None = None
     heard: float = 0.0
     is_silent: bool = False
+    """Shown as silent."""
+    following: asyncio.Task[None] | None = None
+    """Follows the records of the client."""
+    silent_s: float | None = None
+    """Set once the client has been silent for too long."""
 
     @property
     def runs(self) -> bool:
@@ -145,16 +162,26 @@ class _Client:
 
     def keep(self, interval: IntervalRecord) -> None:
         """Adds an interval to what is kept for the case that the client is lost."""
-        self.newest = {kind: live_kind([part]) for kind, part in interval.operations.items()}
+        self.newest = interval
         if interval.ramp:
             return
         self.intervals += 1
         self.elapsed_ns += interval.end_ns - interval.start_ns
         for kind, part in interval.operations.items():
-            kept = self.kinds.setdefault(kind, [])
-            kept.append(part)
-            if len(kept) > KEPT_PARTS:
-                self.kinds[kind] = [merge_kinds(kept)]
+            self.kinds.setdefault(kind, []).append(part)
+        # Clients add up in turns: all of many at once would hold up the head program for seconds.
+        if (self.intervals + self.part.client) % KEPT_PARTS == 0:
+            self.kinds = {kind: [merge_kinds(parts)] for kind, parts in self.kinds.items()}
+
+    def live(self) -> LiveClient:
+        """The client in the live view."""
+        parts = self.newest.operations.values() if self.newest else ()
+        return LiveClient(
+            host=self.name,
+            state=self.shown_state,
+            operations=sum(part.operations for part in parts),
+            bytes=sum(part.bytes for part in parts),
+        )
 
     def until_loss(self) -> UntilLoss:
         """What the client sent."""
@@ -162,12 +189,36 @@ class _Client:
         return UntilLoss(intervals=self.intervals, elapsed_ns=self.elapsed_ns, operations=operations)
 
 
+@contextmanager
+def loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own, for the calls of a group."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="iocurve-clients", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancelled_calls(), loop).result(CANCEL_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5)
+
+
+async def _cancelled_calls() -> None:
+    """Ends the calls that no client will answer any more."""
+    calls = asyncio.all_tasks() - {asyncio.current_task()}
+    for call in calls:
+        call.cancel()
+    if calls:
+        await asyncio.wait(calls, timeout=CANCEL_S / 2)
+
+
 class ClientGroup:
     """Load clients that run plans together (``Machines``)."""
 
-    def __init__(self, members: Sequence[Member], loop: asyncio.AbstractEventLoop) -> None:
-        """``loop`` runs in a thread of its own and carries all calls."""
-        self._members, self._loop = list(members), loop
+    def __init__(self, members: Sequence[Member], loop: asyncio.AbstractEventLoop, framework: str = "none") -> None:
+        """``loop`` runs in a thread of its own and carries all calls; ``framework`` names what carries them."""
+        self._members, self._loop, self._framework = list(members), loop, framework
 
     @property
     def count(self) -> int:
@@ -183,6 +234,24 @@ class ClientGroup:
     def names(self) -> tuple[str, ...]:
         """Names or addresses of the clients."""
         return tuple(member.link.name for member in self._members)
+
+    def cluster_facts(self) -> ClusterFacts:
+        """The cluster. On each machine one client measures what the daemons cost while no load runs."""
+        first = {member.introduction.boot: member for member in reversed(self._members)}
+        found = asyncio.run_coroutine_threadsafe(self._idle_costs(list(first.values())), self._loop).result()
+        return ClusterFacts(framework=self._framework, idle=tuple(found))
+
+    async def _idle_costs(self, members: Sequence[Member]) -> list[IdleCost]:
+        async def ask(member: Member) -> IdleCost | None:
+            call = member.link.call("idle_cost", member.link.name, IDLE_S)
+            try:
+                return idle_cost_of(await asyncio.wait_for(call, IDLE_S + SILENT_S_MIN))
+            except (ClientLostError, TimeoutError, RunError):
+                # A run with this client says so at its start.
+                return None
+
+        costs = await asyncio.gather(*map(ask, members))
+        return [cost for cost in costs if cost]
 
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan. Raises ``RunError`` if it needs a client that there is not, or that was lost."""
@@ -271,6 +340,8 @@ class GroupRun:
         self._lead_ns = round((LEAD_S + LEAD_S_PER_CLIENT * len(clients)) * SECOND_NS)
         self._merger = _Merger()
         self._calls: set[asyncio.Future[Any]] = set()
+        self._showing: asyncio.TimerHandle | None = None
+        self._show_s = SHOW_S + SHOW_S_PER_CLIENT * len(clients)
         self._stopped_at: float | None = None
         self._lock = threading.Lock()
         self._live = Live(
@@ -310,8 +381,7 @@ class GroupRun:
         try:
             await self._prepare_all()
             await asyncio.gather(*(self._compare_clocks(client) for client in self._clients))
-            start_ns = time.time_ns() + self._lead_ns
-            await asyncio.gather(*(self._follow(client, start_ns) for client in self._clients))
+            await self._follow_all(time.time_ns() + self._lead_ns)
             await asyncio.gather(*(self._finish(client) for client in self._clients))
         finally:
             renewing.cancel()
@@ -368,36 +438,46 @@ class GroupRun:
         """Measures the offset of the client's clock."""
         client.offset_ns, client.error_ns = await self._reached(client, clock_offset(client.member.link))
 
+    async def _follow_all(self, start_ns: int) -> None:
+        """Follows the records of all clients until each has ended or is lost."""
+        for client in self._clients:
+            client.heard = time.monotonic() + self._lead_ns / SECOND_NS
+            client.following = asyncio.ensure_future(self._follow(client, start_ns))
+        watching = asyncio.ensure_future(self._watch_silence())
+        try:
+            await asyncio.gather(*(client.following for client in self._clients if client.following))
+        finally:
+            watching.cancel()
+            self._publish()
+
     async def _follow(self, client: _Client, start_ns: int) -> None:
         """Follows the records of a client until its end, or until it is lost."""
-        stream = client.member.link.stream(start_ns + client.offset_ns)
-        client.heard = time.monotonic() + self._lead_ns / SECOND_NS
         try:
-            async for record in self._heard(client, stream):
+            async for record in client.member.link.stream(start_ns + client.offset_ns):
+                client.heard, client.is_silent = time.monotonic(), False
                 self._take(client, record, start_ns)
             client.state = client.end.outcome.state if client.end else "failed"
         except ClientLostError as lost:
             self._lose(client, str(lost))
         except IocurveError as error:
             client.state, client.reason = "failed", str(error)
+        except asyncio.CancelledError:
+            if client.silent_s is None:
+                raise
+            self._lose(client, f"silent for {format_duration(round(client.silent_s * SECOND_NS))}")
         self._release_next()
-        self._publish()
+        self._publish_soon()
 
-    async def _heard(self, client: _Client, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The records of a stream; raises ``ClientLostError`` where none comes in time."""
+    async def _watch_silence(self) -> None:
+        """Ends the following of clients that are silent for too long. One task for all clients costs each nothing."""
         while True:
-            following = asyncio.ensure_future(anext(stream))
-            while not (await asyncio.wait({following}, timeout=0.25))[0]:
-                self._name_silent(client)
-                if (silent_s := self._overdue(client)) is not None:
-                    following.cancel()
-                    raise ClientLostError(f"silent for {format_duration(round(silent_s * SECOND_NS))}")
-            try:
-                record = following.result()
-            except StopAsyncIteration:
-                return
-            client.heard, client.is_silent = time.monotonic(), False
-            yield record
+            await asyncio.sleep(SILENCE_POLL_S)
+            for client in self._clients:
+                if client.runs and client.silent_s is None and client.following:
+                    self._name_silent(client)
+                    client.silent_s = self._overdue(client)
+                    if client.silent_s is not None:
+                        client.following.cancel()
 
     def _name_silent(self, client: _Client) -> None:
         """Shows that a client has been silent for some time."""
@@ -433,15 +513,21 @@ class GroupRun:
         client.keep(interval)
         client.group = client.part.groups[interval.group]
         self._merger.add(client.part.client, interval.replace(group=client.group))
-        self._publish()
+        self._publish_soon()
+
+    def _publish_soon(self) -> None:
+        """Publishes once for all records of a short time: the cost of a view grows with the number of clients."""
+        if self._showing is None:
+            self._showing = self._loop.call_later(self._show_s, self._publish)
 
     def _publish(self) -> None:
         """Shows the newest interval that all running clients have closed."""
+        if self._showing:
+            self._showing.cancel()
+            self._showing = None
         running = {client.part.client: client.group for client in self._clients if client.runs}
         closed = self._merger.closed(running)
-        clients = tuple(
-            LiveClient(host=one.name, state=one.shown_state, operations=one.newest) for one in self._clients
-        )
+        clients = tuple(client.live() for client in self._clients)
         if closed is None:
             self._show(clients=clients)
             return

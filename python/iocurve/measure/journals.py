@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.analysis.limits import with_verdicts
+from iocurve.analysis.limits import with_verdicts, without_verdicts
 from iocurve.engine.outcome import IntervalRecord
 from iocurve.errors import ResultError
 from iocurve.measure.campaign import reason
@@ -94,7 +94,7 @@ def _with_client(point: Point, client: ClientOutcome, journal: Journal) -> Point
     point = _with(point, whole)
     is_whole = all(one.state in ("finished", "merged") for one in point.clients)
     state = "finished" if is_whole and journal.end.outcome.state == "finished" else point.outcome.state
-    return point.replace(outcome=point.outcome.replace(state=state, workers=tuple(workers)))
+    return without_verdicts(point.replace(outcome=point.outcome.replace(state=state, workers=tuple(workers))))
 
 
 def _with(point: Point, client: ClientOutcome) -> Point:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from iocurve import _native
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.result.document import ClientOutcome, LayoutFacts, MachineUse
+from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place
@@ -56,6 +56,9 @@ class Machines(Protocol):
     def are_here(self) -> bool:
         """True if all clients run on this machine."""
 
+    def cluster_facts(self) -> ClusterFacts | None:
+        """The cluster, measured while no load runs; None without one."""
+
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
 
@@ -68,6 +71,9 @@ class ThisMachine:
 
     count = 1
     are_here = True
+
+    def cluster_facts(self) -> None:
+        """There is no cluster."""
 
     def start(self, plan: Plan, name: str) -> Running:
         """Starts a plan. Raises ``RunError``."""

@@ -6,7 +6,7 @@ import msgspec
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, MountFacts
+from iocurve.result.document import HostFacts, IdleCost, LayoutFacts, MachineUse, MountFacts
 from iocurve.structs import Struct, TaggedStruct
 
 
@@ -87,6 +87,7 @@ Record = StartedRecord | ReadyRecord | ClosedRecord | AliveRecord | EndRecord
 _RECORDS: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 _TASKS = msgspec.json.Decoder(Task)
 _LIVE = msgspec.json.Decoder(Live)
+_IDLE_COST = msgspec.json.Decoder(IdleCost | None)
 _INTERVALS = msgspec.json.Decoder(tuple[IntervalRecord, ...])
 
 
@@ -104,6 +105,12 @@ def task_of(text: bytes) -> Task:
 def live_of(text: str | bytes) -> Live:
     """Reads a live view. Raises ``ValueError``."""
     return _LIVE.decode(text)
+
+
+def idle_cost_of(text: bytes) -> IdleCost | None:
+    """Reads what the daemons cost a client. Raises ``ValueError``."""
+    cost: IdleCost | None = _IDLE_COST.decode(text)
+    return cost
 
 
 def intervals_of(text: str) -> tuple[IntervalRecord, ...]:

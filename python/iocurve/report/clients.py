@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iocurve.analysis import Reading
+from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
 from iocurve.analysis.families import Family
 from iocurve.report import charts
 from iocurve.report.cells import (
@@ -12,6 +15,7 @@ from iocurve.report.cells import (
     Table,
     caps,
     count,
+    cpu,
     decimal,
     last_cells,
     percentile,
@@ -20,16 +24,19 @@ from iocurve.report.cells import (
     target_of,
 )
 from iocurve.report.charts import Chart
+from iocurve.report.client_cells import clients_cell, fairness_cells
 from iocurve.report.prose import sentence
 from iocurve.result.document import Point
-from iocurve.result.summary import Summary, jain_index
 from iocurve.units import MIB, format_count
 
 CAPTION = (
     "Fairness is Jain's index of the clients' throughput: 1 where all have the same, 1/n where one of n has all. "
     "A lost client counts in no figure."
 )
-COLUMNS = ("point", "slowest", "fastest", "clients", "IOPS", "MiB/s", "fairness")
+EACH_CAPTION = "A client that is not limited by itself has the limit that all clients share."
+COLUMNS = ("point", "slowest", "fastest", "clients limited by", "clients", "IOPS", "MiB/s", "fairness")
+OPEN_MAX = 24
+"""A table with more rows is folded."""
 
 
 def scale_out(family: Family, reading: Reading) -> Figure:
@@ -79,33 +86,46 @@ def _by_clients(family: Family) -> Table:
 
 
 def shared(reading: Reading) -> list[Figure]:
-    """A table with a row for each point that ran on load clients."""
-    points = [point for point in reading.result.points if point.clients]
-    if not points:
+    """A table with a row for each point that ran on load clients, and one with a row for each client of each point."""
+    result = reading.result
+    judged = [(point, client_verdicts(point, result.target_of(point))) for point in result.points if point.clients]
+    if not judged:
         return []
-    table = Table(COLUMNS, tuple(map(_row, points)), text_columns=3)
-    return [Figure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table)]
+    table = Table(COLUMNS, tuple(_row(point, verdicts) for point, verdicts in judged), text_columns=4)
+    rows = [_client_row(point, one) for point, verdicts in judged for one in verdicts]
+    each = Table.of(EACH_COLUMNS, rows, text_columns=2)
+    is_long = len(rows) > OPEN_MAX
+    return [
+        Figure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table),
+        Figure("each-load-client", "Each load client", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
+    ]
 
 
-def _row(point: Point) -> tuple[str, ...]:
-    counted = [client for client in point.clients if client.state in ("finished", "merged", "interrupted")]
-    each = [point.of_client(client.client) for client in counted]
-    summary = point.summary()
-    fairness = jain_index([one.bytes_per_s for one in each])
+def _row(point: Point, verdicts: Sequence[ClientVerdict]) -> tuple[str, ...]:
+    summary, (slowest, fastest, index) = point.summary(), fairness_cells(point)
     return (
         point.name,
-        _named(min(each, key=_rate, default=None)),
-        _named(max(each, key=_rate, default=None)),
-        f"{len(counted)} of {len(point.clients)}",
+        slowest,
+        fastest,
+        limited_clients(verdicts, len(point.clients)),
+        clients_cell(point),
         format_count(summary.iops),
         f"{summary.bytes_per_s / MIB:,.1f}",
-        "" if fairness is None else f"{fairness:.3f}",
+        index,
     )
 
 
-def _rate(summary: Summary) -> float:
-    return summary.bytes_per_s
+EACH_COLUMNS = ("point", "client", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS)
 
 
-def _named(summary: Summary | None) -> str:
-    return "" if summary is None else f"{summary.name}: {summary.bytes_per_s / MIB:,.1f} MiB/s"
+def _client_row(point: Point, one: ClientVerdict) -> tuple[Cell, ...]:
+    summary = point.of_client(one.client.client)
+    return (
+        point.name,
+        one.client.name,
+        count(summary.iops),
+        decimal(summary.mib_per_s),
+        *(percentile(percent)(summary) for percent in (50.0, 99.0)),
+        cpu(summary),
+        one.limit.short_name,
+    )

@@ -30,7 +30,8 @@ Fact = str | Folded
 
 def conditions(result: Result) -> dict[str, dict[str, Fact]]:
     """Names and values by heading; facts that are not known are left out."""
-    return {"Run": _run(result), "Machine": _machine(result), **_targets(result), "Load": _load(result)}
+    machines = {"Machine": _machine(result), **_cluster(result)}
+    return {"Run": _run(result), **machines, **_targets(result), "Load": _load(result)}
 
 
 def _run(result: Result) -> dict[str, Fact]:
@@ -56,6 +57,29 @@ def _machine(result: Result) -> dict[str, Fact]:
         "TCP congestion control": host.tcp_congestion_control or "unknown",
         "Python": host.python,
     }
+
+
+def _cluster(result: Result) -> dict[str, dict[str, Fact]]:
+    """The framework that carries the load clients, and its cost on their machines while no load runs."""
+    cluster = result.cluster
+    if cluster is None:
+        return {}
+    clients = {client.name: client for point in result.points for client in point.clients}
+    facts: dict[str, Fact] = {
+        "Framework": cluster.framework,
+        "Load clients": _listed("clients", (f"{one.name}, {one.host.cpus} processors" for one in clients.values())),
+    }
+    if cluster.idle:
+        busiest = max(cluster.idle, key=lambda cost: cost.daemon_share)
+        longest = max(cluster.idle, key=lambda cost: cost.longest_gap_ns)
+        processors = ", ".join(map(str, busiest.daemon_processors[:LISTED_MAX]))
+        bound = f"on processor {processors}" if len(busiest.daemon_processors) <= LISTED_MAX else "on all processors"
+        facts["Idle daemons"] = f"{busiest.daemon_share:.2%} of a processor at most ({busiest.client}), {bound}"
+        facts["Longest idle gap"] = (
+            f"{format_latency(longest.longest_gap_ns)} in {longest.seconds:.1f} s of a spinning thread, "
+            f"{longest.gap_share:.2%} in gaps ({longest.client}); those of other programs included"
+        )
+    return {"Cluster": facts}
 
 
 def _targets(result: Result) -> dict[str, dict[str, Fact]]:

@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from iocurve.engine.outcome import Live
-from iocurve.report.progress import Progress, finished_line, whole_seconds
+from iocurve.report.progress import CLIENTS_SHOWN, Progress, finished_line, whole_seconds
 from iocurve.result.summary import Summary
 
 REDRAW_EVERY_S = 0.1
+OTHER_LINES = 4
+"""Lines of the view above the rates, and below for the cursor."""
 
 
 class LiveView(Progress):
@@ -65,7 +67,11 @@ class LiveView(Progress):
         if self._point is None:
             return Text()
         name = Text.assemble((self._point.name, "bold"), f"  {self.phase()}")
-        return Group(self._overall(), name, *(Text(f"  {line}") for line in (*self.rates(), *self.client_rows())))
+        rates = self.rates()
+        # The view must fit the terminal: rich cuts off the last lines, or scrolls.
+        rows_max = min(CLIENTS_SHOWN + 1, self._console.height - len(rates) - OTHER_LINES)
+        clients = [Text(f"  {row}", no_wrap=True, overflow="ellipsis") for row in self.client_rows(max(2, rows_max))]
+        return Group(self._overall(), name, *(Text(f"  {line}") for line in rates), *clients)
 
     def _overall(self) -> RenderableType:
         assert self._point is not None

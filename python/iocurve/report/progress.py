@@ -6,15 +6,18 @@ Figures are in fio's units: IOPS with k and M, MiB/s, latencies in µs and ms.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
-CLIENTS_SHOWN = 24
+CLIENTS_SHOWN = 12
 """Most load clients with a row of their own in the live view."""
+NAME_COLUMNS = 20
+"""Width of names in the live view, whose lines then fit 80 columns."""
+POINT_COLUMNS = 26
 PHASES = {
     "layout": "laying out files",
     "prepare": "preparing",
@@ -121,22 +124,39 @@ class Progress:
         interval_ns = self._point.interval_ns
         return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
 
-    def client_rows(self) -> list[str]:
-        """The newest rates of each load client; many clients are shown in part."""
+    def client_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
+        """The newest rates of each load client.
+
+        Of more clients than there are rows, those that no longer run and then the slowest are shown, and a count of the
+        rest with their mean.
+        """
         if self._point is None or self._live is None:
             return []
         clients, interval_ns = self._live.clients, self._point.interval_ns
-        rows = [_client_row(client, interval_ns) for client in clients[:CLIENTS_SHOWN]]
-        more = len(clients) - len(rows)
-        return [*rows, f"… and {more} more clients"] if more else rows
+        if len(clients) <= rows_max:
+            return [_client_row(client, interval_ns) for client in clients]
+        first = sorted(clients, key=lambda client: (client.state == "running", client.bytes, client.operations))
+        shown, rest = first[: rows_max - 1], first[rows_max - 1 :]
+        return [*(_client_row(client, interval_ns) for client in shown), _rest_row(rest, interval_ns)]
 
 
 def _client_row(client: LiveClient, interval_ns: int) -> str:
     seconds = interval_ns / SECOND_NS
-    parts = client.operations.values()
-    iops, bytes_per_s = sum(part.operations for part in parts) / seconds, sum(part.bytes for part in parts) / seconds
-    row = f"{client.host:<26} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
+    iops, mib_per_s = client.operations / seconds, client.bytes / seconds / MIB
+    row = _rates_row(client.host, iops, mib_per_s)
     return row if client.state == "running" else f"{row}   {client.state}"
+
+
+def _rest_row(clients: Sequence[LiveClient], interval_ns: int) -> str:
+    """The clients without a row of their own, with their mean rates."""
+    seconds = len(clients) * interval_ns / SECOND_NS
+    iops, size = sum(one.operations for one in clients) / seconds, sum(one.bytes for one in clients) / seconds
+    return f"{_rates_row(f'… {len(clients)} more clients', iops, size / MIB)} each"
+
+
+def _rates_row(name: str, iops: float, mib_per_s: float) -> str:
+    shown = name if len(name) <= NAME_COLUMNS else f"{name[: NAME_COLUMNS - 1]}…"
+    return f"{shown:<{NAME_COLUMNS}} {format_count(iops):>6} IOPS {mib_per_s:>9,.1f} MiB/s"
 
 
 def finished_line(summary: Summary) -> tuple[str, str]:
@@ -145,7 +165,7 @@ def finished_line(summary: Summary) -> tuple[str, str]:
         return "", f"{summary.name}: nothing was measured ({summary.state})"
     latency = summary.latency
     figures = _figures_line(
-        summary.name,
+        f"{summary.name:<{POINT_COLUMNS}}",
         summary.iops,
         summary.bytes_per_s,
         latency.percentile(50),
@@ -162,12 +182,13 @@ def whole_seconds(seconds: float) -> str:
 
 def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:
     seconds = interval_ns / SECOND_NS
-    return _figures_line(kind, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
+    name = f"{kind:<{NAME_COLUMNS}}"
+    return _figures_line(name, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
 
 
 def _figures_line(name: str, iops: float, bytes_per_s: float, p50_ns: int, p99_ns: int, errors: int) -> str:
     line = (
-        f"{name:<26} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
+        f"{name} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
         f"   p50 {format_latency(p50_ns):>8}   p99 {format_latency(p99_ns):>8}"
     )
     return f"{line}   {errors} errors" if errors else line

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from iocurve.analysis import read
+from iocurve.analysis.client_limits import client_verdicts, limited_clients
+from iocurve.report.client_cells import clients_cell, fairness_cells
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_count, format_latency
@@ -121,6 +123,21 @@ def result_table(result: Result) -> FittingTable:
         numbers=[column.title for column in COLUMNS],
         texts=last,
     )
+
+
+CLIENT_COLUMNS = ("point", "clients", "slowest", "fastest", "fairness", "clients limited by")
+
+
+def clients_table(result: Result) -> FittingTable | None:
+    """The points that ran on load clients: how evenly these shared the target, and what limited each."""
+    rows = []
+    for point in result.points:
+        if point.clients:
+            limited = limited_clients(client_verdicts(point, result.target_of(point)), len(point.clients))
+            rows.append((point.name, clients_cell(point), *fairness_cells(point), limited))
+    if not rows:
+        return None
+    return FittingTable(CLIENT_COLUMNS, rows, numbers=("fairness",), texts=("clients limited by",))
 
 
 def _last_columns(points: Sequence[Point]) -> list[str]:

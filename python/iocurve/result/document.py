@@ -354,6 +354,22 @@ class ClientOutcome(Struct):
     journal: str | None = None
     """Local file with the records of a lost client, on that client; None where it was removed."""
     until_loss: UntilLoss | None = None
+    limit: Limit | None = None
+    """Verdict on what limited the client, given after the run; None if it measured nothing."""
+
+
+class Fairness(Struct):
+    """How evenly the load clients of a point shared its target; a lost client counts in no figure."""
+
+    rate: RateName
+    """The rate that is compared: throughput, or IOPS where no data moved."""
+    jain_index: float | None
+    """Jain's index: 1 where all clients have the same, 1/n where one of n has all; None where all have nothing."""
+    slowest: int
+    """A client."""
+    slowest_rate: float
+    fastest: int
+    fastest_rate: float
 
 
 class Turn(Struct):
@@ -397,6 +413,8 @@ class Point(Struct, dict=True):
     """Verdict on the limit of the point, given after the run; None if nothing was measured."""
     clients: tuple[ClientOutcome, ...] = ()
     """The load clients of a cluster; empty where this machine was the only one."""
+    fairness: Fairness | None = None
+    """How evenly the clients shared the target, given after the run; None without clients."""
     turns: tuple[Turn, ...] = ()
     """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
     compared_with: tuple[str, ...] = ()
@@ -434,14 +452,47 @@ class Point(Struct, dict=True):
 
     def of_client(self, client: int) -> Summary:
         """Merges the workers of one load client."""
+        return self.part_of(client).summary()
+
+    def part_of(self, client: int) -> Point:
+        """The part of the point that one load client ran, as if that client's machine had been the only one."""
+        facts = next(one for one in self.clients if one.client == client)
         groups = self.plan.groups
-        workers = [one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client]
-        name = next(one.name for one in self.clients if one.client == client)
-        return summarise(name, self.plan, workers)
+        workers = tuple(one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client)
+        outcome = self.outcome.replace(workers=workers)
+        return self.replace(
+            name=facts.name, outcome=outcome, machine=facts.machine, limit=None, clients=(), fairness=None
+        )
 
     def series(self) -> list[SeriesInterval]:
         """The time series, workers merged."""
         return series(self.outcome.workers)
+
+
+class IdleCost(Struct):
+    """What the daemons of a cluster cost a load client while no load ran, before the first point."""
+
+    client: str
+    """Name of the client; clients of one machine are measured once."""
+    seconds: float
+    """Time of the measurement."""
+    daemon_share: float
+    """CPU time of the daemons, of one processor."""
+    daemon_processors: tuple[int, ...]
+    """The processors that the daemons may use. The load leaves them free where it needs fewer than the others."""
+    longest_gap_ns: int
+    """Longest time for which a thread that spins on a processor of the load did not run."""
+    gap_share: float
+    """Sum of all its gaps, of the time; those of other programs are among them."""
+
+
+class ClusterFacts(Struct):
+    """The cluster of the load clients."""
+
+    framework: str
+    """Name and version: ``Ray 2.52.1``."""
+    idle: tuple[IdleCost, ...]
+    """One for each machine."""
 
 
 class Result(Struct):
@@ -467,6 +518,8 @@ class Result(Struct):
     search: SearchFacts | None = None
     references: tuple[Reference, ...] = ()
     """Published figures to compare with the points; a copy made when this was measured."""
+    cluster: ClusterFacts | None = None
+    """The cluster of the load clients; None where this machine was the only one."""
 
     @classmethod
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:
@@ -563,6 +616,7 @@ def _record(point: Point) -> dict[str, Axis | None]:
         "reconnects": summary.reconnects,
         "labels": " ".join(summary.labels),
         **_limit_record(point.limit),
+        **({"fairness": point.fairness.jain_index} if point.fairness else {}),
         **{
             key: value
             for kind, totals in summary.kinds.items()

@@ -118,6 +118,18 @@ class ProcessMeter:
         return {pid: cpu_ns for pid, cpu_ns in found.items() if cpu_ns is not None}
 
 
+def run_ns(pid: int) -> int:
+    """CPU time of all threads that a process has now; 0 if it is gone."""
+    return sum(times.run_ns for _, times in _thread_times(Path("/proc") / str(pid)))
+
+
+def children(parent: int) -> Iterator[tuple[int, str]]:
+    """The processes that a process has started: number and command line."""
+    for name in _names(Path("/proc")):
+        if name.isdecimal() and _text(Path("/proc") / name / "stat").rpartition(")")[2].split()[1:2] == [str(parent)]:
+            yield int(name), _text(Path("/proc") / name / "cmdline").replace("\0", " ")
+
+
 def _thread_times(process: Path) -> Iterator[tuple[int, ThreadTimes]]:
     for name in _names(process / "task"):
         words = _text(process / "task" / name / "schedstat").split()
