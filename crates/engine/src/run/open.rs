@@ -47,10 +47,13 @@ pub(super) fn open_and_run(
         EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
         EnginePlan::Space { open, call } => run.drive(SpaceEngine::open(setup(open), *call)?),
-        EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
+        EnginePlan::Metadata { open, keep_open } => {
+            run.drive(MetadataEngine::open(setup(open), *keep_open, shared.tree.as_ref())?)
+        }
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);
-            run.drive(NfsMetadataEngine::connect(mount, &worker.files, slots.clone(), clock, stop, *keep_open)?)
+            let (tree, slots) = (shared.tree.as_ref(), slots.clone());
+            run.drive(NfsMetadataEngine::connect(mount, &worker.files, slots, clock, stop, *keep_open, tree)?)
         }
         EnginePlan::Nfs { mount } => {
             let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));

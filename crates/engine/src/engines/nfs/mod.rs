@@ -46,8 +46,8 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-pub(crate) use self::nfs3::NfsMetadataEngine;
 pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
+pub(crate) use self::nfs3::{NfsMetadataEngine, find_tree};
 pub use self::nfs4::Nfs4;
 pub use self::version::Version;
 

@@ -1,6 +1,7 @@
 //! Metadata operations on an export, one call at a time on one connection. A connection that breaks ends the worker.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
@@ -21,9 +22,10 @@ use crate::engines::metadata::check;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{FilePlan, NfsMount, OperationKind};
+use crate::tree::{Paths, TreeState};
 
 /// Permissions of new directories.
-const DIRECTORY_MODE: u32 = 0o755;
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Most bytes of one READ or WRITE, far below the longest reply that is accepted.
 const CALL_BYTES_MAX: u32 = 512 << 10;
 /// `ACCESS3_READ`: the right to read a file or to list a directory.
@@ -33,7 +35,7 @@ const ACCESS3_READ: u32 = 1;
 pub(crate) struct NfsMetadataEngine<'a> {
     session: Session<'a>,
     stop: &'a AtomicBool,
-    paths: Vec<String>,
+    paths: Paths,
     directories: HashMap<String, nfs_fh3>,
     opened: HashMap<u32, nfs_fh3>,
     /// Open files with unstable data.
@@ -69,9 +71,15 @@ impl<'a> NfsMetadataEngine<'a> {
         clock: Clock,
         stop: &'a AtomicBool,
         keep_open: bool,
+        tree: Option<&Arc<TreeState>>,
     ) -> Result<Self, EngineError> {
         let session = Session::open(mount, stop)?;
-        let paths = files.iter().map(|file| normal(&file.path)).collect::<Result<_, _>>()?;
+        let paths = if let Some(tree) = tree {
+            Paths::Tree(Arc::clone(tree))
+        } else {
+            let names = files.iter().map(|file| normal(&file.path)).collect::<Result<Vec<_>, _>>()?;
+            Paths::listed(names.iter().map(String::as_str))?
+        };
         Ok(Self {
             directories: HashMap::from([(String::new(), session.root)]),
             session,
@@ -114,7 +122,8 @@ impl<'a> NfsMetadataEngine<'a> {
     fn create(&mut self, file: u32) -> Done<i64> {
         let dir = granted!(self.directory(file));
         let how = createhow3::UNCHECKED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
-        let arguments = CREATE3args { r#where: diropargs3 { dir, name: last_name(&self.paths[file as usize]) }, how };
+        let path = self.paths.text(file);
+        let arguments = CREATE3args { r#where: diropargs3 { dir, name: last_name(&path) }, how };
         let created: CREATE3res = self.session.rpc.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)?;
         match created {
             Err(failed) => Ok(Err(failed.status)),
@@ -162,7 +171,7 @@ impl<'a> NfsMetadataEngine<'a> {
     }
 
     fn rename(&mut self, file: u32, target: u64) -> Done<i64> {
-        let Some(target) = u32::try_from(target).ok().filter(|&target| (target as usize) < self.paths.len()) else {
+        let Some(target) = u32::try_from(target).ok().filter(|&target| (target as usize) < self.paths.count()) else {
             return Ok(Ok(-i64::from(libc::EINVAL)));
         };
         let from = granted!(self.directory(file));
@@ -173,12 +182,13 @@ impl<'a> NfsMetadataEngine<'a> {
             Err(status) => return Ok(Err(status)),
             Ok(_) => return Ok(Err(nfsstat3::NFS3ERR_EXIST)),
         }
+        let (path, target) = (self.paths.text(file), self.paths.text(target));
         let arguments = RENAME3args {
-            from: diropargs3 { dir: from, name: last_name(&self.paths[file as usize]) },
-            to: diropargs3 { dir: to, name: last_name(&self.paths[target as usize]) },
+            from: diropargs3 { dir: from, name: last_name(&path) },
+            to: diropargs3 { dir: to, name: last_name(&target) },
         };
         let renamed: RENAME3res = self.session.rpc.nfs(nfsproc3::NFSPROC3_RENAME, &arguments)?;
-        self.directories.remove(&self.paths[file as usize]);
+        self.directories.remove(&*self.paths.text(file));
         Ok(plain(renamed))
     }
 
@@ -186,7 +196,8 @@ impl<'a> NfsMetadataEngine<'a> {
         let dir = granted!(self.directory(file));
         self.unstable.remove(&file);
         self.opened.remove(&file);
-        let arguments = REMOVE3args { object: diropargs3 { dir, name: last_name(&self.paths[file as usize]) } };
+        let path = self.paths.text(file);
+        let arguments = REMOVE3args { object: diropargs3 { dir, name: last_name(&path) } };
         let removed: REMOVE3res = self.session.rpc.nfs(nfsproc3::NFSPROC3_REMOVE, &arguments)?;
         Ok(plain(removed))
     }
@@ -194,21 +205,22 @@ impl<'a> NfsMetadataEngine<'a> {
     fn make_directory(&mut self, file: u32) -> Done<i64> {
         let dir = granted!(self.directory(file));
         let attributes = sattr3 { mode: Some(DIRECTORY_MODE), ..sattr3::default() };
-        let arguments =
-            MKDIR3args { r#where: diropargs3 { dir, name: last_name(&self.paths[file as usize]) }, attributes };
+        let path = self.paths.text(file);
+        let arguments = MKDIR3args { r#where: diropargs3 { dir, name: last_name(&path) }, attributes };
         let made: MKDIR3res = self.session.rpc.nfs(nfsproc3::NFSPROC3_MKDIR, &arguments)?;
         if let Ok(made) = &made
             && let Some(handle) = made.obj
         {
-            self.directories.insert(self.paths[file as usize].clone(), handle);
+            self.directories.insert(self.paths.text(file).into_owned(), handle);
         }
         Ok(plain(made))
     }
 
     fn remove_directory(&mut self, file: u32) -> Done<i64> {
         let dir = granted!(self.directory(file));
-        self.directories.remove(&self.paths[file as usize]);
-        let arguments = RMDIR3args { object: diropargs3 { dir, name: last_name(&self.paths[file as usize]) } };
+        self.directories.remove(&*self.paths.text(file));
+        let path = self.paths.text(file);
+        let arguments = RMDIR3args { object: diropargs3 { dir, name: last_name(&path) } };
         let removed: RMDIR3res = self.session.rpc.nfs(nfsproc3::NFSPROC3_RMDIR, &arguments)?;
         Ok(plain(removed))
     }
@@ -288,7 +300,7 @@ impl<'a> NfsMetadataEngine<'a> {
 
     fn look_up(&mut self, file: u32) -> Done<nfs_fh3> {
         let dir = granted!(self.directory(file));
-        let name = self.paths[file as usize].clone();
+        let name = self.paths.text(file).into_owned();
         self.look_up_in(dir, &name)
     }
 
@@ -301,12 +313,10 @@ impl<'a> NfsMetadataEngine<'a> {
 
     /// Handle of the directory that a path is in; directories that are not known yet are looked up from the root on.
     fn directory(&mut self, file: u32) -> Done<nfs_fh3> {
-        let path = &self.paths[file as usize];
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if let Some(&handle) = self.directories.get(parent) {
+        let parent = self.paths.text(file).rsplit_once('/').map_or_else(String::new, |(parent, _)| parent.to_owned());
+        if let Some(&handle) = self.directories.get(&parent) {
             return Ok(Ok(handle));
         }
-        let parent = parent.to_owned();
         let (mut dir, mut known) = (self.session.root, String::new());
         for name in parent.split('/') {
             known = if known.is_empty() { name.to_owned() } else { format!("{known}/{name}") };
@@ -326,7 +336,7 @@ impl Engine for NfsMetadataEngine<'_> {
     const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        check(&request, self.paths.len(), &self.slots)?;
+        check(&request, self.paths.count(), &self.slots)?;
         let result = match self.carry_out(&request) {
             Ok(Ok(result)) => result,
             Ok(Err(status)) => -i64::from(status::errno(status as u32)),
@@ -346,7 +356,7 @@ impl Engine for NfsMetadataEngine<'_> {
     fn finish(&mut self) -> Result<(), EngineError> {
         while let Some(file) = self.unstable.pop_first() {
             if let Err(status) = self.commit(file)? {
-                return Err(status::refused("commit", &self.paths[file as usize], status as u32));
+                return Err(status::refused("commit", &self.paths.text(file), status as u32));
             }
         }
         Ok(())
