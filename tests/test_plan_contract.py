@@ -187,6 +187,31 @@ verify = st.builds(
         take_over=st.booleans(),
     ),
 )
+tree_work = st.builds(
+    plan.TreeWork,
+    tree=st.builds(
+        plan.Tree,
+        depth=st.integers(1, 2**32 - 1),
+        width=st.integers(1, 2**32 - 1),
+        files=st.integers(1, 2**32 - 1),
+        files_on_all_levels=st.booleans(),
+        sizes=st.lists(st.builds(plan.SizeShare, bytes=u64, weight=u32), min_size=1, max_size=2).map(tuple),
+        sizes_spread=st.booleans(),
+        used_bytes=st.none() | u64,
+        creates_parents=st.booleans(),
+    ),
+    tasks=st.lists(st.sampled_from(typing.get_args(plan.TreeTask)), min_size=1, max_size=3).map(tuple),
+    select=st.builds(plan.SequentialSelect)
+    | st.builds(plan.RandomSelect)
+    | st.builds(plan.SkewedSelect, half_within_ppm=st.integers(1, 2**32 - 1)),
+    select_once=st.booleans(),
+    delete_first=st.booleans(),
+    flush_before_close=st.booleans(),
+    files_shared=st.booleans(),
+    stop_after=st.none()
+    | st.builds(plan.AfterTransfers, count=u64)
+    | st.builds(plan.AfterPercent, percent=st.integers(0, 100)),
+)
 worker = st.builds(
     plan.Worker,
     job=text,
@@ -204,6 +229,7 @@ worker = st.builds(
     rate=st.none() | rate,
     think=st.none() | think,
     syncs=st.lists(sync, max_size=3).map(tuple),
+    tree=st.none() | tree_work,
     replay=st.none() | st.builds(plan.Replay, path=st.text(max_size=5), records=u64, paced=st.booleans()),
     sync_at_end=st.booleans(),
     wait_for=st.lists(text, max_size=2).map(tuple),

@@ -14,7 +14,7 @@ from iocurve.dialects.vdbench.invocation import check
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.engine.plan import BlockSplit, FixedBlocks
-from iocurve.errors import DialectError, PlanError
+from iocurve.errors import DialectError
 from iocurve.job.model import PerKind, Section, ZonesSaid
 from iocurve.job.resolve import PathKind
 from iocurve.units import SECOND_NS
@@ -593,12 +593,6 @@ def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as error:
         read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
     assert [mistake.text for mistake in error.value.mistakes] == ["variable $threads has no value"]
-
-
-def test_file_system_workloads_are_read_and_not_run(tmp_path: Path) -> None:
-    text = "fsd=fsd1,anchor=/d/x,depth=1,width=1,files=1,size=1k\nfwd=fwd1,fsd=fsd1\nrd=rd1,fwd=fwd1,fwdrate=max\n"
-    with pytest.raises(PlanError, match="1:1: fsd=fsd1: file system workloads need metadata operations"):
-        read(tmp_path, text).require_runnable()
 
 
 @pytest.mark.parametrize("option", ["-vc", "-jri", "-tf", "--nonsense", "compare"])

@@ -18,7 +18,7 @@ from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
 from iocurve.dialects.vdbench.output.folder import MARK, choose
-from iocurve.dialects.vdbench.output.rows import average, header, rows
+from iocurve.dialects.vdbench.output.rows import average, header, row, rows
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome, State
@@ -82,7 +82,7 @@ def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
         worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 1500, "write": 500}, 65536)]),
         worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 500}, 65536)], number=1),
     ]
-    (only,) = rows(workers, SECOND_NS, [Processors(3.9, 3.0, 1.0, 92.1)])
+    (only,) = rows(workers, SECOND_NS, row, [Processors(3.9, 3.0, 1.0, 92.1)])
     upper, lower = header(NOON)
     assert upper == (
         "Dec 02, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp"
@@ -104,10 +104,10 @@ def test_the_average_leaves_the_first_intervals_out() -> None:
         interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": count}, 4096)
         for number, count in enumerate(counts)
     ]
-    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1)
+    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS, row), 1)
     assert total is not None
     assert (total.label, total.rate, total.both.operations) == ("avg_2-3", 200, 400)
-    assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 3) is None
+    assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS, row), 3) is None
 
 
 def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -> None:

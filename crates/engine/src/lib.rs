@@ -8,15 +8,16 @@
 //! Each module uses only modules below it in this list:
 //!
 //! ```text
-//! run        the run: groups, threads, opening engines, steady state, live view
+//! run        the run: groups, threads, opening engines, trees, steady state, live view
 //! check      refuses plans that cannot run
-//! worker     the loop: phase, load, submit gate, range locks, mix, supply
+//! worker     the loop: phase, load, submit gate, range locks, mix, walk, supply
 //! layout     creates and removes the files of a load, local or on NFS
 //! verify     stamps blocks, reads them back, compares
 //! record     counts, latencies, batch levels, log
 //! payload    the data that are written
 //! offsets    file and offset of the next operation; replay
 //! engines    requests, buffers, and the engines: null, local, metadata, nfs, emulated
+//! tree       directory trees: names, sizes, and what exists of them
 //! stall      waits for servers, for the live view and the outcome
 //! cpu        CPU time and binding of the calling thread
 //! error      errors, with messages for the user
@@ -50,6 +51,7 @@ pub mod plan;
 mod record;
 mod run;
 mod stall;
+mod tree;
 mod verify;
 mod worker;
 

@@ -529,6 +529,102 @@ class Replay(Struct):
     """Each operation waits for its due time; otherwise they run as fast as possible."""
 
 
+class SizeShare(Struct):
+    """One of several file sizes. The size of a file follows from its number alone."""
+
+    bytes: U64
+    weight: U32
+    """Share of the files, relative to the other sizes."""
+
+
+class Tree(Struct):
+    """Directories ``vdb.LEVEL_NUMBER.dir`` below a root, with files ``vdb_fNUMBER.file`` in them."""
+
+    depth: Count
+    """Levels of directories."""
+    width: Count
+    """Directories in each directory."""
+    files: Count
+    """Files in each directory that has files."""
+    files_on_all_levels: bool
+    """Every directory has files, not only those of the lowest level."""
+    sizes: Annotated[tuple[SizeShare, ...], Meta(min_length=1)]
+    sizes_spread: bool = False
+    """Sizes are drawn evenly between a half and one and a half times the size."""
+    used_bytes: U64 | None = None
+    """Only files with this sum of sizes are used, chosen at random; None uses all."""
+    creates_parents: bool = False
+    """Missing directories above the root are created, too."""
+
+
+class SequentialSelect(TaggedStruct, tag="sequential"):
+    """In turn; all workers on the tree share the position."""
+
+
+class RandomSelect(TaggedStruct, tag="random"):
+    """All equally likely."""
+
+
+class SkewedSelect(TaggedStruct, tag="skewed"):
+    """Half of the selections go to the first files."""
+
+    half_within_ppm: Count
+    """Those files, in millionths of all files."""
+
+
+class AfterTransfers(TaggedStruct, tag="transfers"):
+    """A file is closed after a number of transfers."""
+
+    count: U64
+
+
+class AfterPercent(TaggedStruct, tag="percent"):
+    """A file is closed after a part of its size."""
+
+    percent: Percentage
+
+
+TreeTask = Literal[
+    "remove",
+    "make_directories",
+    "fill",
+    "transfer",
+    "create",
+    "open",
+    "getattr",
+    "setattr",
+    "access",
+    "delete",
+    "mkdir",
+    "rmdir",
+]
+"""The first three are shared by all workers on the tree: each file or directory is done by one of them. remove: deletes
+everything below the root that has a name of such a tree. make_directories, fill: create what is missing, and write all
+files to their size. The others go on until the worker ends: transfer opens a file, reads and writes it, and closes
+it."""
+
+
+class TreeWork(Struct):
+    """Work on the files of a directory tree, one file after another (vdbench's FSD and FWD). The root is the worker's
+    only file."""
+
+    tree: Tree
+    tasks: Annotated[tuple[TreeTask, ...], Meta(min_length=1)]
+    """One after another."""
+    select: SequentialSelect | RandomSelect | SkewedSelect
+    """Order in which files and directories are selected."""
+    select_once: bool = False
+    """Each file is selected once; the worker then ends."""
+    delete_first: bool = False
+    """A file that exists is deleted and created again before it is written."""
+    flush_before_close: bool = False
+    """A file that was written is flushed before it is closed."""
+    files_shared: bool = False
+    """Several workers may use one file at the same time."""
+    stop_after: AfterTransfers | AfterPercent | None = None
+    """End of the transfers on a file; None is as many bytes as the file has."""
+
+
 class LatencyTarget(Struct):
     """A search for the largest depth, up to the worker's, at which a percentage of the operations stays within a
     latency (fio's latency_target)."""
@@ -676,6 +772,8 @@ class Worker(Struct):
     """Flushes after writes; where several are due, only the first is issued (fio)."""
     replay: Replay | None = None
     """Replays a recording instead of what ``operations`` and ``access`` would choose."""
+    tree: TreeWork | None = None
+    """Works on the files of a directory tree instead of what ``files`` and ``access`` would choose."""
     sync_at_end: bool = False
     """Flush every file once, after the last operation (fio's end_fsync)."""
     flow: Flow | None = None

@@ -189,12 +189,13 @@ def _require_writable(paths: Iterable[Path]) -> None:
 def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
     """The target of all workers, or ``several``."""
     workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
-    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, planned.NfsEngine)}
+    over_nfs = planned.NfsEngine | planned.NfsMetadataEngine
+    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, over_nfs)}
     disks = {worker.disk for worker in workers if worker.disk}
     paths = {
         str(Path(file.path).absolute().parent)
         for worker in workers
-        if not (worker.disk or isinstance(worker.engine, planned.NfsEngine | planned.NullEngine))
+        if not (worker.disk or isinstance(worker.engine, over_nfs | planned.NullEngine))
         for file in worker.files
     }
     places = len(mounts) + len(disks) + len(paths)

@@ -10,7 +10,7 @@ use crate::engines::capabilities;
 use crate::error::EngineError;
 use crate::offsets;
 use crate::payload;
-use crate::plan::{Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
+use crate::plan::{EnginePlan, Group, LatencyTarget, Layout, OperationKind, Plan, SyncPlan, Worker};
 use crate::record::log::RECORDS_MAX;
 use crate::verify;
 
@@ -156,7 +156,8 @@ fn log(worker: &Worker) -> Option<String> {
 
 fn kinds(worker: &Worker) -> Option<&'static str> {
     let engine = capabilities(&worker.engine);
-    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && worker.replay.is_none() {
+    let may_flush = worker.replay.is_some() || worker.tree.as_ref().is_some_and(|tree| tree.flush_before_close);
+    if OperationKind::ALL.into_iter().any(|kind| kind.is_flush() && worker.does(kind)) && !may_flush {
         return Some("a flush cannot be part of a mix; set the number of writes between flushes");
     }
     if worker.does(OperationKind::Trim) && !engine.can_trim {
@@ -171,7 +172,7 @@ fn kinds(worker: &Worker) -> Option<&'static str> {
     if worker.submission_latency && engine.immediate {
         return Some("a synchronous engine has no submission latency; leave submission_latency out");
     }
-    if let Some(what) = refused_metadata(worker) {
+    if let Some(what) = refused_metadata(worker).or_else(|| refused_tree(worker)) {
         return Some(what);
     }
     let grows = worker.files.iter().any(|file| file.layout == Layout::Create);
@@ -194,6 +195,35 @@ fn refused_metadata(worker: &Worker) -> Option<&'static str> {
         return Some("an emulated disk does not model metadata operations; leave it out");
     }
     worker.verify.is_some().then_some("a metadata engine does not verify data; leave the verification out")
+}
+
+/// A tree is walked one step after another, by an engine that keeps the file open between them.
+fn refused_tree(worker: &Worker) -> Option<&'static str> {
+    let tree = worker.tree.as_ref()?;
+    let keeps_open = match worker.engine {
+        EnginePlan::Metadata { keep_open, .. } | EnginePlan::NfsMetadata { keep_open, .. } => keep_open,
+        _ => false,
+    };
+    if !keeps_open || worker.files.len() != 1 {
+        return Some(
+            "work on a tree needs a metadata engine that keeps files open, and one file: the root of the tree",
+        );
+    }
+    if worker.replay.is_some() || !worker.syncs.is_empty() || worker.sync_at_end || worker.flow.is_some() {
+        return Some("work on a tree has no replay, flushes after writes or flow");
+    }
+    if worker.operations.iter().any(|operation| operation.rate.is_some()) {
+        return Some("work on a tree has one rate for all kinds");
+    }
+    let missing = tree.tasks.iter().flat_map(|task| task.kinds()).any(|&kind| !worker.does(kind));
+    let lacks = |wanted: bool, kind| wanted && !worker.does(kind);
+    if missing
+        || lacks(tree.delete_first, OperationKind::Delete)
+        || lacks(tree.flush_before_close, OperationKind::Fsync)
+    {
+        return Some("a task on the tree needs a kind of operation that the worker does not have");
+    }
+    tree.tasks.is_empty().then_some("work on a tree needs a task")
 }
 
 fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use crate::plan::Blocks;
 
 /// Block sizes of one kind of operation, ready to be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Lengths {
+pub(crate) enum Lengths {
     Fixed(u32),
     /// `low`, `low + step` and so on, `count` of them.
     Range {
@@ -19,7 +19,7 @@ pub(super) enum Lengths {
 
 impl Lengths {
     /// The error says what is wrong with the sizes.
-    pub(super) fn new(blocks: &Blocks) -> Result<Self, String> {
+    pub(crate) fn new(blocks: &Blocks) -> Result<Self, String> {
         match *blocks {
             Blocks::Fixed { bytes: 0 } => Err("a block must have at least 1 byte".into()),
             Blocks::Fixed { bytes } => Ok(Self::Fixed(bytes)),
@@ -51,14 +51,14 @@ impl Lengths {
         }
     }
 
-    pub(super) fn smallest(&self) -> u64 {
+    pub(crate) fn smallest(&self) -> u64 {
         match self {
             Self::Fixed(bytes) | Self::Range { low: bytes, .. } => u64::from(*bytes),
             Self::Split(sizes) => u64::from(sizes[0].0),
         }
     }
 
-    pub(super) fn largest(&self) -> u64 {
+    pub(crate) fn largest(&self) -> u64 {
         match self {
             Self::Fixed(bytes) => u64::from(*bytes),
             Self::Range { low, step, count } => u64::from(low + step * (count - 1)),
@@ -68,7 +68,7 @@ impl Lengths {
 
     /// Draws a size that fits into `room`, which is at least the smallest: as if drawn until one fits, like fio.
     #[inline(always)]
-    pub(super) fn draw(&self, room: u64, rng: &mut Rng) -> u32 {
+    pub(crate) fn draw(&self, room: u64, rng: &mut Rng) -> u32 {
         match self {
             Self::Fixed(bytes) => *bytes,
             Self::Range { .. } | Self::Split(_) => self.draw_one_of_many(room, rng),

@@ -31,9 +31,13 @@ pub(crate) mod replay;
 mod scattered;
 mod selection;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+
+pub(crate) use self::lengths::Lengths;
 
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, SequentialRules};
@@ -73,6 +77,9 @@ impl SharedPositions {
     }
 }
 
+/// The address of the next operation, from the walk of a tree.
+pub(crate) type Handover = Rc<Cell<Option<Address>>>;
+
 /// The addresses of one worker, one after another.
 #[derive(Debug)]
 pub(crate) struct Offsets {
@@ -102,6 +109,8 @@ enum Source {
     Identical(Option<Address>),
     /// The recorded address.
     Replayed(Replay),
+    /// The address that the walk of a tree has chosen.
+    Walked(Handover),
     /// The last offset of each kind, repeated during a run (fio's `rw_sequencer=identical`); by file and kind.
     Repeated(Vec<u64>),
 }
@@ -160,6 +169,13 @@ impl Offsets {
         Self { source: Source::Replayed(replay.clone()), ..self }
     }
 
+    /// Replaces the addresses by those that the walk of a tree hands over, if there is one.
+    #[must_use]
+    pub(crate) fn or_walked(self, handover: Option<Handover>) -> Self {
+        let Some(handover) = handover else { return self };
+        Self { source: Source::Walked(handover), ..self }
+    }
+
     /// Next address for the worker's operation number `operation`; `None` if the files are exhausted and do not
     /// restart.
     #[inline]
@@ -174,6 +190,7 @@ impl Offsets {
     fn next_by_kind(&mut self, operation: usize) -> Option<Address> {
         match &self.source {
             Source::Replayed(replay) => replay.take(),
+            Source::Walked(handover) => handover.take(),
             Source::Identical(_) => self.next_for_all(operation),
             Source::Repeated(_) => self.next_for_each(operation),
             Source::Regions | Source::Scattered(_) => self.next_place(operation),

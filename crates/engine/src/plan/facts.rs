@@ -1,6 +1,8 @@
 //! Values derived from a plan, each computed in one place.
 
-use super::{Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, Verify, VerifyMap, Worker};
+use super::{
+    Blocks, EnginePlan, FilePlan, Layout, NfsMount, OperationKind, Position, TreeTask, Verify, VerifyMap, Worker,
+};
 
 impl Worker {
     /// Returns `true` if the mix has operations of this kind.
@@ -42,6 +44,26 @@ impl Worker {
         let reads_around_writes = |map: &VerifyMap| map.before_write || map.after_write;
         let reads = |verify: &Verify| verify.read_back || verify.map.as_ref().is_some_and(reads_around_writes);
         !self.does(OperationKind::Read) && self.writes() && self.verify.as_ref().is_some_and(reads)
+    }
+}
+
+impl TreeTask {
+    /// The kinds of operation that a task needs in any case; transfers need a read or a write besides.
+    pub(crate) fn kinds(self) -> &'static [OperationKind] {
+        use OperationKind as Kind;
+        match self {
+            Self::Remove => &[Kind::Delete, Kind::Rmdir],
+            Self::MakeDirectories | Self::Mkdir => &[Kind::Mkdir],
+            Self::Fill => &[Kind::Create, Kind::Open, Kind::Write, Kind::Close],
+            Self::Transfer => &[Kind::Create, Kind::Open, Kind::Close],
+            Self::Create => &[Kind::Create, Kind::Close],
+            Self::Open => &[Kind::Open, Kind::Close],
+            Self::Getattr => &[Kind::Getattr],
+            Self::Setattr => &[Kind::Setattr],
+            Self::Access => &[Kind::Access],
+            Self::Delete => &[Kind::Delete],
+            Self::Rmdir => &[Kind::Rmdir],
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod pacing;
 mod payload;
 pub(crate) mod plain;
 mod target;
+mod tree;
 mod verify;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ pub use self::pacing::{
 };
 pub use self::payload::{Content, Payload, Renew};
 pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
+pub use self::tree::{SizeShare, StopAfter, Tree, TreeSelect, TreeTask, TreeWork};
 pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 
 /// A whole run: groups that start one after another.
@@ -95,6 +97,10 @@ pub struct Worker {
     /// Replays a recording instead of what `operations` and `access` would choose.
     #[serde(deserialize_with = "Option::deserialize")]
     pub replay: Option<ReplayPlan>,
+    /// Works on the files of a directory tree instead of what `files` and `access` would choose; needs a metadata engine
+    /// that keeps files open.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub tree: Option<TreeWork>,
     /// Keeps operations in proportion to those of other workers of the group; `null` runs independently.
     #[serde(deserialize_with = "Option::deserialize")]
     pub flow: Option<Flow>,

@@ -49,6 +49,7 @@ pub(crate) fn worker() -> Worker {
         think: None,
         syncs: Vec::new(),
         replay: None,
+        tree: None,
         sync_at_end: false,
         flow: None,
         wait_for: Vec::new(),

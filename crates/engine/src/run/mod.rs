@@ -9,6 +9,7 @@ pub(crate) mod steady;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod trees;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,10 +176,11 @@ fn run_group(
     board.phase("prepare", index);
     let order = GroupOrder::new(group);
     board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
-    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group));
-    let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, (positions, flow)))| {
+    let trees = trees::of_group(group, &board.stop)?;
+    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees);
+    let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, ((positions, flow), tree)))| {
         let (order, closed) = (&order, Cell::new(0));
-        WorkerThread { group: index, number, worker, positions, flow, disks, order, board, closed }
+        WorkerThread { group: index, number, worker, positions, tree, flow, disks, order, board, closed }
     });
     let results = run_threads(members.collect(), &order);
     // If one worker could not be prepared, its error is the group's, and the other results are `None`.

@@ -47,16 +47,18 @@ pub(super) fn open_and_run(
         EnginePlan::Uring { open } => run.drive(UringEngine::open(aligned(open)?)?),
         EnginePlan::Mmap { open } => run.drive(MmapEngine::open(setup(open))?),
         EnginePlan::Space { open, call } => run.drive(SpaceEngine::open(setup(open), *call)?),
-        EnginePlan::Metadata { open, keep_open } => run.drive(MetadataEngine::open(setup(open), *keep_open)?),
+        EnginePlan::Metadata { open, keep_open } => {
+            run.drive(MetadataEngine::open(setup(open), *keep_open, shared.tree.as_ref())?)
+        }
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);
-            let (files, slots, keep_open) = (&worker.files, slots.clone(), *keep_open);
+            let (files, slots, keep_open, tree) = (&worker.files, slots.clone(), *keep_open, shared.tree.as_ref());
             match Version::of(mount)? {
                 Version::V3 => {
-                    run.drive(NfsMetadataEngine::<Nfs3>::connect(mount, files, slots, clock, stop, keep_open)?)
+                    run.drive(NfsMetadataEngine::<Nfs3>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
                 }
                 Version::V4_1 => {
-                    run.drive(NfsMetadataEngine::<Nfs4>::connect(mount, files, slots, clock, stop, keep_open)?)
+                    run.drive(NfsMetadataEngine::<Nfs4>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
                 }
             }
         }

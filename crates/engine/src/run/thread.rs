@@ -15,6 +15,7 @@ use crate::offsets::SharedPositions;
 use crate::outcome::{IntervalOutcome, State, WorkerOutcome};
 use crate::plan::{OperationKind, Worker};
 use crate::record::Tally;
+use crate::tree::TreeState;
 use crate::worker::flow::Share;
 use crate::worker::{Shared, Start};
 
@@ -25,6 +26,7 @@ pub(super) struct WorkerThread<'a> {
     pub(super) number: usize,
     pub(super) worker: &'a Worker,
     pub(super) positions: SharedPositions,
+    pub(super) tree: Option<Arc<TreeState>>,
     pub(super) flow: Option<Share>,
     pub(super) disks: &'a Disks,
     pub(super) order: &'a GroupOrder<'a>,
@@ -79,6 +81,7 @@ fn prepare_and_run(
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
         positions: thread.positions.clone(),
+        tree: thread.tree.clone(),
         flow: thread.flow.clone(),
     };
     let names: Vec<&'static str> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();

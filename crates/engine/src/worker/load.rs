@@ -68,7 +68,7 @@ impl<'a> Load<'a> {
     ) -> Result<Self, EngineError> {
         Ok(Self {
             plan,
-            supply: Supply::new(plan, &shared.positions, shared.flow.take())?,
+            supply: Supply::new(plan, &mut shared)?,
             slots: Slots::new(depth, plan.submission_latency),
             data: Data {
                 filler: Filler::new(plan, buffers.slots_mut())?,

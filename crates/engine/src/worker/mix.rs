@@ -4,6 +4,7 @@ use iocurve_meter::Nanos;
 
 use super::schedule::Schedule;
 use super::wake::Wake;
+use super::walk::Walk;
 use crate::chance::Rng;
 use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
@@ -25,6 +26,7 @@ pub(super) enum Mix {
     EachPaced(Vec<Option<Schedule>>),
     TurnsPaced { next: usize, schedules: Vec<Option<Schedule>> },
     Replayed(Replay),
+    Walked(Box<Walk>),
 }
 
 /// Choice of the next kind.
@@ -69,6 +71,7 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Replayed(replay) => replay.start(now),
+            Self::Walked(walk) => walk.start(now),
             Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 for schedule in schedules {
@@ -90,6 +93,7 @@ impl Mix {
             Self::Paced(choice, schedule) => Ok(Next { operation: choice.next(), due: Some(schedule.due()) }),
             Self::EachPaced(schedules) => earliest(schedules, now),
             Self::Replayed(replay) => replayed(replay, now),
+            Self::Walked(walk) => walk.next(now),
             Self::TurnsPaced { next, schedules } => match schedules[*next].as_ref().map(Schedule::due) {
                 Some(due) if due > now => Err(Wake::At(due)),
                 due => Ok(Next { operation: *next, due }),
@@ -102,6 +106,7 @@ impl Mix {
     pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
         match self {
             Self::Unpaced(_) | Self::Replayed(_) => {}
+            Self::Walked(walk) => walk.issued(),
             Self::Paced(_, schedule) => schedule.advance(bytes),
             Self::EachPaced(schedules) => {
                 if let Some(schedule) = &mut schedules[operation] {
@@ -122,6 +127,7 @@ impl Mix {
         match self {
             Self::Unpaced(_) => {}
             Self::Replayed(replay) => replay.postpone(by),
+            Self::Walked(walk) => walk.postpone(by),
             Self::Paced(_, schedule) => schedule.postpone(by),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by));

@@ -22,6 +22,7 @@ mod tests;
 mod think;
 mod timeline;
 mod wake;
+mod walk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,7 @@ use self::flow::Share;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, DifferenceOutcome, LastWrite, State};
+use crate::tree::TreeState;
 
 pub(crate) use load::Load;
 pub(crate) use timeline::Publish;
@@ -50,6 +52,8 @@ pub(crate) struct Shared {
     pub interval_ns: Nanos,
     /// Sequential positions that the workers of a job share.
     pub positions: SharedPositions,
+    /// Tree that the worker works on.
+    pub tree: Option<Arc<TreeState>>,
     /// Share of the worker in its flow.
     pub flow: Option<Share>,
 }

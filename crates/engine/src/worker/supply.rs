@@ -2,14 +2,16 @@
 
 use iocurve_meter::Nanos;
 
+use super::Shared;
 use super::flow::Share;
 use super::mix::{Mix, Next};
 use super::range_locks::RETRY_NS;
 use super::wake::Wake;
+use super::walk::Walk;
 use crate::engines::request::Address;
 use crate::error::EngineError;
+use crate::offsets::Offsets;
 use crate::offsets::replay::Replay;
-use crate::offsets::{Offsets, SharedPositions};
 use crate::plan::Worker;
 
 /// Counts operations and bytes as they are issued. Flushes and reads for verification are not counted.
@@ -27,11 +29,18 @@ pub(super) struct Supply {
 }
 
 impl Supply {
-    pub(super) fn new(plan: &Worker, positions: &SharedPositions, flow: Option<Share>) -> Result<Self, EngineError> {
+    pub(super) fn new(plan: &Worker, shared: &mut Shared) -> Result<Self, EngineError> {
         let replay = Replay::open(plan)?;
+        let walk = shared.tree.as_ref().map(|tree| Walk::new(plan, tree)).transpose()?.flatten();
+        let offsets = Offsets::new(plan, &shared.positions)?.or_replayed(replay.as_ref());
+        let flow = shared.flow.take();
         Ok(Self {
-            mix: replay.clone().map_or_else(|| Mix::new(plan), Mix::Replayed),
-            offsets: Offsets::new(plan, positions)?.or_replayed(replay.as_ref()),
+            offsets: offsets.or_walked(walk.as_ref().map(Walk::handover)),
+            mix: match (walk, &replay) {
+                (Some(walk), _) => Mix::Walked(Box::new(walk)),
+                (None, Some(replay)) => Mix::Replayed(replay.clone()),
+                (None, None) => Mix::new(plan),
+            },
             replay,
             flow,
             issued_operations: 0,

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
-from iocurve.dialects.vdbench import explanation, file_systems, runner
+from iocurve.dialects.vdbench import explanation, file_runner, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
@@ -81,13 +81,14 @@ class Prepared(Invocation):
     def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
         """Plans one of each group of similar runs to collect notes and obstacles."""
         if self.definitions.is_file_system:
-            return self.notes, explanation.file_system_obstacles(self)
+            return explanation.check_file_systems(self)
         notes, obstacles = check(self)
         return list(dict.fromkeys([*self.notes, *notes])), obstacles
 
     def measure(self, run: RunPlan) -> None:
         """Runs one after another; the points of a curve depend on the curve's first run."""
-        runner.Runner(self, run, sys.stdout).run(self.check()[0])
+        runs = file_runner.FileRunner if self.file_systems else runner.Runner
+        runs(self, run, sys.stdout).run(self.check()[0])
 
     def write_output(self, result: Result) -> Result:
         """Nothing left to write: each run wrote its reports."""
@@ -146,7 +147,7 @@ def prepare(
     asked = _asked_validation(cli, definitions, mistakes)
     mistakes += validation_mistakes(definitions, topology, asked)
     mistakes += _cluster_mistakes(cli, definitions, asked)
-    trees = file_systems.read(definitions, topology.hosts, runs.runs, mistakes)
+    trees = file_systems.read(definitions, topology.host_of, runs.runs, mistakes, topology.anchors)
     partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
     notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial, *file_systems.notes(definitions))
     begun = _from(cli.begin_at, runs.runs)

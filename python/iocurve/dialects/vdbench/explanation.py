@@ -12,6 +12,7 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.errors import Mistake
 from iocurve.job.explain import explain_job
+from iocurve.job.model import PlanNote
 from iocurve.units import counted, format_duration
 
 RUNS_SHOWN = 20
@@ -108,9 +109,10 @@ def _file_systems(prepared: Invocation, found: FileSystems) -> Iterator[str]:
     for rd, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
         assert rd
         yield from _file_system_runs(found, list(found_runs))
-    yield from _section("Warnings", (str(note) for note in prepared.notes if note.level == "warning"))
-    yield from _section("Notes", (str(note) for note in prepared.notes if note.level == "info"))
-    yield from _section("Cannot run on this machine", (str(mistake) for mistake in file_system_obstacles(prepared)))
+    notes, obstacles = check_file_systems(prepared)
+    yield from _section("Warnings", (str(note) for note in notes if note.level == "warning"))
+    yield from _section("Notes", (str(note) for note in notes if note.level == "info"))
+    yield from _section("Cannot run on this machine", map(str, obstacles))
 
 
 def _file_system_runs(found: FileSystems, runs: Sequence[Run]) -> Iterator[str]:
@@ -129,17 +131,18 @@ def _file_system_runs(found: FileSystems, runs: Sequence[Run]) -> Iterator[str]:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
 
 
-def file_system_obstacles(prepared: Invocation) -> list[Mistake]:
-    """The reason why file system workloads do not run, at the first FSD or FWD."""
-    first = next((definition for kind in ("fsd", "fwd") for definition in prepared.definitions.by_kind[kind]), None)
-    if first is None:
-        return []
-    text = f"{first.kind}={first.name}: file system workloads need metadata operations, which are not supported yet"
-    return [
-        Mistake(
-            text, first.where, "sd=, wd= and rd= are supported; iocurve explain vdbench shows what this file would do"
-        )
-    ]
+def check_file_systems(prepared: Invocation) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+    """Plans the runs of file system workloads; returns notes and obstacles. Raises ``PlanError``."""
+    if not prepared.file_systems:
+        return prepared.notes, []
+    plans = prepared.file_plans
+    obstacles = list(plans.obstacles(prepared.runs))
+    if prepared.validation:
+        obstacles.append(Mistake("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
+    if not obstacles:
+        for run in prepared.first_runs():
+            plans.check(run)
+    return [*prepared.notes, *plans.notes(prepared.runs)], obstacles
 
 
 def _section(title: str, items: Iterable[str]) -> list[str]:

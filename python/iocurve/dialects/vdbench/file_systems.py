@@ -118,12 +118,20 @@ class FileSystems:
 
 
 def read(
-    definitions: Definitions, hosts: Sequence[str], runs: Sequence[Run], mistakes: list[Mistake]
+    definitions: Definitions,
+    hosts: Mapping[str, str],
+    runs: Sequence[Run],
+    mistakes: list[Mistake],
+    anchors: Mapping[str, str],
 ) -> FileSystems | None:
-    """Reads all FSDs and FWDs, and checks the runs. None if there are neither."""
+    """Reads all FSDs and FWDs, and checks the runs. None if there are neither.
+
+    ``hosts`` has the host of each label, ``anchors`` maps anchors to the directories that are used instead.
+    """
     if not definitions.is_file_system:
         return None
-    trees = {tree.name: tree for fsd in definitions.by_kind["fsd"] for tree in _trees(fsd, mistakes)}
+    read_trees = (tree for fsd in definitions.by_kind["fsd"] for tree in _trees(fsd, mistakes))
+    trees = {tree.name: replace(tree, anchor=anchors.get(tree.anchor, tree.anchor)) for tree in read_trees}
     _check_anchors(definitions, trees, mistakes)
     workloads = {fwd.name: _workload(fwd, trees, hosts, mistakes) for fwd in definitions.by_kind["fwd"]}
     found = FileSystems(trees, workloads)
@@ -211,7 +219,9 @@ def _default(trees: Mapping[str, Tree]) -> Workload:
     )
 
 
-def _workload(fwd: Definition, trees: Mapping[str, Tree], hosts: Sequence[str], mistakes: list[Mistake]) -> Workload:
+def _workload(
+    fwd: Definition, trees: Mapping[str, Tree], hosts: Mapping[str, str], mistakes: list[Mistake]
+) -> Workload:
     def named(keyword: str, known: Sequence[str]) -> list[str]:
         try:
             return values.matching(fwd.get(keyword, ()), known, "fsd" if keyword in ("fsd", "target") else keyword)
@@ -224,7 +234,7 @@ def _workload(fwd: Definition, trees: Mapping[str, Tree], hosts: Sequence[str], 
         _default(trees),
         name=fwd.name,
         trees=tuple(trees[name] for name in named("fsd", list(trees))),
-        hosts=tuple(named("host", hosts)),
+        hosts=tuple(dict.fromkeys(hosts[label] for label in named("host", list(hosts)))),
         operation=fwd.get("operation", "read"),
         read_percent=fwd.get("rdpct"),
         threads=fwd.get("threads", 1),

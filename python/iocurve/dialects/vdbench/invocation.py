@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import Prepared
+from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, Placement
 from iocurve.dialects.vdbench.read import options
@@ -54,8 +55,17 @@ class Invocation(Prepared, ABC):
     """Result of ``check``: planning the runs takes long."""
 
     @property
+    def file_plans(self) -> FilePlans:
+        """Plans of file system workloads."""
+        assert self.file_systems, "asked for a file with FSDs"
+        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, self.machine.fresh_seed)
+
+    @property
     def plans(self) -> Sequence[Plan]:
         """The plan of the first run only: other runs may depend on its result."""
+        if self.file_systems:
+            found = (self.file_plans.run(run, 1.0) or self.file_plans.formats(run, already=False) for run in self.runs)
+            return [one.plan for one in found if one][:1]
         return [self.resolve(run).resolution.plan for run in self.runs[:1]]
 
     @property

@@ -17,9 +17,10 @@ from iocurve.dialects.base import RunPlan
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved
 from iocurve.dialects.vdbench.job import Placement, read_percent, seek_of
 from iocurve.dialects.vdbench.output import flatfile
+from iocurve.dialects.vdbench.output.flatfile import Table
 from iocurve.dialects.vdbench.output.folder import Folder, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
-from iocurve.dialects.vdbench.output.rows import Row, average, clock, header, row, rows
+from iocurve.dialects.vdbench.output.rows import AnyRow, MakeRow, Row, average, clock, row, rows
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runs import Run, curve_target
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
@@ -40,12 +41,24 @@ def simulate(prepared: Invocation) -> Iterator[str]:
 
 def starting(run: Run, rate: float | None) -> str:
     """The line that announces a run."""
+    if run.is_of_files:
+        return file_starting(run, rate)
     asked = f"{rate:g}" if rate is not None else str(run.rate)
     if run.curve_percent is not None and rate is None:
         asked = f"{run.curve_percent}% of the maximum"
+    return f"Starting RD={run.name}; I/O rate: {asked}; {_elapsed(run)}; For loops: {run.loops_text}"
+
+
+def file_starting(run: Run, rate: float | None) -> str:
+    """The line that announces a run of file system workloads."""
+    asked = rate if rate is not None else float(run.rate.per_second)
+    said = f"fwdrate={run.rate.kind}." if run.rate.kind in ("max", "curve") and rate is None else f"fwdrate={asked:g};"
+    return f"Starting RD={run.name}; {_elapsed(run)}; {said} For loops: {run.loops_text}"
+
+
+def _elapsed(run: Run) -> str:
     warmup = f" warmup={run.timing.warmup_ns // SECOND_NS}" if run.timing.warmup_ns else ""
-    elapsed = run.timing.elapsed_ns // SECOND_NS
-    return f"Starting RD={run.name}; I/O rate: {asked}; elapsed={elapsed}{warmup}; For loops: {run.loops_text}"
+    return f"elapsed={run.timing.elapsed_ns // SECOND_NS}{warmup}"
 
 
 class Runner:
@@ -76,8 +89,9 @@ class Runner:
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
         names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
         topology = self._prepared.topology
-        self._reports = _reports(self._prepared)
-        self._folder = Folder(path, names, begun, self._reports)
+        self._reports = self._make_reports()
+        self._table = self._make_table()
+        self._folder = Folder(path, names, begun, self._reports, self._table)
         self._slaves_started(begun, topology.hosts)
         self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
@@ -100,6 +114,18 @@ class Runner:
         self._print(f"{clock(ended)} {text}")
         self._folder.summary(["", f"{clock(ended)} {text}"])
         return path
+
+    def _make_reports(self) -> Reports:
+        """The reports of an invocation. Concatenated SDs get a report when they are first used."""
+        prepared = self._prepared
+        concatenated = prepared.definitions.general.get("concatenatesds")
+        storage = () if concatenated else prepared.topology.storage
+        workloads = [workload.name for workload in prepared.definitions.by_kind["wd"]]
+        return Reports(prepared.topology.hosts, storage, workloads)
+
+    def _make_table(self) -> Table:
+        """The columns of stdout and of the reports."""
+        return flatfile.STORAGE
 
     def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
         """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
@@ -181,11 +207,11 @@ class Runner:
         resolved = self._prepared.resolve(run, self._shares, rate, formatted=self._formatted)
         text = starting(run, rate if rate is not None else None)
         begun = self._now()
-        self._print(f"{clock(begun)} {text}", "", *header(begun))
+        self._print(f"{clock(begun)} {text}", "", *self._table.header(begun))
         self._folder.run_started(begun, text)
         self._status(begun, "Starting", run)
         self._consoles(begun, resolved.built.placements)
-        live = _LiveIntervals(
+        live = LiveIntervals(
             run,
             resolved.resolution.plan,
             self._prepared,
@@ -215,18 +241,18 @@ class Runner:
         resolved: Resolved,
         begun: datetime,
         outcome: Outcome,
-        live: _LiveIntervals,
+        live: LiveIntervals,
         rate: float | None,
     ) -> None:
         run, ended = resolved.run, self._now()
-        made = rows(outcome.workers, run.timing.interval_ns, live.processors)
+        made = rows(outcome.workers, run.timing.interval_ns, row, live.processors)
         total = average(made, run.timing.skipped)
         if total is None and made:
             total = average(made, 0)
             self._folder.log(
                 ended, "the run ended before its first counted interval: the average is over all intervals"
             )
-        times = _times(made, ended)
+        times = times_of(made, ended)
         # The last interval of a group may end between two live updates.
         self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
         settings = self._settings(resolved, rate)
@@ -289,9 +315,9 @@ class Runner:
         for (kind, name), workers in groups.items():
             if kind == "wd" and not self._reports.has(kind, name):
                 continue
-            made = rows(workers, timing.interval_ns, processors)
+            made = rows(workers, timing.interval_ns, row, processors)
             total = average(made, timing.skipped)
-            lines = [*zip(_times(made, ended), made, strict=True), *([(ended, total)] if total else [])]
+            lines = [*zip(times_of(made, ended), made, strict=True), *([(ended, total)] if total else [])]
             self._folder.part(kind, name, begun, lines, workers)
             if kind == "host":
                 self._folder.part("slave", f"{name}-0", begun, lines, workers)
@@ -339,7 +365,7 @@ class Runner:
         self._out.flush()
 
 
-class _LiveIntervals:
+class LiveIntervals:
     """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
 
     def __init__(
@@ -350,7 +376,9 @@ class _LiveIntervals:
         say: Callable[[str], None],
         now: Callable[[], datetime],
         warmed_up: Callable[[], None],
+        make: MakeRow[AnyRow] = row,
     ) -> None:
+        self._make = make
         self._run = run
         self._print = say
         self._now = now
@@ -382,9 +410,12 @@ class _LiveIntervals:
         self._last_seen = live.group, live.intervals
         use = None if self._is_elsewhere else self._meter.sample()
         self.processors += [None] * (self._number - 1 - len(self.processors)) + [use]
+        if live.elapsed_ns < live.intervals * self._run.timing.interval_ns:
+            # The rest of an interval in which the run ended: its length is known at the end.
+            return False
         kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
-        self._print(row(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
+        self._print(self._make(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
         self.shown.add(str(self._number))
         if before < self._run.timing.skipped <= self._number:
             self._warmed_up()
@@ -421,7 +452,7 @@ def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]
             yield number, run
 
 
-def _times(made: Sequence[Row], ended: datetime) -> list[datetime]:
+def times_of(made: Sequence[AnyRow], ended: datetime) -> list[datetime]:
     """End time of each interval, counted back from the end of the run."""
     left = sum(one.seconds for one in made)
     times = []
@@ -451,7 +482,7 @@ def _skew_lines(groups: dict[tuple[Kind, str], list[WorkerOutcome]], interval_ns
         found = {name: workers for (group, name), workers in groups.items() if group == kind}
         if len(found) < 2:
             continue
-        totals = {name: average(rows(workers, interval_ns), skipped) for name, workers in found.items()}
+        totals = {name: average(rows(workers, interval_ns, row), skipped) for name, workers in found.items()}
         everything = sum(total.rate for total in totals.values() if total) or 1.0
         yield f"{label:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
         for name, total in totals.items():
@@ -468,14 +499,6 @@ def _common_value(values: set[Any]) -> Any:
 
 def _ratio(written: Any) -> float | None:
     return None if written is None else float(written)
-
-
-def _reports(prepared: Invocation) -> Reports:
-    """The reports of an invocation. Concatenated SDs get a report when they are first used."""
-    concatenated = prepared.definitions.general.get("concatenatesds")
-    storage = () if concatenated else prepared.topology.storage
-    workloads = [workload.name for workload in prepared.definitions.by_kind["wd"]]
-    return Reports(prepared.topology.hosts, storage, workloads)
 
 
 def _parameter_lines(prepared: Invocation) -> Iterator[str]:

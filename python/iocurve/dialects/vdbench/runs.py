@@ -68,6 +68,11 @@ class Run:
     """Rate in percent of the maximum that the curve's first run reached."""
 
     @property
+    def is_of_files(self) -> bool:
+        """True for file system workloads."""
+        return bool({"fwd", "fsd", "fwdrate"} & self.rd.values.keys())
+
+    @property
     def loops_text(self) -> str:
         """vdbench's text for the loops: ``threads=8 xfersize=4k``, or ``None``."""
         parts = [f"{name}={_loop_text(name, value)}" for name, value in self.loops.items()]

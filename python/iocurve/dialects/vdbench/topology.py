@@ -59,6 +59,10 @@ class Topology:
     """SDs by name."""
     nodes: dict[str, str]
     """The name of the load client that is a host: where --map-host maps it, else its system=, else its label."""
+    host_of: dict[str, str]
+    """Host of each label, after --map-host."""
+    anchors: dict[str, str]
+    """Directories that --map-lun gives instead of anchors."""
     mistakes: tuple[Mistake, ...]
     notes: tuple[PlanNote, ...]
     on_cluster: bool = False
@@ -107,6 +111,7 @@ class _TopologyMaker:
             for name, pairs in self._counted(sd):
                 self._add(sd, name, pairs)
         separated = list(self._separate())
+        anchors = self._mapped_anchors()
         for mapping in (*self._host_maps, *self._lun_maps):
             if mapping not in self._used:
                 text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
@@ -115,6 +120,8 @@ class _TopologyMaker:
             tuple(dict.fromkeys(self._hosts.values())),
             self._storage,
             {host: host if host != label else systems[label] or label for label, host in self._hosts.items()},
+            self._hosts,
+            anchors,
             tuple(self._mistakes),
             (*self._notes(), *separated),
             self._on_cluster,
@@ -231,6 +238,24 @@ class _TopologyMaker:
             matches = f"{mapping.where.option} {mapping.origin}=… matches {counted(len(luns), 'lun')}"
             text = f"{matches}: each is a file in {mapping.goal}"
             yield PlanNote("luns_separated", text, mapping.where)
+
+    def _mapped_anchors(self) -> dict[str, str]:
+        """Maps anchors as LUNs are mapped. Anchors mapped to one directory get directories of their own in it."""
+        mapped: dict[str, str] = {}
+        for fsd in self._definitions.by_kind["fsd"]:
+            start, number = fsd.get("count", (None, 1))
+            for index in range(number):
+                suffix = "" if start is None else str(start + index)
+                anchor = f"{fsd.get('anchor', '')}{suffix}"
+                goal = self._mapped_lun(anchor, self._labels[0], f"{fsd.name}{suffix}")
+                if goal != anchor:
+                    mapped[anchor] = goal
+        goals = list(mapped.values())
+        shared = {goal for goal in goals if goals.count(goal) > 1}
+        own = {anchor: _PARTS.sub("_", anchor.strip("/\\")) for anchor in mapped}
+        return {
+            anchor: f"{goal.rstrip('/')}/{own[anchor]}" if goal in shared else goal for anchor, goal in mapped.items()
+        }
 
     def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
         self._mistakes.append(Mistake(text, where, hint))

@@ -28,7 +28,7 @@ impl Bench {
         // SAFETY: tests access a slot before they submit a request for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let setup = Setup { open: &open, files: &paths, writes: true, slots, depth: 1, clock: Clock::new() };
-        let engine = MetadataEngine::open(setup, keep_open).unwrap();
+        let engine = MetadataEngine::open(setup, keep_open, None).unwrap();
         Self { engine, buffers, scratch }
     }
 
@@ -110,7 +110,7 @@ fn a_path_that_is_no_file_and_no_directory_is_refused_before_anything_is_changed
     // SAFETY: no request is submitted.
     let slots = unsafe { buffers.slot_map() };
     let setup = Setup { open: &open, files: &files, writes: true, slots, depth: 1, clock: Clock::new() };
-    let error = MetadataEngine::open(setup, false).unwrap_err().to_string();
+    let error = MetadataEngine::open(setup, false, None).unwrap_err().to_string();
     let expected =
         "/dev/null is neither a regular file nor a directory, and metadata operations are for those; name another path";
     assert_eq!(error, expected);

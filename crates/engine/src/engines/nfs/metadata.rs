@@ -2,6 +2,7 @@
 //! established again, and its call sent again.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
@@ -13,6 +14,7 @@ use crate::engines::metadata::check;
 use crate::engines::request::{Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, NfsMount, OperationKind};
+use crate::tree::{Paths, TreeState};
 
 /// Status of a name that does not exist, in all versions.
 const NOENT: u32 = 2;
@@ -101,7 +103,7 @@ where
     session: P::Session<'a>,
     stop: &'a AtomicBool,
     /// Names of each path, with one `/` between them.
-    paths: Vec<String>,
+    paths: Paths,
     directories: HashMap<String, P::Handle>,
     opened: HashMap<u32, OpenOf<'a, P>>,
     /// Open files with unstable data.
@@ -139,9 +141,15 @@ where
         clock: Clock,
         stop: &'a AtomicBool,
         keep_open: bool,
+        tree: Option<&Arc<TreeState>>,
     ) -> Result<Self, EngineError> {
         let session = P::Session::open(mount, stop)?;
-        let paths = files.iter().map(|file| normal(&file.path)).collect::<Result<_, _>>()?;
+        let paths = if let Some(tree) = tree {
+            Paths::Tree(Arc::clone(tree))
+        } else {
+            let names = files.iter().map(|file| normal(&file.path)).collect::<Result<Vec<_>, _>>()?;
+            Paths::listed(names.iter().map(String::as_str))?
+        };
         Ok(Self {
             directories: HashMap::from([(String::new(), session.root())]),
             session,
@@ -174,7 +182,7 @@ where
             OperationKind::Delete => self.delete(file),
             OperationKind::Mkdir => self.make_directory(file),
             OperationKind::Rmdir => {
-                self.directories.remove(&self.paths[file as usize]);
+                self.directories.remove(&*self.paths.text(file));
                 done(self.on_entry(file, P::Session::remove_directory))
             }
             OperationKind::Read => self.read(request),
@@ -209,13 +217,14 @@ where
     }
 
     fn rename(&mut self, file: u32, target: u64) -> Answer<i64> {
-        let Some(target) = u32::try_from(target).ok().filter(|&target| (target as usize) < self.paths.len()) else {
+        let Some(target) = u32::try_from(target).ok().filter(|&target| (target as usize) < self.paths.count()) else {
             return Ok(Ok(-i64::from(libc::EINVAL)));
         };
         let from = granted!(self.directory(file));
         let to = granted!(self.directory(target));
-        let from = Entry { directory: &from, name: last_name(&self.paths[file as usize]) };
-        let to = Entry { directory: &to, name: last_name(&self.paths[target as usize]) };
+        let (path, new_path) = (self.paths.text(file), self.paths.text(target));
+        let from = Entry { directory: &from, name: last_name(&path) };
+        let to = Entry { directory: &to, name: last_name(&new_path) };
         // RENAME would replace a file of that name.
         match self.session.look_up(&to)? {
             Err(NOENT) => {}
@@ -223,7 +232,7 @@ where
             Ok(_) => return Ok(Err(EXIST)),
         }
         granted!(self.session.rename(&from, &to));
-        self.directories.remove(&self.paths[file as usize]);
+        self.directories.remove(&*self.paths.text(file));
         Ok(Ok(0))
     }
 
@@ -237,7 +246,7 @@ where
 
     fn make_directory(&mut self, file: u32) -> Answer<i64> {
         if let Some(handle) = granted!(self.on_entry(file, P::Session::make_directory)) {
-            self.directories.insert(self.paths[file as usize].clone(), handle);
+            self.directories.insert(self.paths.text(file).into_owned(), handle);
         }
         Ok(Ok(0))
     }
@@ -318,12 +327,12 @@ where
         call: impl FnOnce(&mut P::Session<'a>, &Entry<'_, P::Handle>) -> Answer<T>,
     ) -> Answer<T> {
         let directory = granted!(self.directory(file));
-        call(&mut self.session, &Entry { directory: &directory, name: last_name(&self.paths[file as usize]) })
+        call(&mut self.session, &Entry { directory: &directory, name: last_name(&self.paths.text(file)) })
     }
 
     /// Handle of the directory that a path is in; directories that are not known yet are looked up from the root on.
     fn directory(&mut self, file: u32) -> Answer<P::Handle> {
-        let path = &self.paths[file as usize];
+        let path = self.paths.text(file);
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         if let Some(handle) = self.directories.get(parent) {
             return Ok(Ok(handle.clone()));
@@ -350,7 +359,7 @@ where
     const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
-        check(&request, self.paths.len(), &self.slots)?;
+        check(&request, self.paths.count(), &self.slots)?;
         let result = match self.carry_out(&request) {
             Ok(Ok(result)) => result,
             Ok(Err(status)) => -i64::from(P::errno(status)),
@@ -370,7 +379,7 @@ where
     fn finish(&mut self) -> Result<(), EngineError> {
         while let Some(file) = self.unstable.pop_first() {
             if let Err(status) = self.commit(file)? {
-                return Err(P::refused("commit", &self.paths[file as usize], status));
+                return Err(P::refused("commit", &self.paths.text(file), status));
             }
         }
         Ok(())

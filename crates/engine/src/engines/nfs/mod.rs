@@ -49,13 +49,9 @@ use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
-<<<<<<< HEAD
 pub(crate) use self::metadata::NfsMetadataEngine;
-pub use self::nfs3::{FileFacts, Nfs3, SmallFiles};
-=======
 pub use self::nfs3::Nfs3;
-pub(crate) use self::nfs3::NfsMetadataEngine;
->>>>>>> w-faults
+pub(crate) use self::nfs3::find_tree;
 pub use self::nfs4::Nfs4;
 pub use self::small_files::{FileFacts, SmallFiles, small_files};
 pub use self::version::Version;

@@ -95,7 +95,10 @@ impl Load<'_> {
         if counts {
             self.recorder.record_error(operation as usize);
         }
-        let path = self.plan.files[address.file as usize].path.clone();
+        let path = match &self.shared.tree {
+            Some(tree) => tree.path(address.file),
+            None => self.plan.files[address.file as usize].path.clone(),
+        };
         let source = std::io::Error::from_raw_os_error(-result as i32);
         if kind.is_metadata() {
             return Err(EngineError::Path { action: kind.name(), path, source });

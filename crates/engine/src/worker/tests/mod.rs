@@ -150,6 +150,7 @@ fn shared() -> Shared {
     Shared {
         stop: Arc::default(),
         finish: Arc::default(),
+        tree: None,
         flow: None,
         clock: Clock::manual(),
         interval_ns: 100 * MS,

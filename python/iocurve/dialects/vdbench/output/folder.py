@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.dialects.vdbench.output import flatfile, histogram
+from iocurve.dialects.vdbench.output.flatfile import Table
 from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
-from iocurve.dialects.vdbench.output.rows import MONTHS, Row, clock, header
+from iocurve.dialects.vdbench.output.rows import MONTHS, AnyRow, clock
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
 
@@ -49,7 +50,9 @@ def _is_ours(path: Path) -> bool:
 class Folder:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
-    def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports) -> None:
+    def __init__(
+        self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table = flatfile.STORAGE
+    ) -> None:
         """Creates the folder with the beginning of each report, and removes the files of an earlier invocation.
 
         ``runs`` are the names of all runs. Raises ``TargetError``.
@@ -57,6 +60,7 @@ class Folder:
         self.path = path
         self._links = run_links(runs)
         self._reports = reports
+        self._table = table
         self._written: set[str] = set()
         self._runs_started = 0
         self._anchor = ""
@@ -69,7 +73,7 @@ class Folder:
         self._write("summary", [*reports.links(), "", *self._links])
         for name, title in _TITLES.items():
             self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
-        self._write("flatfile", [*flatfile.INTRODUCTION, flatfile.heading()])
+        self._write("flatfile", [*flatfile.INTRODUCTION, table.heading()])
         for report in reports.all():
             self._begin_part(report)
 
@@ -101,21 +105,21 @@ class Folder:
         started = escape(f"{clock(at)} {text}")
         self._anchor = f'<a name="_{self._runs_started}"></a><i><b>{started}</b></i>'
         self._runs_started += 1
-        self._append_raw("summary", ["", self._anchor, "", *map(escape, header(at))])
+        self._append_raw("summary", ["", self._anchor, "", *map(escape, self._table.header(at))])
         for report in _BY_RUN:
             self._append_raw(report, ["", self._anchor, ""])
 
-    def rows(self, name: str, at: Sequence[datetime], rows: Sequence[Row]) -> None:
+    def rows(self, name: str, at: Sequence[datetime], rows: Sequence[AnyRow]) -> None:
         """Adds intervals to a report."""
         self._write(name, [row.line(moment) for row, moment in zip(rows, at, strict=True)])
 
-    def total(self, at: datetime, row: Row) -> None:
+    def total(self, at: datetime, row: AnyRow) -> None:
         """Adds the average of a run to ``totals.html``."""
-        self._write("totals", [*header(at), row.line(at)])
+        self._write("totals", [*self._table.header(at), row.line(at)])
 
-    def flat(self, at: datetime, run: str, row: Row, settings: dict[str, Any]) -> None:
+    def flat(self, at: datetime, run: str, row: AnyRow, settings: dict[str, Any]) -> None:
         """Adds a line to ``flatfile.html``."""
-        self._write("flatfile", [flatfile.line(at, run, row, settings)])
+        self._write("flatfile", [self._table.flat(at, run, row, settings)])
 
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
@@ -130,13 +134,14 @@ class Folder:
         kind: Kind,
         name: str,
         at: datetime,
-        rows: Sequence[tuple[datetime, Row]],
+        rows: Sequence[tuple[datetime, AnyRow]],
         workers: Sequence[WorkerOutcome],
     ) -> None:
         """Adds the current run to the report on a host, a slave, an SD or a workload."""
         report = self._reports.find(kind, name)
         self._begin_part(report)
-        self._append_raw(report.file, ["", self._anchor, "", *header(at), *(row.line(moment) for moment, row in rows)])
+        lines = (*self._table.header(at), *(row.line(moment) for moment, row in rows))
+        self._append_raw(report.file, ["", self._anchor, "", *lines])
         if report.histogram_title:
             self._append_raw(f"{report.file}.histogram", ["", self._anchor, "", *histogram.tables(workers)])
 

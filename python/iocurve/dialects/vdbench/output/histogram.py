@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from iocurve.dialects.vdbench.output.file_rows import METADATA
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.summary import Latency, merge_latencies
 from iocurve.units import MICROSECOND_NS
@@ -15,11 +16,16 @@ BOUNDS_US = (
 )
 """Upper bounds in microseconds; the last bucket has none."""
 WIDTH = 50
-_TITLES = {("read", "write"): "Reads and writes:", ("read",): "Reads:", ("write",): "Writes:"}
+_TITLES: dict[tuple[str, ...], str] = {
+    ("read", "write"): "Reads and writes:",
+    ("read",): "Reads:",
+    ("write",): "Writes:",
+    **{(kind,): f"Operation {kind}:" for kind in METADATA},
+}
 
 
 def tables(workers: Iterable[WorkerOutcome]) -> list[str]:
-    """Tables of reads and writes, reads, and writes; empty ones are omitted."""
+    """Tables of reads and writes, reads, writes, and each metadata operation; empty ones are omitted."""
     everyone = list(workers)
     lines: list[str] = []
     for kinds, title in _TITLES.items():

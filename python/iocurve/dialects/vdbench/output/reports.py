@@ -22,14 +22,21 @@ GENERAL = {
 _OTHERS = {"histogram": "Link to response time histogram:", "skew": "Link to workload skew report:"}
 _ON_ONE_LINE = 8
 
-Kind = Literal["host", "slave", "sd", "wd"]
+Kind = Literal["host", "slave", "sd", "wd", "fsd", "fwd"]
 _TITLES: Mapping[Kind, str] = {
     "host": "Host summary report(s) for host={}",
     "slave": "Slave summary report for slave={}",
     "sd": "SD report for sd={}",
     "wd": "Workload Report for wd={}",
+    "fsd": "FSD report for fsd={}",
+    "fwd": "Workload Report for fwd={}",
 }
-_HISTOGRAM_TITLES: Mapping[Kind, str] = {"sd": "SD response time histogram.", "wd": "wd={} response time histogram."}
+_HISTOGRAM_TITLES: Mapping[Kind, str] = {
+    "sd": "SD response time histogram.",
+    "wd": "wd={} response time histogram.",
+    "fsd": "FSD response time histogram.",
+    "fwd": "fwd={} response time histogram.",
+}
 
 
 @dataclass(frozen=True)
@@ -66,16 +73,23 @@ class Report:
 class Reports:
     """The reports of a folder. Each has a file name within the folder that no other report has."""
 
-    def __init__(self, hosts: Iterable[str], sds: Iterable[str], workloads: Sequence[str]) -> None:
-        """Workloads have reports if there are several."""
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        storage: Iterable[str],
+        workloads: Sequence[str],
+        kinds: tuple[Kind, Kind] = ("sd", "wd"),
+    ) -> None:
+        """Workloads have reports if there are several. ``kinds`` are those of storage and workloads."""
+        self._kinds = kinds
         self._by_name: dict[tuple[Kind, str], Report] = {}
         self._taken = {"summary", *GENERAL, *_OTHERS}
         for host in hosts:
             self.find("host", host)
-        for sd in sds:
-            self.find("sd", sd)
+        for name in storage:
+            self.find(kinds[0], name)
         for workload in workloads if len(workloads) > 1 else ():
-            self.find("wd", workload)
+            self.find(kinds[1], workload)
 
     def find(self, kind: Kind, name: str) -> Report:
         """The report on ``name``; a new one if there is none yet."""
@@ -92,7 +106,7 @@ class Reports:
 
     def all(self) -> Iterator[Report]:
         """Yields the reports that are linked; hosts with their slaves."""
-        for kind in ("host", "sd", "wd"):
+        for kind in ("host", *self._kinds):
             for report in self._of(kind):
                 yield report
                 if kind == "host":
@@ -103,8 +117,8 @@ class Reports:
         lines = [_labelled(label, link(file, file)) for file, label in GENERAL.items()]
         lines += ["", *_several("Link to HOST reports:", self._of("host"))]
         lines += [_labelled(label, link(file, file)) for file, label in _OTHERS.items()]
-        lines += _several("Link to SD reports:", self._of("sd"))
-        workloads = self._of("wd")
+        lines += _several(f"Link to {self._kinds[0].upper()} reports:", self._of(self._kinds[0]))
+        workloads = self._of(self._kinds[1])
         lines += [_labelled("Link to workload report:", link(one.file, one.name)) for one in workloads]
         return lines
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol, Self, TypeVar
 
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.result.host import Processors
@@ -41,6 +42,40 @@ class Part:
             stddev_ns=math.sqrt(squares / count) if count else 0.0,
             max_ns=max((part.max_ns for part in parts), default=0),
         )
+
+
+class AnyRow(Protocol):
+    """One interval, or the average of several, of SDs or of file systems."""
+
+    @property
+    def label(self) -> str:
+        """Number of the interval, or ``avg_2-10``."""
+
+    @property
+    def seconds(self) -> float:
+        """Length."""
+
+    @property
+    def processors(self) -> Processors | None:
+        """Use of the processors."""
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+
+    @property
+    def both(self) -> Part:
+        """The operations that the rate counts."""
+
+    @classmethod
+    def merged(cls, label: str, several: Sequence[Self], processors: Processors | None) -> Self:
+        """Several intervals as one."""
+
+    def line(self, at: datetime) -> str:
+        """The line in ``summary.html``."""
+
+
+R = TypeVar("R", bound=AnyRow)
 
 
 @dataclass(frozen=True)
@@ -79,6 +114,18 @@ class Row:
     def queue_depth(self) -> float:
         """Mean number of operations in flight: rate x response time."""
         return self.rate * self.both.mean_ns / SECOND_NS
+
+    @classmethod
+    def merged(cls, label: str, several: Sequence[Row], processors: Processors | None) -> Row:
+        """Several intervals as one."""
+        return cls(
+            label=label,
+            seconds=math.fsum(one.seconds for one in several),
+            reads=Part.of(one.reads for one in several),
+            writes=Part.of(one.writes for one in several),
+            both=Part.of(one.both for one in several),
+            processors=processors,
+        )
 
     def line(self, at: datetime) -> str:
         """The line in ``summary.html``."""
@@ -125,7 +172,12 @@ def row(
     return Row(label, seconds, Part.of(reads), Part.of(writes), Part.of([*reads, *writes]), processors)
 
 
-def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequence[Processors | None] = ()) -> list[Row]:
+MakeRow = Callable[[str, float, Mapping[str, Sequence[IntervalKind]], Processors | None], R]
+
+
+def rows(
+    workers: Sequence[WorkerOutcome], interval_ns: int, make: MakeRow[R], processors: Sequence[Processors | None] = ()
+) -> list[R]:
     """Merges the intervals of workers into rows numbered from 1; groups run one after another."""
     cells: dict[tuple[int, int], dict[str, list[IntervalKind]]] = {}
     ends: dict[tuple[int, int], tuple[int, int]] = {}
@@ -144,21 +196,15 @@ def rows(workers: Sequence[WorkerOutcome], interval_ns: int, processors: Sequenc
         if end - start < interval_ns // 100 and not any(cells[key].values()):
             continue
         used = processors[number] if number < len(processors) else None
-        made.append(row(str(number + 1), max(1, end - start) / SECOND_NS, cells[key], used))
+        made.append(make(str(number + 1), max(1, end - start) / SECOND_NS, cells[key], used))
     return made
 
 
-def average(made: Sequence[Row], skipped: int) -> Row | None:
+def average(made: Sequence[R], skipped: int) -> R | None:
     """Merges all rows but the first ``skipped`` (vdbench's ``avg_2-10``); None if no row is left."""
     counted = made[skipped:]
     if not counted:
         return None
     known = [one.processors for one in counted if one.processors]
-    return Row(
-        label=f"avg_{skipped + 1}-{len(made)}",
-        seconds=math.fsum(one.seconds for one in counted),
-        reads=Part.of(one.reads for one in counted),
-        writes=Part.of(one.writes for one in counted),
-        both=Part.of(one.both for one in counted),
-        processors=Processors.mean(known) if known else None,
-    )
+    label = f"avg_{skipped + 1}-{len(made)}"
+    return counted[0].merged(label, counted, Processors.mean(known) if known else None)

@@ -66,7 +66,7 @@ _GENERAL = [
     *_ignored("a missed skew does not abort the run", "abortfailedskew", level="warning"),
     *_ignored("iocurve has no auxiliary reports", "auxreport"),
     *_ignored("the compressible data is random", "compressionseed"),
-    *_ignored("it is for file system workloads", "createanchors"),
+    _supported("createanchors", values.yes_or_no),
     *_ignored("every error is counted, and the engine decides when errors end a run", "dataerrors"),
     *_ignored("iocurve has no debug settings", "debug", "misc"),
     *_ignored("a duplicate is a whole transfer", "dedupunit"),

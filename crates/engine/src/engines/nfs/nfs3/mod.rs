@@ -1,5 +1,6 @@
 //! `NFSv3` (RFC 1813) as a [`Protocol`]: calls stand alone, and servers keep no state for them.
 
+mod listing;
 mod metadata;
 mod session;
 mod small_files;
@@ -20,6 +21,7 @@ use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
+pub(crate) use self::listing::find_tree;
 pub(super) use self::session::Session;
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";

@@ -1,0 +1,123 @@
+//! Work on the files of a directory tree: open a file, transfer, close it, select the next (vdbench's FSD and FWD).
+
+use serde::{Deserialize, Serialize};
+
+/// Work of one worker on a tree. The worker's only file is the root of the tree, which is created where it is missing;
+/// its operations give the kinds that the tasks need, their transfer sizes, and the shares of reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "independent settings")]
+pub struct TreeWork {
+    /// Directories and files.
+    pub tree: Tree,
+    /// Tasks, one after another; at least one. Workers of a group on the same tree share the first three kinds: each
+    /// file or directory is done by one of them, and the next task begins when all are done.
+    pub tasks: Vec<TreeTask>,
+    /// Order in which files and directories are selected.
+    pub select: TreeSelect,
+    /// Each file is selected once; the worker then ends.
+    pub select_once: bool,
+    /// A file that exists is deleted and created again before it is written.
+    pub delete_first: bool,
+    /// A file that was written is flushed before it is closed.
+    pub flush_before_close: bool,
+    /// Several workers may use one file at the same time.
+    pub files_shared: bool,
+    /// End of the transfers on a file; `null` is as many bytes as the file has.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub stop_after: Option<StopAfter>,
+}
+
+/// Directories `vdb.LEVEL_NUMBER.dir` below a root, with files `vdb_fNUMBER.file` in them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tree {
+    /// Levels of directories; at least 1.
+    pub depth: u32,
+    /// Directories in each directory; at least 1.
+    pub width: u32,
+    /// Files in each directory that has files; at least 1.
+    pub files: u32,
+    /// Every directory has files, not only those of the lowest level.
+    pub files_on_all_levels: bool,
+    /// Sizes of files with their weights; at least one.
+    pub sizes: Vec<SizeShare>,
+    /// Sizes are drawn evenly between a half and one and a half times the size.
+    pub sizes_spread: bool,
+    /// Only files with this sum of sizes are used, chosen at random; `null` uses all.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub used_bytes: Option<u64>,
+    /// Missing directories above the root are created, too.
+    pub creates_parents: bool,
+}
+
+/// One of several file sizes. The size of a file follows from its number alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeShare {
+    /// At least 1.
+    pub bytes: u64,
+    /// Share of the files, relative to the other sizes.
+    pub weight: u32,
+}
+
+/// A task of a worker on a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeTask {
+    /// Removes everything below the root that has a name of such a tree; other files stay, with their directories.
+    Remove,
+    /// Creates the directories that are missing.
+    MakeDirectories,
+    /// Creates the files that are missing, and writes all files to their size.
+    Fill,
+    /// Opens a file, reads and writes it, closes it. A sequential write creates the file if it does not exist.
+    Transfer,
+    /// Creates an empty file.
+    Create,
+    /// Opens and closes a file.
+    Open,
+    /// Gets the attributes of a file.
+    Getattr,
+    /// Sets the times of a file.
+    Setattr,
+    /// Checks the access to a file.
+    Access,
+    /// Deletes a file.
+    Delete,
+    /// Creates a directory.
+    Mkdir,
+    /// Removes an empty directory.
+    Rmdir,
+}
+
+/// Order in which files and directories of a tree are selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum TreeSelect {
+    /// In turn; all workers on the tree share the position.
+    Sequential {},
+    /// All equally likely.
+    Random {},
+    /// Files near the start are more likely: half of the selections go to the first files.
+    Skewed {
+        /// Those files, in millionths of all files; at least 1.
+        half_within_ppm: u32,
+    },
+}
+
+/// End of the transfers on one file. Sequential transfers continue there when the file is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum StopAfter {
+    /// After a number of transfers.
+    Transfers {
+        /// At least 1.
+        count: u64,
+    },
+    /// After a part of the file's size.
+    Percent {
+        /// 1 to 100.
+        percent: u32,
+    },
+}

@@ -1,0 +1,204 @@
+//! Directory trees: names and sizes by number, and what exists of them while workers use them.
+//!
+//! Directories and files have one row of numbers: first the directories, level after level, then the files, then
+//! whatever else with a name of a tree was found below the root (leftovers of another tree).
+
+mod names;
+mod state;
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use crate::chance::Rng;
+use crate::error::EngineError;
+use crate::plan::Tree;
+
+pub(crate) use self::names::{Kind, is_control_file, kind_of};
+pub(crate) use self::state::{Found, Reservation, TreeState};
+
+/// Most directories and files of a tree.
+const ENTRIES_MAX: u64 = 1 << 31;
+
+/// The directories and files of a tree, computed from their numbers.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    root: String,
+    tree: Tree,
+    /// By level: number of its first directory; then the number of all directories.
+    starts: Vec<u32>,
+    files: u32,
+    weights: u64,
+}
+
+impl Shape {
+    pub(crate) fn new(root: &str, tree: &Tree) -> Result<Self, EngineError> {
+        let refuse = |what: &str| Err(EngineError::Plan(format!("the tree in {root} {what}")));
+        if tree.depth == 0 || tree.width == 0 || tree.files == 0 || tree.sizes.iter().any(|size| size.bytes == 0) {
+            return refuse("needs at least one level, directory, file and byte");
+        }
+        let weights = tree.sizes.iter().map(|size| u64::from(size.weight)).sum();
+        if weights == 0 {
+            return refuse("has no file size with a weight above 0");
+        }
+        let (mut starts, mut of_level, mut all) = (vec![0_u32], 1_u64, 0_u64);
+        for _ in 0..tree.depth {
+            of_level *= u64::from(tree.width);
+            all += of_level;
+            if all > ENTRIES_MAX {
+                return refuse("has more than 2^31 directories");
+            }
+            starts.push(all as u32);
+        }
+        let files = if tree.files_on_all_levels { all } else { of_level } * u64::from(tree.files);
+        if all + files > ENTRIES_MAX {
+            return refuse("has more than 2^31 directories and files");
+        }
+        let root = if root == "/" { root } else { root.trim_end_matches('/') }.to_owned();
+        Ok(Self { root, tree: tree.clone(), starts, files: files as u32, weights })
+    }
+
+    pub(crate) fn directories(&self) -> u32 {
+        self.starts[self.starts.len() - 1]
+    }
+
+    pub(crate) fn files(&self) -> u32 {
+        self.files
+    }
+
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Directory that an entry is in; `None` is the root.
+    pub(crate) fn parent(&self, entry: u32) -> Option<u32> {
+        if let Some(file) = entry.checked_sub(self.directories()) {
+            return Some(self.first_with_files() + file / self.tree.files);
+        }
+        let level = self.level(entry);
+        let number = (entry - self.starts[level]) / self.tree.width;
+        level.checked_sub(1).map(|above| self.starts[above] + number)
+    }
+
+    /// Path of a directory or file.
+    pub(crate) fn path(&self, entry: u32) -> String {
+        match entry.checked_sub(self.directories()) {
+            None => self.directory(entry),
+            Some(file) => {
+                let directory = self.directory(self.first_with_files() + file / self.tree.files);
+                format!("{directory}/{}", names::file(file % self.tree.files + 1))
+            }
+        }
+    }
+
+    /// Bytes of a file.
+    pub(crate) fn size(&self, entry: u32) -> u64 {
+        let sizes = &self.tree.sizes;
+        if sizes.len() == 1 && !self.tree.sizes_spread {
+            return sizes[0].bytes;
+        }
+        let mut rng = Rng::new(u64::from(entry - self.directories()) << 20);
+        let mut drawn = rng.below(self.weights);
+        let size = sizes.iter().find(|size| {
+            let weight = u64::from(size.weight);
+            let is_it = drawn < weight;
+            drawn = drawn.saturating_sub(weight);
+            is_it
+        });
+        let bytes = size.unwrap_or(&sizes[0]).bytes;
+        if self.tree.sizes_spread { (bytes / 2 + rng.below(bytes + 1)).max(1) } else { bytes }
+    }
+
+    /// The entry with this path below the root, if it is one of this tree.
+    pub(crate) fn entry(&self, parts: &[&str]) -> Option<u32> {
+        let (mut number, mut level) = (0_u32, 0);
+        for part in parts {
+            match kind_of(part)? {
+                Kind::Directory { level: named, number: within } => {
+                    let fits = named as usize == level + 1 && level < self.tree.depth as usize;
+                    if !fits || !(1..=self.tree.width).contains(&within) {
+                        return None;
+                    }
+                    (number, level) = (number * self.tree.width + within - 1, level + 1);
+                }
+                Kind::File { number: within } => {
+                    let directory = self.starts[level.checked_sub(1)?] + number;
+                    let place = directory.checked_sub(self.first_with_files())?;
+                    let fits = (1..=self.tree.files).contains(&within) && names::file(within) == *part;
+                    return fits.then(|| self.directories() + place * self.tree.files + within - 1);
+                }
+            }
+        }
+        level.checked_sub(1).map(|level| self.starts[level] + number)
+    }
+
+    fn first_with_files(&self) -> u32 {
+        if self.tree.files_on_all_levels { 0 } else { self.starts[self.tree.depth as usize - 1] }
+    }
+
+    /// Level of a directory, from 0.
+    fn level(&self, directory: u32) -> usize {
+        self.starts.partition_point(|&start| start <= directory) - 1
+    }
+
+    fn directory(&self, directory: u32) -> String {
+        let level = self.level(directory);
+        let mut numbers = Vec::with_capacity(level + 1);
+        let mut number = directory - self.starts[level];
+        for _ in 0..=level {
+            numbers.push(number % self.tree.width + 1);
+            number /= self.tree.width;
+        }
+        let mut path = self.root.clone();
+        for (above, number) in numbers.into_iter().rev().enumerate() {
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(&names::directory(above as u32 + 1, number));
+        }
+        path
+    }
+}
+
+/// Paths by number: those of a plan, or those of a tree.
+#[derive(Debug, Clone)]
+pub(crate) enum Paths {
+    Listed(Vec<CString>),
+    Tree(Arc<TreeState>),
+}
+
+impl Paths {
+    pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a str>) -> Result<Self, EngineError> {
+        let terminated = |path: &str| {
+            let refused = |_| EngineError::Plan(format!("{path:?} has a zero byte and cannot be a path"));
+            CString::new(path.as_bytes()).map_err(refused)
+        };
+        paths.map(terminated).collect::<Result<_, _>>().map(Self::Listed)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Listed(paths) => paths.len(),
+            Self::Tree(tree) => tree.entries(),
+        }
+    }
+
+    pub(crate) fn text(&self, number: u32) -> Cow<'_, str> {
+        match self {
+            Self::Listed(paths) => paths[number as usize].to_string_lossy(),
+            Self::Tree(tree) => Cow::Owned(tree.path(number)),
+        }
+    }
+
+    /// A path, ended by a zero byte.
+    pub(crate) fn terminated(&self, number: u32) -> Cow<'_, CStr> {
+        match self {
+            Self::Listed(paths) => Cow::Borrowed(&paths[number as usize]),
+            // The root was opened: it has no zero byte.
+            Self::Tree(tree) => Cow::Owned(CString::new(tree.path(number)).unwrap_or_default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! The existing directories and files of a tree. All workers of a group on one tree share it; every change is one atomic operation.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Shape;
+use crate::chance::Permutation;
+use crate::error::EngineError;
+use crate::plan::{Tree, TreeTask};
+
+/// A file: it exists; then 7 bits with the number of its users; then its length.
+const EXISTS: u64 = 1 << 63;
+const USER: u64 = 1 << 56;
+const USERS: u64 = 0x7f << 56;
+const LENGTH: u64 = USER - 1;
+/// A directory: it exists, or is being created or removed; then the number of entries in it.
+const DIRECTORY_EXISTS: u32 = 1 << 31;
+const DIRECTORY_BUSY: u32 = 1 << 30;
+const DIRECTORY_ENTRIES: u32 = DIRECTORY_BUSY - 1;
+
+/// An entry found below the root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Path below the root.
+    pub(crate) path: String,
+    pub(crate) is_directory: bool,
+    pub(crate) bytes: u64,
+    /// The directory has entries that are not of a tree, or is above one that has.
+    pub(crate) has_others: bool,
+}
+
+/// Result of reserving a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reservation {
+    /// Others use the file.
+    Busy,
+    Made {
+        /// Length of the file; `None` if it does not exist.
+        length: Option<u64>,
+    },
+}
+
+/// A tree in use.
+#[derive(Debug)]
+pub(crate) struct TreeState {
+    shape: Shape,
+    files: Vec<AtomicU64>,
+    directories: Vec<AtomicU32>,
+    /// Numbers of the files that are used; `None` is all.
+    used: Option<Vec<u32>>,
+    /// Paths of leftovers of other trees.
+    leftovers: Vec<String>,
+    /// Entries to remove: files, then directories from the lowest level up.
+    removals: Vec<(u32, bool)>,
+    /// Next file and next directory in turn.
+    file_turn: AtomicU64,
+    directory_turn: AtomicU64,
+    /// By task: entries taken, and entries done.
+    stages: Vec<(AtomicU64, AtomicU64)>,
+    /// A worker removes the entries.
+    removal_claimed: AtomicBool,
+    /// Tasks of all workers.
+    tasks: Vec<TreeTask>,
+    /// Offsets at which sequential transfers continue, for files that were not transferred to their end.
+    positions: Mutex<HashMap<u32, u64>>,
+}
+
+impl TreeState {
+    /// The state of a tree below `root`, where `found` exists. `tasks` are those of all workers on it.
+    pub(crate) fn new(
+        root: &str,
+        tree: &Tree,
+        tasks: Vec<TreeTask>,
+        stages: usize,
+        found: &[Found],
+    ) -> Result<Self, EngineError> {
+        let shape = Shape::new(root, tree)?;
+        let mut state = Self {
+            files: (0..shape.files()).map(|_| AtomicU64::new(0)).collect(),
+            directories: (0..shape.directories()).map(|_| AtomicU32::new(0)).collect(),
+            used: tree.used_bytes.map(|bytes| used(&shape, bytes)),
+            shape,
+            leftovers: Vec::new(),
+            removals: Vec::new(),
+            file_turn: AtomicU64::new(0),
+            directory_turn: AtomicU64::new(0),
+            stages: (0..stages).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect(),
+            removal_claimed: AtomicBool::new(false),
+            tasks,
+            positions: Mutex::new(HashMap::new()),
+        };
+        let depth = |path: &str| path.matches('/').count();
+        let mut found: Vec<&Found> = found.iter().collect();
+        found.sort_by_key(|entry| (!entry.is_directory, depth(&entry.path)));
+        for entry in found {
+            state.add(entry);
+        }
+        let mut removals = std::mem::take(&mut state.removals);
+        removals.sort_by_cached_key(|&(entry, is_directory)| {
+            (is_directory, if is_directory { usize::MAX - depth(&state.path(entry)) } else { 0 }, entry)
+        });
+        state.removals = removals;
+        Ok(state)
+    }
+
+    fn add(&mut self, found: &Found) {
+        let parts: Vec<&str> = found.path.split('/').collect();
+        let known = self.shape.entry(&parts).filter(|&entry| self.is_directory(entry) == found.is_directory);
+        match known {
+            Some(entry) if found.is_directory => self.set_directory(entry),
+            Some(entry) => self.set_file(entry, found.bytes),
+            None => {}
+        }
+        if !found.has_others {
+            let entry = known.unwrap_or_else(|| {
+                self.leftovers.push(format!("{}/{}", self.shape.root(), found.path));
+                self.shape.directories() + self.shape.files() + self.leftovers.len() as u32 - 1
+            });
+            self.removals.push((entry, found.is_directory));
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Number of directories, files and leftovers.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries_of_tree() + self.leftovers.len()
+    }
+
+    pub(crate) fn path(&self, entry: u32) -> String {
+        let own = self.shape.directories() + self.shape.files();
+        match entry.checked_sub(own) {
+            None => self.shape.path(entry),
+            Some(leftover) => self.leftovers[leftover as usize].clone(),
+        }
+    }
+
+    pub(crate) fn is_directory(&self, entry: u32) -> bool {
+        entry < self.shape.directories()
+    }
+
+    /// Number of directories and files of the tree itself.
+    pub(crate) fn entries_of_tree(&self) -> usize {
+        self.directories.len() + self.files.len()
+    }
+
+    /// Returns `true` for the first caller.
+    pub(crate) fn claim_removal(&self) -> bool {
+        !self.removal_claimed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn removals(&self) -> &[(u32, bool)] {
+        &self.removals
+    }
+
+    /// Returns `true` if a worker has one of these tasks.
+    pub(crate) fn expects(&self, tasks: &[TreeTask]) -> bool {
+        tasks.iter().any(|task| self.tasks.contains(task))
+    }
+
+    // -- files ------------------------------------------------------------------------------------------------------
+
+    /// Number of files that are used.
+    pub(crate) fn used_files(&self) -> u64 {
+        self.used.as_ref().map_or(self.files.len(), Vec::len) as u64
+    }
+
+    /// The used file at a position.
+    pub(crate) fn used_file(&self, position: u64) -> u32 {
+        let file = self.used.as_ref().map_or(position as u32, |used| used[position as usize]);
+        self.shape.directories() + file
+    }
+
+    /// The position of the next file in turn, counted on without end.
+    pub(crate) fn next_file(&self) -> u64 {
+        self.file_turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Reserves a file, for one user or for several.
+    pub(crate) fn reserve(&self, entry: u32, is_shared: bool) -> Reservation {
+        let reserved = |value: u64| {
+            let users = (value & USERS) / USER;
+            (users == 0 || (is_shared && users < 127)).then_some(value + USER)
+        };
+        match self.file(entry).fetch_update(Ordering::AcqRel, Ordering::Acquire, reserved) {
+            Err(_) => Reservation::Busy,
+            Ok(before) => Reservation::Made { length: (before & EXISTS != 0).then_some(before & LENGTH) },
+        }
+    }
+
+    pub(crate) fn release(&self, entry: u32) {
+        self.file(entry).fetch_sub(USER, Ordering::AcqRel);
+    }
+
+    /// Length of a file; 0 if it does not exist.
+    pub(crate) fn length(&self, entry: u32) -> u64 {
+        self.file(entry).load(Ordering::Acquire) & LENGTH
+    }
+
+    /// A write of the file has ended there.
+    pub(crate) fn extend(&self, entry: u32, end: u64) {
+        let longer = |value: u64| (end > value & LENGTH).then_some((value & !LENGTH) | end);
+        // An error means that the file is longer.
+        let _ = self.file(entry).fetch_update(Ordering::AcqRel, Ordering::Acquire, longer);
+    }
+
+    /// Counts a file as created, by its user.
+    pub(crate) fn created(&self, entry: u32) {
+        self.file(entry).fetch_or(EXISTS, Ordering::AcqRel);
+    }
+
+    /// Counts a file as deleted, by its only user.
+    pub(crate) fn deleted(&self, entry: u32) {
+        if self.file(entry).fetch_and(USERS, Ordering::AcqRel) & EXISTS != 0 {
+            self.left(entry);
+        }
+        self.set_position(entry, 0);
+    }
+
+    /// The place where sequential transfers continue.
+    pub(crate) fn position(&self, entry: u32) -> u64 {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&entry).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn set_position(&self, entry: u32, position: u64) {
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        if position == 0 {
+            positions.remove(&entry);
+        } else {
+            positions.insert(entry, position);
+        }
+    }
+
+    fn file(&self, entry: u32) -> &AtomicU64 {
+        &self.files[(entry - self.shape.directories()) as usize]
+    }
+
+    fn set_file(&self, entry: u32, bytes: u64) {
+        self.created(entry);
+        self.extend(entry, bytes.min(LENGTH));
+        self.enter(entry);
+    }
+
+    // -- directories ------------------------------------------------------------------------------------------------
+
+    /// The position of the next directory in turn, counted on without end.
+    pub(crate) fn next_directory(&self) -> u64 {
+        self.directory_turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn directory_exists(&self, entry: u32) -> bool {
+        let value = self.directories[entry as usize].load(Ordering::Acquire);
+        value & DIRECTORY_EXISTS != 0
+    }
+
+    /// Adds an entry to the directory that it will be in; `false` if that directory does not exist.
+    pub(crate) fn enter(&self, entry: u32) -> bool {
+        let entered =
+            |value: u32| (value & (DIRECTORY_EXISTS | DIRECTORY_BUSY) == DIRECTORY_EXISTS).then_some(value + 1);
+        let Some(parent) = self.shape.parent(entry) else { return true };
+        self.directories[parent as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, entered).is_ok()
+    }
+
+    /// The entry is not in its directory any more.
+    pub(crate) fn left(&self, entry: u32) {
+        if let Some(parent) = self.shape.parent(entry) {
+            let directory = &self.directories[parent as usize];
+            let left = |value: u32| (value & DIRECTORY_ENTRIES > 0).then_some(value - 1);
+            // An error means that the directory was removed, too.
+            let _ = directory.fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
+        }
+    }
+
+    /// Reserves a directory that does not exist, to create it.
+    pub(crate) fn reserve_missing_directory(&self, entry: u32) -> bool {
+        let directory = &self.directories[entry as usize];
+        directory.compare_exchange(0, DIRECTORY_BUSY, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Reserves an empty directory, to remove it.
+    pub(crate) fn reserve_empty_directory(&self, entry: u32) -> bool {
+        let (directory, busy) = (&self.directories[entry as usize], DIRECTORY_EXISTS | DIRECTORY_BUSY);
+        directory.compare_exchange(DIRECTORY_EXISTS, busy, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives up the reservation of a missing directory.
+    pub(crate) fn release_directory(&self, entry: u32) {
+        self.directories[entry as usize].fetch_and(!DIRECTORY_BUSY, Ordering::AcqRel);
+    }
+
+    pub(crate) fn directory_made(&self, entry: u32) {
+        self.directories[entry as usize].store(DIRECTORY_EXISTS, Ordering::Release);
+    }
+
+    pub(crate) fn directory_removed(&self, entry: u32) {
+        self.directories[entry as usize].store(0, Ordering::Release);
+        self.left(entry);
+    }
+
+    fn set_directory(&self, entry: u32) {
+        self.directory_made(entry);
+        self.enter(entry);
+    }
+
+    // -- tasks that workers share -----------------------------------------------------------------------------------
+
+    /// Takes the next entry of a shared task; `None` when all `total` are taken.
+    pub(crate) fn take(&self, task: usize, total: u64) -> Option<u64> {
+        let next = |taken: u64| (taken < total).then_some(taken + 1);
+        self.stages[task].0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
+    }
+
+    /// Counts an entry of a shared task as done.
+    pub(crate) fn done(&self, task: usize) {
+        self.stages[task].1.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns `true` if all entries of a shared task are done.
+    pub(crate) fn is_complete(&self, task: usize, total: u64) -> bool {
+        self.stages[task].1.load(Ordering::Acquire) >= total
+    }
+}
+
+/// The files that have `bytes` together, chosen at random, in order.
+fn used(shape: &Shape, bytes: u64) -> Vec<u32> {
+    let order = Permutation::new(u64::from(shape.files()), 1);
+    let (mut files, mut left) = (Vec::new(), bytes);
+    for position in 0..u64::from(shape.files()) {
+        if left == 0 {
+            break;
+        }
+        let file = order.at(position) as u32;
+        files.push(file);
+        left = left.saturating_sub(shape.size(shape.directories() + file));
+    }
+    files.sort_unstable();
+    files
+}

@@ -1,0 +1,521 @@
+//! Work on a tree: selects a file, opens it, transfers, closes it, and selects the next.
+//!
+//! The walk decides one step at a time. The engine is synchronous, so that a step has succeeded when the next is asked
+//! for: a failed one has ended the worker.
+
+mod pick;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+
+use self::pick::Pick;
+use super::mix::Next;
+use super::schedule::Schedule;
+use super::wake::Wake;
+use crate::chance::Rng;
+use crate::engines::request::Address;
+use crate::error::EngineError;
+use crate::offsets::{Handover, Lengths};
+use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
+use crate::tree::{Reservation, TreeState};
+
+/// Pause before a walk looks again for a file that nobody uses.
+const RETRY_NS: Nanos = 200_000;
+
+#[derive(Debug)]
+pub(super) struct Walk {
+    state: Arc<TreeState>,
+    work: TreeWork,
+    task: usize,
+    pick: Pick,
+    /// By kind: its number in the plan.
+    operations: [Option<usize>; OperationKind::ALL.len()],
+    /// By operation: sizes of transfers.
+    lengths: Vec<Lengths>,
+    read_share: u64,
+    write_share: u64,
+    /// Transfers go to random places of the file.
+    jumps: bool,
+    schedule: Option<Schedule>,
+    rng: Rng,
+    open: Option<Open>,
+    pending: Option<Step>,
+    issued: Option<Step>,
+    handover: Handover,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Open {
+    entry: u32,
+    position: u64,
+    transfers: u64,
+    bytes: u64,
+    transfers_max: u64,
+    bytes_max: u64,
+    /// Writes have not been flushed yet.
+    is_dirty: bool,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    kind: OperationKind,
+    address: Address,
+    effect: Effect,
+}
+
+/// Change of the tree by a step that succeeded.
+#[derive(Debug, Clone, Copy)]
+enum Effect {
+    /// The file is open, and was created if it was missing.
+    Opened {
+        created: bool,
+    },
+    Transferred,
+    Flushed,
+    Closed,
+    /// The file is used no longer.
+    Looked,
+    Deleted,
+    /// The file is deleted, and will be created by the same worker.
+    DeletedFirst,
+    DirectoryMade,
+    DirectoryRemoved,
+    LeftoverRemoved,
+}
+
+/// Reason why there is no step.
+enum Halt {
+    /// Others use what the step needs.
+    Wait,
+    Over,
+}
+
+impl Walk {
+    /// The walk of a worker with a tree.
+    pub(super) fn new(worker: &Worker, state: &Arc<TreeState>) -> Result<Option<Self>, EngineError> {
+        let Some(work) = &worker.tree else { return Ok(None) };
+        let number = |kind| worker.operations.iter().position(|operation| operation.kind == kind);
+        let lengths = worker.operations.iter().map(|operation| Lengths::new(&operation.blocks));
+        let share = |kind| number(kind).map_or(0, |number| u64::from(worker.operations[number].share));
+        let mut rng = Rng::new(worker.seed);
+        Ok(Some(Self {
+            state: Arc::clone(state),
+            work: work.clone(),
+            task: 0,
+            pick: Pick::new(work),
+            operations: OperationKind::ALL.map(number),
+            lengths: lengths.collect::<Result<_, _>>().map_err(EngineError::Plan)?,
+            read_share: share(OperationKind::Read),
+            write_share: share(OperationKind::Write),
+            jumps: worker.operations.iter().any(|operation| operation.random_percent > 0),
+            schedule: worker.rate.map(|rate| Schedule::new(rate, rng.next_u64())),
+            rng,
+            open: None,
+            pending: None,
+            issued: None,
+            handover: Handover::default(),
+        }))
+    }
+
+    pub(super) fn handover(&self) -> Handover {
+        Rc::clone(&self.handover)
+    }
+
+    pub(super) fn start(&mut self, now: Nanos) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.start(now, 1);
+        }
+    }
+
+    pub(super) fn postpone(&mut self, by: Nanos) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.postpone(by);
+        }
+    }
+
+    /// The next operation, if one is due.
+    pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
+        if let Some(step) = self.issued.take() {
+            self.commit(step);
+        }
+        let step = match self.pending {
+            Some(step) => step,
+            None => self.decide().map_err(|halt| match halt {
+                Halt::Wait => Wake::At(now + RETRY_NS),
+                Halt::Over => Wake::Exhausted,
+            })?,
+        };
+        self.pending = Some(step);
+        let due = match &self.schedule {
+            Some(schedule) if self.is_requested(step.kind) => Some(schedule.due()),
+            _ => None,
+        };
+        if let Some(due) = due.filter(|&due| due > now) {
+            return Err(Wake::At(due));
+        }
+        self.handover.set(Some(step.address));
+        let operation = self.operations[step.kind as usize].unwrap_or_else(|| panic!("{:?} is planned", step.kind));
+        Ok(Next { operation, due })
+    }
+
+    /// Called when the step was issued.
+    pub(super) fn issued(&mut self) {
+        let Some(step) = self.pending.take() else { return };
+        if self.is_requested(step.kind)
+            && let Some(schedule) = &mut self.schedule
+        {
+            schedule.advance(1);
+        }
+        self.issued = Some(step);
+    }
+
+    /// A rate counts what a task is for, and not the opens and closes around it.
+    fn is_requested(&self, kind: OperationKind) -> bool {
+        match kind {
+            OperationKind::Open => self.task() == Some(TreeTask::Open),
+            OperationKind::Create => self.task() == Some(TreeTask::Create),
+            OperationKind::Delete => self.task() == Some(TreeTask::Delete),
+            OperationKind::Close | OperationKind::Fsync => false,
+            _ => true,
+        }
+    }
+
+    fn task(&self) -> Option<TreeTask> {
+        self.work.tasks.get(self.task).copied()
+    }
+
+    fn decide(&mut self) -> Result<Step, Halt> {
+        loop {
+            if self.open.is_some() {
+                return Ok(self.on_open_file());
+            }
+            let decided = match self.task() {
+                None => Err(Halt::Over),
+                Some(TreeTask::Remove) => self.remove(),
+                Some(TreeTask::MakeDirectories) => self.make_directory(),
+                Some(TreeTask::Fill) => self.fill(),
+                Some(TreeTask::Transfer) => self.begin_transfers(),
+                Some(TreeTask::Create) => self.create(),
+                Some(TreeTask::Mkdir | TreeTask::Rmdir) => self.change_directory(),
+                Some(task) => self.on_existing_file(task),
+            };
+            match decided {
+                Ok(Some(step)) => return Ok(step),
+                // The next task begins.
+                Ok(None) => self.task += 1,
+                Err(halt) => return Err(halt),
+            }
+        }
+    }
+
+    // -- tasks that workers share -----------------------------------------------------------------------------------
+
+    /// Waits for the others to complete the task.
+    fn end_task(&self, total: u64) -> Result<Option<Step>, Halt> {
+        if self.state.is_complete(self.task, total) { Ok(None) } else { Err(Halt::Wait) }
+    }
+
+    /// Only one worker removes: the order counts.
+    fn remove(&mut self) -> Result<Option<Step>, Halt> {
+        let total = self.state.removals().len() as u64;
+        self.pick.removes |= self.state.claim_removal();
+        if !self.pick.removes {
+            return self.end_task(total);
+        }
+        let Some(number) = self.state.take(self.task, total) else { return self.end_task(total) };
+        let (entry, is_directory) = self.state.removals()[number as usize];
+        let kind = if is_directory { OperationKind::Rmdir } else { OperationKind::Delete };
+        let effect = match (entry as usize >= self.state.entries_of_tree(), is_directory) {
+            (true, _) => Effect::LeftoverRemoved,
+            (false, true) => Effect::DirectoryRemoved,
+            (false, false) => Effect::Deleted,
+        };
+        if let Effect::Deleted = effect {
+            self.state.reserve(entry, false);
+        }
+        Ok(Some(Step::on(entry, kind, effect)))
+    }
+
+    fn make_directory(&mut self) -> Result<Option<Step>, Halt> {
+        let total = u64::from(self.state.shape().directories());
+        loop {
+            let entry = match self.pick.waiting.take() {
+                Some(entry) => entry,
+                None => match self.state.take(self.task, total) {
+                    Some(number) => number as u32,
+                    None => return self.end_task(total),
+                },
+            };
+            if self.state.directory_exists(entry) {
+                self.state.done(self.task);
+                continue;
+            }
+            if !self.state.enter(entry) {
+                self.pick.waiting = Some(entry);
+                return Err(Halt::Wait);
+            }
+            return Ok(Some(Step::on(entry, OperationKind::Mkdir, Effect::DirectoryMade)));
+        }
+    }
+
+    fn fill(&mut self) -> Result<Option<Step>, Halt> {
+        let total = self.state.used_files();
+        loop {
+            let Some(number) = self.state.take(self.task, total) else { return self.end_task(total) };
+            let entry = self.state.used_file(number);
+            let size = self.state.shape().size(entry);
+            let reservation = self.state.reserve(entry, false);
+            if let Reservation::Made { length } = reservation {
+                if length != Some(size) {
+                    return Ok(Some(self.open_to_fill(entry, length, size)));
+                }
+                self.state.release(entry);
+            }
+            self.state.done(self.task);
+        }
+    }
+
+    /// Continues at the last whole transfer of a file that is too short.
+    fn open_to_fill(&mut self, entry: u32, length: Option<u64>, size: u64) -> Step {
+        let transfer =
+            self.operations[OperationKind::Write as usize].map_or(1, |number| self.lengths[number].largest());
+        let position = length.unwrap_or(0).min(size) / transfer * transfer;
+        if length.is_none() {
+            // Its directory was made by the task before.
+            self.state.enter(entry);
+        }
+        let open = Open {
+            entry,
+            position,
+            transfers: 0,
+            bytes: 0,
+            transfers_max: u64::MAX,
+            bytes_max: u64::MAX,
+            is_dirty: false,
+        };
+        self.open_file(entry, length, open)
+    }
+
+    // -- files ------------------------------------------------------------------------------------------------------
+
+    fn begin_transfers(&mut self) -> Result<Option<Step>, Halt> {
+        let may_create = self.write_share > 0 && self.read_share == 0 && !self.jumps;
+        let needs_data = self.read_share > 0;
+        let suits = move |length: Option<u64>| match length {
+            Some(bytes) => bytes > 0 || !needs_data,
+            None => may_create,
+        };
+        let (entry, length) = self.select(suits, &[TreeTask::Create])?;
+        if length.is_some() && self.work.delete_first && self.write_share > 0 {
+            self.pick.deleted = Some(entry);
+            return Ok(Some(Step::on(entry, OperationKind::Delete, Effect::DeletedFirst)));
+        }
+        if length.is_none() && !self.state.enter(entry) {
+            return self.without_directory(entry);
+        }
+        let open = self.opened(entry, length);
+        Ok(Some(self.open_file(entry, length, open)))
+    }
+
+    fn opened(&self, entry: u32, length: Option<u64>) -> Open {
+        let size = self.state.shape().size(entry);
+        let (transfers_max, bytes_max) = match self.work.stop_after {
+            None => (u64::MAX, size),
+            Some(StopAfter::Transfers { count }) => (count, u64::MAX),
+            Some(StopAfter::Percent { percent }) => (u64::MAX, (size * u64::from(percent) / 100).max(1)),
+        };
+        let continues = self.work.stop_after.is_some() && !self.jumps;
+        let position = match length {
+            Some(length) if continues && self.write_share > 0 && length < size => length,
+            Some(length) if continues => Some(self.state.position(entry)).filter(|&place| place < length).unwrap_or(0),
+            _ => 0,
+        };
+        Open { entry, position, transfers: 0, bytes: 0, transfers_max, bytes_max, is_dirty: false }
+    }
+
+    fn open_file(&mut self, entry: u32, length: Option<u64>, open: Open) -> Step {
+        let created = length.is_none();
+        let kind = if created { OperationKind::Create } else { OperationKind::Open };
+        self.pick.opening = Some(open);
+        Step::on(entry, kind, Effect::Opened { created })
+    }
+
+    fn on_open_file(&mut self) -> Step {
+        let Some(open) = &self.open else { unreachable!("asked with an open file") };
+        let (entry, flushes) = (open.entry, open.is_dirty && self.work.flush_before_close);
+        let transfer = if self.pick.only_opens { None } else { self.transfer() };
+        transfer.unwrap_or_else(|| {
+            let flush = (OperationKind::Fsync, Effect::Flushed);
+            let (kind, effect) = if flushes { flush } else { (OperationKind::Close, Effect::Closed) };
+            Step::on(entry, kind, effect)
+        })
+    }
+
+    /// The next transfer on the open file; `None` if it is to be closed.
+    fn transfer(&mut self) -> Option<Step> {
+        let open = self.open.as_ref()?;
+        if open.transfers >= open.transfers_max || open.bytes >= open.bytes_max {
+            return None;
+        }
+        let writes = self.task() == Some(TreeTask::Fill)
+            || self.rng.below(self.read_share + self.write_share) >= self.read_share;
+        let kind = if writes { OperationKind::Write } else { OperationKind::Read };
+        let limit = if writes { self.state.shape().size(open.entry) } else { self.state.length(open.entry) };
+        let drawn = u64::from(self.lengths[self.operations[kind as usize]?].draw(u64::MAX, &mut self.rng));
+        let offset = if self.jumps { self.rng.below((limit / drawn).max(1)) * drawn } else { open.position };
+        let length = drawn.min(limit.saturating_sub(offset)) as u32;
+        let address = Address { file: open.entry, offset, length };
+        (length > 0).then_some(Step { kind, address, effect: Effect::Transferred })
+    }
+
+    fn create(&mut self) -> Result<Option<Step>, Halt> {
+        let (entry, _) = self.select(|length| length.is_none(), &[TreeTask::Delete])?;
+        if !self.state.enter(entry) {
+            return self.without_directory(entry);
+        }
+        self.pick.only_opens = true;
+        let open = self.opened(entry, None);
+        Ok(Some(self.open_file(entry, None, open)))
+    }
+
+    fn on_existing_file(&mut self, task: TreeTask) -> Result<Option<Step>, Halt> {
+        let (entry, length) = self.select(|length| length.is_some(), &[TreeTask::Create, TreeTask::Transfer])?;
+        let (kind, effect) = match task {
+            TreeTask::Getattr => (OperationKind::Getattr, Effect::Looked),
+            TreeTask::Setattr => (OperationKind::Setattr, Effect::Looked),
+            TreeTask::Access => (OperationKind::Access, Effect::Looked),
+            TreeTask::Delete => (OperationKind::Delete, Effect::Deleted),
+            _ => {
+                self.pick.only_opens = true;
+                let open = self.opened(entry, length);
+                return Ok(Some(self.open_file(entry, length, open)));
+            }
+        };
+        Ok(Some(Step::on(entry, kind, effect)))
+    }
+
+    /// The file cannot be created before its directory.
+    fn without_directory(&mut self, entry: u32) -> Result<Option<Step>, Halt> {
+        self.state.release(entry);
+        self.pick.rejected += 1;
+        let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
+        Err(if all_seen && !self.state.expects(&[TreeTask::Mkdir]) { Halt::Over } else { Halt::Wait })
+    }
+
+    /// Selects and reserves a file whose length (`None`: it does not exist) suits. `makers` are the tasks of other
+    /// workers that bring such files into being.
+    fn select(&mut self, suits: impl Fn(Option<u64>) -> bool, makers: &[TreeTask]) -> Result<(u32, Option<u64>), Halt> {
+        if let Some(entry) = self.pick.deleted.take() {
+            return Ok((entry, None));
+        }
+        let is_shared = self.work.files_shared && self.task() == Some(TreeTask::Transfer);
+        for _ in 0..self.state.used_files().min(pick::TRIES) {
+            let Some(position) = self.pick.file(&self.state, &mut self.rng) else { return Err(Halt::Over) };
+            let entry = self.state.used_file(position);
+            let Reservation::Made { length } = self.state.reserve(entry, is_shared) else { continue };
+            if suits(length) {
+                self.pick.rejected = 0;
+                return Ok((entry, length));
+            }
+            self.state.release(entry);
+            self.pick.rejected += 1;
+        }
+        let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
+        Err(if all_seen && !self.state.expects(makers) { Halt::Over } else { Halt::Wait })
+    }
+
+    // -- directories ------------------------------------------------------------------------------------------------
+
+    fn change_directory(&mut self) -> Result<Option<Step>, Halt> {
+        let makes = self.task() == Some(TreeTask::Mkdir);
+        let total = u64::from(self.state.shape().directories());
+        for _ in 0..total.min(pick::TRIES) {
+            let entry = self.pick.directory(&self.state, &mut self.rng, makes);
+            let reserved = if makes {
+                self.state.reserve_missing_directory(entry)
+            } else {
+                self.state.reserve_empty_directory(entry)
+            };
+            if reserved && makes && !self.state.enter(entry) {
+                self.state.release_directory(entry);
+            } else if reserved {
+                self.pick.rejected = 0;
+                let made = (OperationKind::Mkdir, Effect::DirectoryMade);
+                let (kind, effect) = if makes { made } else { (OperationKind::Rmdir, Effect::DirectoryRemoved) };
+                return Ok(Some(Step::on(entry, kind, effect)));
+            }
+            self.pick.rejected += 1;
+        }
+        let others = if makes { &[TreeTask::Rmdir][..] } else { &[TreeTask::Mkdir, TreeTask::Delete] };
+        let all_seen = self.pick.rejected >= self.pick.rejections_max(total);
+        Err(if all_seen && !self.state.expects(others) { Halt::Over } else { Halt::Wait })
+    }
+
+    // -- effects ----------------------------------------------------------------------------------------------------
+
+    fn commit(&mut self, step: Step) {
+        let Address { file: entry, offset, length } = step.address;
+        match step.effect {
+            Effect::Opened { created } => {
+                if created {
+                    self.state.created(entry);
+                }
+                self.open = self.pick.opening.take();
+            }
+            Effect::Transferred => self.transferred(step.kind, offset + u64::from(length), u64::from(length)),
+            Effect::Flushed => {
+                if let Some(open) = &mut self.open {
+                    open.is_dirty = false;
+                }
+            }
+            Effect::Closed => self.closed(entry),
+            Effect::Looked => self.state.release(entry),
+            Effect::Deleted => {
+                self.state.deleted(entry);
+                self.state.release(entry);
+            }
+            Effect::DeletedFirst => self.state.deleted(entry),
+            Effect::DirectoryMade => self.state.directory_made(entry),
+            Effect::DirectoryRemoved => self.state.directory_removed(entry),
+            Effect::LeftoverRemoved => {}
+        }
+        let shared = [TreeTask::Remove, TreeTask::MakeDirectories];
+        if self.task().is_some_and(|task| shared.contains(&task)) {
+            self.state.done(self.task);
+        }
+    }
+
+    fn transferred(&mut self, kind: OperationKind, end: u64, length: u64) {
+        let Some(open) = &mut self.open else { return };
+        (open.position, open.transfers, open.bytes) = (end, open.transfers + 1, open.bytes + length);
+        if kind == OperationKind::Write {
+            open.is_dirty = true;
+            self.state.extend(open.entry, end);
+        }
+    }
+
+    fn closed(&mut self, entry: u32) {
+        if let Some(open) = self.open.take()
+            && self.work.stop_after.is_some()
+            && !self.jumps
+        {
+            self.state.set_position(entry, open.position);
+        }
+        self.pick.only_opens = false;
+        self.state.release(entry);
+        if self.task() == Some(TreeTask::Fill) {
+            self.state.done(self.task);
+        }
+    }
+}
+
+impl Step {
+    /// An operation on a name.
+    fn on(entry: u32, kind: OperationKind, effect: Effect) -> Self {
+        Self { kind, address: Address { file: entry, offset: 0, length: 0 }, effect }
+    }
+}

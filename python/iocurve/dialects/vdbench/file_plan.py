@@ -1,0 +1,400 @@
+"""Turns a run of file system workloads into plans: its format, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.file_values import Shares
+from iocurve.dialects.vdbench.read.openflags import Opening, opening
+from iocurve.dialects.vdbench.runs import Run
+from iocurve.engine import plan as planned
+from iocurve.errors import Mistake, PlanError, Where
+from iocurve.job.model import PlanNote
+from iocurve.targets.target import NfsTarget
+from iocurve.units import KIB, SECOND_NS
+
+FORMAT_THREADS = 8
+FORMAT_TRANSFER = 128 * KIB
+"""vdbench's defaults for a format; fwd=format overrides them."""
+WORKERS_MAX = 4096
+_ENDLESS = frozenset({"transfer", "getattr", "setattr", "access", "open"})
+"""Tasks that run until the time is over; the others end when nothing is left to do."""
+_OPEN = ("create", "open", "close")
+_RATE_SCALE = 1000
+
+
+@dataclass(frozen=True)
+class FilePlacement:
+    """A worker: a thread of a workload on an FSD, on a host."""
+
+    workload: str
+    tree: Tree
+    host: str
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """A plan, with what its workers stand for."""
+
+    name: str
+    plan: planned.Plan
+    placements: tuple[FilePlacement, ...]
+    requested: frozenset[str]
+    """Operations that the rate counts."""
+
+
+@dataclass(frozen=True)
+class FilePlans:
+    """Plans the runs of a parameter file."""
+
+    definitions: Definitions
+    file_systems: FileSystems
+    hosts: tuple[str, ...]
+    seed: Callable[[], int]
+
+    def operations(self, runs: Iterable[Run]) -> frozenset[str]:
+        """All operations of all runs; a format adds its own."""
+        found = set[str]()
+        for run in {id(run.rd): run for run in runs}.values():
+            for workload in self.file_systems.of_run(run):
+                found |= _requested(workload)
+            if run.rd.get("format", ()):
+                found |= {"mkdir", "rmdir", "create", "delete", "write"}
+        return frozenset(found)
+
+    def formats(self, run: Run, already: bool) -> FileRun | None:
+        """The format before a run; None without one. ``already``: an earlier run of the definition was formatted."""
+        words = set(run.rd.get("format", ())) - {"complete"}
+        if not words or ("once" in words and already):
+            return None
+        trees = {tree.anchor: tree for workload in self.file_systems.of_run(run) for tree in workload.trees}
+        default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
+        threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
+        sizes = default.get("xfersizes") if default else None
+        transfers = sizes or Shares(((FORMAT_TRANSFER, Decimal(100)),))
+        workers, placements = [], []
+        for tree in trees.values():
+            for clone in range(threads):
+                base = self._worker(run, None, tree, f"format_{tree.name}", clone)
+                work = planned.TreeWork(
+                    tree=_tree(tree, tree.total_bytes, creates_parents=self._creates_anchors),
+                    tasks=_format_tasks(words),
+                    select=planned.SequentialSelect(),
+                )
+                kinds = ("delete", "rmdir", "mkdir", *_OPEN)
+                write = _transfer("write", 1, _blocks(transfers), 0)
+                end = _end(run.timing.total_ns if "limited" in words else None)
+                operations = (write, *map(_on_name, kinds))
+                workers.append(base.replace(tree=work, operations=operations, end=end, files=_root(base, operations)))
+                placements.append(FilePlacement("format", tree, self.hosts[0]))
+        name = f"format_for_{run.name}"
+        return FileRun(name, _plan(name, run, workers), tuple(placements), frozenset({"write"}))
+
+    def run(self, run: Run, rate: float | None) -> FileRun | None:
+        """The run itself; None with format=only. ``rate`` is the rate of a point of a curve."""
+        if "only" in run.rd.get("format", ()):
+            return None
+        workloads = self.file_systems.of_run(run)
+        per_second = rate if rate is not None else self._rate(run)
+        shares = _skews(workloads)
+        workers, placements = [], []
+        for workload, share in zip(workloads, shares, strict=True):
+            hosts = workload.hosts or self.hosts[:1]
+            places = [(tree, host) for tree in workload.trees for host in hosts]
+            threads = max(1, workload.threads // len(places) // self._divided(run, workload))
+            each = None if per_second is None else per_second * share / len(places) / threads
+            for tree, host in places:
+                for clone in range(threads):
+                    workers.append(self._of_workload(run, workload, tree, clone, each))
+                    placements.append(FilePlacement(workload.name, tree, host))
+        requested = frozenset(kind for workload in workloads for kind in _requested(workload))
+        return FileRun(run.name, _plan(run.name, run, workers), tuple(placements), requested)
+
+    def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
+        """Notes on what differs from vdbench."""
+        for run in {id(run.rd): run for run in runs}.values():
+            workloads = self.file_systems.of_run(run)
+            if run.rate.kind == "max" and any(workload.skew is not None for workload in workloads):
+                text = (
+                    f"rd={run.rd.name}: skew= applies to a fwdrate; at fwdrate=max each workload is as fast as it can"
+                )
+                yield PlanNote("skew_at_maximum", text, run.rd.where, "warning")
+
+    def obstacles(self, runs: Iterable[Run]) -> Iterator[Mistake]:
+        """Reasons why a run cannot be planned, by name."""
+        for run in {id(run.rd): run for run in runs}.values():
+            if run.rate.kind == "variable":
+                yield Mistake(f"rd={run.rd.name}: fwdrate= with distribution=variable is not supported", run.rd.where)
+            for workload in self.file_systems.of_run(run):
+                if workload.operation in ("copy", "move"):
+                    text = f"fwd={workload.name}: operation={workload.operation} is not supported"
+                    yield Mistake(text, self._position(workload.name), "use operation=read and operation=write")
+        for tree in self.file_systems.trees.values():
+            if tree.anchor[1:2] == ":" or tree.anchor.startswith("\\\\"):
+                text = f"{tree.anchor} is a Windows path"
+                yield Mistake(text, None, f"map it to a directory: --map-lun '{tree.anchor}=/data'")
+
+    def check(self, run: Run) -> None:
+        """Plans a run to find mistakes. Raises ``PlanError``."""
+        self.formats(run, already=False)
+        self.run(run, None)
+
+    # -- workers -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _creates_anchors(self) -> bool:
+        return bool(self.definitions.general.get("createanchors"))
+
+    def _position(self, name: str) -> Where | None:
+        found = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name == name), None)
+        return found.where if found else None
+
+    def _of_workload(
+        self, run: Run, workload: Workload, tree: Tree, clone: int, per_second: float | None
+    ) -> planned.Worker:
+        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", clone)
+        task = _task(workload)
+        flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
+        work = planned.TreeWork(
+            tree=_tree(tree, tree.working_set_bytes or tree.total_bytes, creates_parents=self._creates_anchors),
+            tasks=(task,),
+            select=_select(workload),
+            select_once=workload.select.once,
+            delete_first=workload.io.delete and task == "transfer",
+            flush_before_close=flushes,
+            files_shared=workload.io.shared,
+            stop_after=_stop_after(workload.stop_after),
+        )
+        operations = (*_operations(workload, task), *((_on_name("fsync"),) if flushes else ()))
+        ends = task not in _ENDLESS or workload.select.once
+        # A load that may end at any time counts from its start.
+        ramp_ns = (run.timing.warmup_ns or 0) if ends else run.timing.ramp_ns
+        rate = None if per_second is None else _rate(per_second, run)
+        return base.replace(
+            tree=work,
+            operations=operations,
+            files=_root(base, operations),
+            ramp_ns=ramp_ns,
+            end=_end(run.timing.total_ns - ramp_ns),
+            rate=rate,
+        )
+
+    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, clone: int) -> planned.Worker:
+        opened = self._opened(run, workload, tree)
+        engine, root = _engine(tree, opened)
+        general = self.definitions.general
+        return planned.Worker(
+            job=job,
+            clone=clone,
+            report_group=0,
+            engine=engine,
+            files=(planned.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
+            file_select="round_robin",
+            operations=(_on_name("open"),),
+            access=planned.Access(),
+            depth=1,
+            start_delay_ns=0,
+            ramp_ns=0,
+            end=_end(None),
+            ends_others="on_error",
+            seed=self.seed(),
+            payload=_payload(run.loops.get("compratio", general.get("compratio")), general.get("dedupratio")),
+        )
+
+    def _opened(self, run: Run, workload: str | None, tree: Tree) -> Opening:
+        """Open flags: those of the run, else of the workload, else of the FSD. Raises ``PlanError``."""
+        definitions = [run.rd, self._named("fwd", workload), self._fsd(tree.name)]
+        flags = next((one.values["openflags"] for one in definitions if one and "openflags" in one.values), ())
+        mistakes: list[Mistake] = []
+        opened = opening(flags, run.rd.where, mistakes, [])
+        if mistakes:
+            raise PlanError(mistakes)
+        return opened
+
+    def _named(self, kind: str, name: str | None) -> Definition | None:
+        return next((one for one in self.definitions.by_kind[kind] if one.name == name), None)
+
+    def _fsd(self, tree: str) -> Definition | None:
+        counted = (
+            one for one in self.definitions.by_kind["fsd"] if "count" in one.values and tree.startswith(one.name)
+        )
+        return self._named("fsd", tree) or next(counted, None)
+
+    def _rate(self, run: Run) -> float | None:
+        return float(run.rate.per_second) if run.rate.kind == "number" else None
+
+    def _divided(self, run: Run, workload: Workload) -> int:
+        """vdbench divides the threads of a workload among the operations= of the run."""
+        if "operations" in run.loops:
+            return 1
+        same = [other for other in self.file_systems.of_run(run) if other.name == workload.name]
+        return len(same)
+
+
+def _engine(tree: Tree, opened: Opening) -> tuple[planned.EnginePlan, str]:
+    """The engine, and the root of the tree on it."""
+    if tree.anchor.startswith("nfs:"):
+        url, root = split_anchor(tree.anchor)
+        mount = NfsTarget.of(url).mount(1).replace(durability=opened.durability, keep_payload=True)
+        if mount.version != 3:
+            raise PlanError([Mistake(f"{tree.anchor}: file systems are used over NFSv3; remove vers=4.1")])
+        return planned.NfsMetadataEngine(mount=mount, keep_open=True), root
+    how = planned.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
+    return planned.MetadataEngine(open=how, keep_open=True), tree.anchor
+
+
+def _end(runtime_ns: int | None) -> planned.End:
+    return planned.End(runtime_ns=runtime_ns, bytes=None, operations=None)
+
+
+def split_anchor(anchor: str) -> tuple[str, str]:
+    """Splits ``nfs://host/export/directory`` into the URL of the export and the directory in it, which may be empty."""
+    parts = urlsplit(anchor)
+    export, _, root = parts.path.strip("/").rpartition("/")
+    if not export:
+        export, root = root, ""
+    return parts._replace(path=f"/{export}").geturl(), root
+
+
+def _plan(name: str, run: Run, workers: Sequence[planned.Worker]) -> planned.Plan:
+    if len(workers) > WORKERS_MAX:
+        text = f"rd={run.rd.name}: {len(workers)} threads are more than the limit of {WORKERS_MAX}"
+        raise PlanError([Mistake(text, run.rd.where)])
+    group = planned.Group(workers=tuple(workers))
+    return planned.Plan(name=name, interval_ns=run.timing.interval_ns or SECOND_NS, groups=(group,))
+
+
+def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> planned.Tree:
+    sizes = tuple(planned.SizeShare(bytes=size, weight=int(percent * 100)) for size, percent in tree.sizes.parts)
+    return planned.Tree(
+        depth=tree.depth,
+        width=tree.width,
+        files=tree.files,
+        files_on_all_levels=tree.everywhere,
+        sizes=sizes,
+        sizes_spread=tree.sizes.is_average,
+        used_bytes=used_bytes,
+        creates_parents=creates_parents,
+    )
+
+
+def _format_tasks(words: set[str]) -> tuple[planned.TreeTask, ...]:
+    removes: tuple[planned.TreeTask, ...] = () if "restart" in words else ("remove",)
+    if "clean" in words:
+        return ("remove",)
+    if "directories" in words:
+        return (*removes, "make_directories")
+    return (*removes, "make_directories", "fill")
+
+
+def _task(workload: Workload) -> planned.TreeTask:
+    if workload.read_percent is not None:
+        return "transfer"
+    tasks: dict[str, planned.TreeTask] = {
+        "read": "transfer",
+        "write": "transfer",
+        "close": "open",
+        "open": "open",
+        "create": "create",
+        "delete": "delete",
+        "getattr": "getattr",
+        "setattr": "setattr",
+        "access": "access",
+        "mkdir": "mkdir",
+        "rmdir": "rmdir",
+    }
+    return tasks.get(workload.operation, "transfer")
+
+
+def _requested(workload: Workload) -> set[str]:
+    return {workload.operation} if workload.read_percent is None else {"read", "write"}
+
+
+def _operations(workload: Workload, task: planned.TreeTask) -> Iterator[planned.OperationPlan]:
+    if task != "transfer":
+        for kind in {"create": ("create", "close"), "open": ("open", "close")}.get(task, (task,)):
+            yield _on_name(kind)
+        return
+    reads = workload.read_percent
+    if reads is None:
+        reads = Decimal(100 if workload.operation == "read" else 0)
+    random_percent = 100 if workload.io.access == "random" else 0
+    for kind, percent in (("read", reads), ("write", 100 - reads)):
+        if percent > 0:
+            yield _transfer(kind, int(percent * 100), _blocks(workload.transfers), random_percent)
+    yield from map(_on_name, (*_OPEN, *(("delete",) if workload.io.delete else ())))
+
+
+def _transfer(kind: str, share: int, blocks: planned.Blocks, random_percent: int) -> planned.OperationPlan:
+    return planned.OperationPlan(
+        kind="read" if kind == "read" else "write",
+        share=share,
+        blocks=blocks,
+        random_percent=random_percent,
+        rate=None,
+    )
+
+
+def _on_name(kind: str) -> planned.OperationPlan:
+    one = planned.FixedBlocks(bytes=1)
+    return planned.OperationPlan(kind=kind, share=1, blocks=one, random_percent=0, rate=None)  # type: ignore[arg-type]
+
+
+def _blocks(transfers: Shares) -> planned.Blocks:
+    if transfers.is_fixed:
+        return planned.FixedBlocks(bytes=transfers.parts[0][0])
+    parts = tuple(planned.BlockShare(bytes=size, weight=int(percent * 100)) for size, percent in transfers.parts)
+    return planned.BlockSplit(parts=parts)
+
+
+def _root(worker: planned.Worker, operations: Sequence[planned.OperationPlan]) -> tuple[planned.FilePlan]:
+    largest = max(operation.blocks.largest for operation in operations)
+    return (worker.files[0].replace(bytes=largest),)
+
+
+def _select(workload: Workload) -> planned.SequentialSelect | planned.RandomSelect | planned.SkewedSelect:
+    if workload.select.midpoint is not None:
+        return planned.SkewedSelect(half_within_ppm=max(1, int(workload.select.midpoint * 10_000)))
+    return planned.RandomSelect() if workload.select.order == "random" else planned.SequentialSelect()
+
+
+def _stop_after(text: str | None) -> planned.AfterTransfers | planned.AfterPercent | None:
+    if text is None:
+        return None
+    if text.endswith("%"):
+        return planned.AfterPercent(percent=max(1, int(Decimal(text[:-1]))))
+    return planned.AfterTransfers(count=int(text))
+
+
+def _skews(workloads: Sequence[Workload]) -> list[float]:
+    """Share of each workload in the rate: workloads without skew= divide what the others leave."""
+    asked = [float(workload.skew) if workload.skew is not None else None for workload in workloads]
+    free = sum(1 for skew in asked if skew is None)
+    rest = max(0.0, 100 - sum(skew for skew in asked if skew is not None))
+    return [(rest / free if skew is None else skew) / 100 for skew in asked]
+
+
+def _rate(per_second: float, run: Run) -> planned.Rate:
+    return planned.Rate(
+        unit="operations",
+        count=max(1, round(per_second * _RATE_SCALE)),
+        per_ns=SECOND_NS * _RATE_SCALE,
+        arrivals="poisson" if run.arrivals == "exponential" else "even",
+    )
+
+
+def _payload(compression: Decimal | None, dedup: Decimal | None) -> planned.Payload:
+    def percent(ratio: Decimal | None) -> int:
+        return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))
+
+    return planned.Payload(
+        content=planned.RandomContent(),
+        renew="scramble",
+        compress_percent=percent(compression),
+        dedupe_percent=percent(dedup),
+    )

@@ -1,0 +1,287 @@
+"""File system workloads (FSD, FWD) as they run: exact counts, trees on disk and over NFS, and vdbench's columns."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+from data.synthetic import interval, kind, worker_outcome
+from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.file_plan import split_anchor
+from iocurve.dialects.vdbench.file_runner import FileRunner
+from iocurve.dialects.vdbench.output.file_rows import columns, header, maker
+from iocurve.dialects.vdbench.output.rows import average, rows
+from iocurve.engine.outcome import Outcome
+from iocurve.engine.plan import Plan
+from iocurve.errors import PlanError
+from iocurve.measure import local
+from iocurve.result.host import Processors
+from iocurve.units import SECOND_NS
+
+NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
+RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
+TREE = {"mkdir": 6, "create": 12, "write": 12, "close": 12}
+"""Format of 6 directories and 12 files of 10,000 bytes."""
+
+
+def prepared(directory: Path, fwd: str, rd: str, anchor: str, fsd: str = "") -> Prepared:
+    """Two levels of two directories, and three files of 10,000 bytes in each of the four lowest."""
+    text = f"fsd=fsd1,anchor={anchor},depth=2,width=2,files=3,size=10000{fsd}\nfwd=fwd1,fsd=fsd1,{fwd}\n{RD}{rd}\n"
+    (directory / "p").write_text(text, encoding="utf-8")
+    return prepare(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    """Operations of each kind, all workers together."""
+    assert [worker.error for worker in outcome.workers] == [None] * len(outcome.workers)
+    found = Counter[str]()
+    for worker in outcome.workers:
+        found.update({name: done.operations for name, done in worker.operations.items()})
+    return {name: count for name, count in found.items() if count}
+
+
+def formatted(directory: Path, anchor: str, rd: str = ",format=yes") -> dict[str, int]:
+    """Formats the tree."""
+    made = prepared(directory, "operation=read", rd, anchor)
+    plan = made.file_plans.formats(made.runs[0], already=False)
+    assert plan
+    return counts(local.run(plan.plan))
+
+
+def ran(directory: Path, fwd: str, anchor: str, rd: str = "") -> dict[str, int]:
+    """Runs the workload without a format."""
+    made = prepared(directory, fwd, rd, anchor)
+    plan = made.file_plans.run(made.runs[0], None)
+    assert plan
+    return counts(local.run(plan.plan))
+
+
+def remote(volume: Server) -> str:
+    """An anchor on the embedded volume."""
+    return volume.url.replace("?", "/tree?")
+
+
+def on_disk(anchor: Path) -> tuple[int, int, int]:
+    """Directories, files and bytes below a directory."""
+    below = list(anchor.rglob("*"))
+    files = [path for path in below if path.is_file()]
+    return len(below) - len(files), len(files), sum(path.stat().st_size for path in files)
+
+
+def test_a_format_makes_every_directory_and_file_once_and_removes_what_was_there(tmp_path: Path) -> None:
+    anchor = tmp_path / "tree"
+    assert formatted(tmp_path, str(anchor)) == TREE
+    assert on_disk(anchor) == (6, 12, 120_000)
+    assert formatted(tmp_path, str(anchor)) == {**TREE, "delete": 12, "rmdir": 6}
+    assert formatted(tmp_path, str(anchor), ",format=restart") == {}
+    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0002.file").unlink()
+    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file").write_bytes(b"short")
+    expected = {"create": 1, "open": 1, "write": 2, "close": 2}
+    assert formatted(tmp_path, str(anchor), ",format=restart") == expected
+    assert on_disk(anchor) == (6, 12, 120_000)
+
+
+def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
+    anchor = tmp_path / "tree"
+    formatted(tmp_path, str(anchor))
+    (anchor / "vdb.1_1.dir/mine").write_text("mine")
+    (anchor / "vdb.9_1.dir").mkdir()
+    (anchor / "vdb.9_1.dir/vdb_f0099.file").write_text("of another tree")
+    (anchor / "vdb_control.file").write_text("vdbench's")
+    (anchor / "vdb.2_9.dir").symlink_to(tmp_path)
+    removed = formatted(tmp_path, str(anchor), ",format=(clean,only)")
+    assert removed == {"delete": 14, "rmdir": 6}
+    assert sorted(path.name for path in anchor.rglob("*")) == ["mine", "vdb.1_1.dir", "vdb.2_9.dir"]
+    assert (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("place", ["local", "nfs"])
+@pytest.mark.parametrize(
+    ("fwd", "expected"),
+    [
+        ("operation=read,xfersize=4k,fileselect=once", {"open": 12, "read": 36, "close": 12}),
+        ("operation=read,xfersize=4k,fileselect=(random,once)", {"open": 12, "read": 36, "close": 12}),
+        ("operation=read,xfersize=1k,fileio=random,fileselect=once", {"open": 12, "read": 120, "close": 12}),
+        ("operation=write,xfersize=4k,fileselect=once,threads=3", {"open": 12, "write": 36, "close": 12}),
+        ("rdpct=0,xfersize=1k,fileio=random,fileselect=once,stopafter=5", {"open": 12, "write": 60, "close": 12}),
+        (
+            "operation=write,xfersize=4k,fileselect=once,fileio=(seq,delete)",
+            {"delete": 12, "create": 12, "write": 36, "close": 12},
+        ),
+        (
+            "operation=write,xfersize=4k,fileselect=once,openflags=fsync",
+            {"open": 12, "write": 36, "fsync": 12, "close": 12},
+        ),
+        ("operation=getattr,fileselect=once", {"getattr": 12}),
+        ("operation=setattr,fileselect=once", {"setattr": 12}),
+        ("operation=access,fileselect=once", {"access": 12}),
+        ("operation=open,fileselect=once", {"open": 12, "close": 12}),
+        ("operation=delete,threads=2", {"delete": 12}),
+    ],
+)
+def test_each_operation_is_done_once_for_each_file(
+    tmp_path: Path, volume: Server, place: str, fwd: str, expected: dict[str, int]
+) -> None:
+    anchor = str(tmp_path / "tree") if place == "local" else remote(volume)
+    formatted(tmp_path, anchor)
+    assert ran(tmp_path, fwd, anchor) == expected
+
+
+@pytest.mark.parametrize("place", ["local", "nfs"])
+def test_a_tree_is_made_and_removed_by_operations(tmp_path: Path, volume: Server, place: str) -> None:
+    anchor = str(tmp_path / "tree") if place == "local" else remote(volume)
+    formatted(tmp_path, anchor, ",format=(clean,only)")
+    assert ran(tmp_path, "operation=mkdir,threads=2", anchor) == {"mkdir": 6}
+    assert ran(tmp_path, "operation=create,threads=2", anchor) == {"create": 12, "close": 12}
+    assert ran(tmp_path, "operation=delete,threads=2", anchor) == {"delete": 12}
+    assert ran(tmp_path, "operation=rmdir,threads=2", anchor) == {"rmdir": 6}
+
+
+def test_sequential_transfers_continue_where_stopafter_ended_them(tmp_path: Path) -> None:
+    anchor = str(tmp_path / "tree")
+    formatted(tmp_path, anchor)
+    # 12 files of ten transfers, four at a time: three opens each, again and again.
+    made = prepared(tmp_path, "operation=read,xfersize=1000,stopafter=4", "", anchor)
+    plan = made.file_plans.run(made.runs[0], None)
+    assert plan
+    (worker,) = plan.plan.groups[0].workers
+    limited = worker.replace(end=worker.end.replace(operations=36 * 2 + 120), ramp_ns=0)
+    group = plan.plan.groups[0].replace(workers=(limited,))
+    assert counts(local.run(plan.plan.replace(groups=(group,)))) == {"open": 36, "read": 120, "close": 36}
+
+
+def test_a_rate_counts_transfers_and_no_opens(tmp_path: Path) -> None:
+    anchor = str(tmp_path / "tree")
+    formatted(tmp_path, anchor)
+    made = prepared(tmp_path, "operation=read,xfersize=4k,threads=2", ",distribution=deterministic", anchor)
+    plan = made.file_plans.run(made.runs[0], 40.0)
+    assert plan
+    assert [worker.rate and worker.rate.count for worker in plan.plan.groups[0].workers] == [20_000, 20_000]
+    done = counts(local.run(plan.plan))
+    # At 40 a second for 2 s, of which the first is the ramp; a busy machine does fewer.
+    assert done["read"] <= 42
+    assert done["open"] >= 1
+
+
+def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> None:
+    text = (
+        "fsd=a,anchor=/tmp/a,files=1\nfsd=b,anchor=/tmp/b,files=1\n"
+        "fwd=f1,fsd=(a,b),threads=6,skew=75\nfwd=f2,fsd=a,operation=getattr,threads=2\n"
+        "rd=rd1,fwd=f*,fwdrate=1000,el=4,in=1,distribution=uniform\n"
+    )
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    made = prepare(["-f", str(tmp_path / "p")], cwd=tmp_path)
+    plan = made.file_plans.run(made.runs[0], None)
+    assert plan
+    workers = plan.plan.groups[0].workers
+    assert Counter(worker.job for worker in workers) == {"f1_a": 3, "f1_b": 3, "f2_a": 2}
+    assert {worker.job: worker.rate and worker.rate.count for worker in workers} == {
+        "f1_a": 125_000,
+        "f1_b": 125_000,
+        "f2_a": 125_000,
+    }
+    assert plan.requested == {"read", "getattr"}
+
+
+def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(f"fsd=f,anchor=/mnt/x,count=(1,2)\nfwd=fwd1,fsd=f*\n{RD}\n", encoding="utf-8")
+    arguments = ["-f", str(tmp_path / "p"), "--map-lun"]
+    for goal, expected in (
+        ("/mnt/*=nfs://h/vol/{sd}", ["nfs://h/vol/f1", "nfs://h/vol/f2"]),
+        ("/mnt/*=/data", ["/data/mnt_x1", "/data/mnt_x2"]),
+        ("/mnt=/data", ["/data/x1", "/data/x2"]),
+    ):
+        made = prepare([*arguments, goal], cwd=tmp_path)
+        assert made.file_systems
+        assert [tree.anchor for tree in made.file_systems.trees.values()] == expected
+    assert split_anchor("nfs://h:1/vol/a?uid=0") == ("nfs://h:1/vol?uid=0", "a")
+    assert split_anchor("nfs://h/vol") == ("nfs://h/vol", "")
+
+
+@pytest.mark.parametrize(
+    ("fwd", "rd", "expected"),
+    [
+        ("operation=copy,target=fsd2", "", "fwd=fwd1: operation=copy is not supported"),
+        ("openflags=0x8000000", "", "openflags=0x8000000"),
+    ],
+)
+def test_what_cannot_run_is_refused_by_name(tmp_path: Path, fwd: str, rd: str, expected: str) -> None:
+    made = prepared(tmp_path, fwd, rd, "/tmp/x", "\nfsd=fsd2,anchor=/tmp/y,depth=2,width=2,files=3,size=10000")
+    with pytest.raises(PlanError, match=expected):
+        made.require_runnable()
+
+
+# -- output --------------------------------------------------------------------------------------------------------
+
+
+def test_an_interval_has_a_rate_and_a_response_time_for_each_operation() -> None:
+    shown = columns(frozenset({"write", "mkdir", "create", "delete"}))
+    done = {"read": 10_744, "write": 500, "create": 3, "open": 2, "close": 5}
+    workers = [worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, done, 4096)])]
+    (only,) = rows(workers, SECOND_NS, maker(frozenset({"read", "write"}), shown), [Processors(3.9, 3.0, 1.0, 92.1)])
+    assert header(shown, NOON)[1:] == [
+        "Dec 02, 2016 ..Interval.. .ReqstdOps... ...cpu%...  read ....read..... ....write.... ..mb/sec... mb/sec "
+        ".xfer.. ...mkdir.... ...create... ....open.... ...close.... ...delete...",
+        "                            rate   resp total  sys   pct   rate   resp   rate   resp  read write  total "
+        "   size  rate   resp  rate   resp  rate   resp  rate   resp  rate   resp",
+    ]
+    assert only.line(NOON) == (
+        "10:12:43.103            1  11244  0.450   6.9 3.00  95.6  10744  0.450  500.0  0.450 41.97  1.95  43.92 "
+        "   4096   0.0  0.000   3.0  0.450   5.0  0.450   5.0  0.450   0.0  0.000"
+    )
+    total = average([only, only], 1)
+    assert total
+    assert (total.label, total.rate) == ("avg_2-2", 11_244)
+
+
+def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
+    plans: list[Plan] = []
+
+    def run_plan(plan: Plan, watch: object) -> Outcome:
+        del watch
+        plans.append(plan)
+        done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
+        intervals = [interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, done, 4096) for number in range(2)]
+        values = {name: kind({450_000: count * 2}, 4096) for name, count in done.items()}
+        workers = range(len(plan.groups[0].workers))
+        return Outcome(
+            state="finished",
+            workers=tuple(worker_outcome(values, number=number, intervals=intervals) for number in workers),
+        )
+
+    out = io.StringIO()
+    made = prepared(tmp_path, "operation=read", ",format=yes", "/tmp/x")
+    FileRunner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
+    assert [(plan.name, len(plan.groups[0].workers)) for plan in plans] == [("format_for_rd1", 8), ("rd1", 1)]
+    starts = [line[13:] for line in out.getvalue().splitlines() if "Starting" in line]
+    assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=2; fwdrate=max. For loops: None"]
+    flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
+    names = next(line for line in flat if line[:1] == ["tod"])
+    last = dict(zip(names, flat[-1], strict=True))
+    assert {name: last[name] for name in ("Run", "Interval", "rate", "Read_rate", "Open_rate", "Mkdir_rate")} == {
+        "Run": "rd1",
+        "Interval": "avg_2-2",
+        "rate": "8.0000",
+        "Read_rate": "8.0000",
+        "Open_rate": "2.0000",
+        "Mkdir_rate": "0.0000",
+    }
+    assert (tmp_path / "output/fsd1.html").is_file()
+    assert "avg_2-2" in (tmp_path / "output/summary.html").read_text()
+
+
+def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
+    made = prepared(tmp_path, "operation=read,threads=2", "", str(tmp_path / "tree"))
+    out = io.StringIO()
+
+    def run_plan(plan: Plan, watch: object) -> Outcome:
+        del watch
+        return local.run(plan)
+
+    FileRunner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
+    assert "fwd=fwd1 found no file or directory that it could use" in out.getvalue()
