@@ -128,9 +128,10 @@ impl Pending {
     /// True if no further operation may wait; while memory is tight, fewer may.
     #[inline]
     pub(crate) fn is_full(&self, is_tight: bool) -> bool {
-        let (waiting_max, bytes_max) = match is_tight {
-            true => (self.waiting_max.min(TIGHT_OPERATIONS), TIGHT_WAITING_BYTES / 2),
-            false => (self.waiting_max, WAITING_BYTES_MAX),
+        let (waiting_max, bytes_max) = if is_tight {
+            (self.waiting_max.min(TIGHT_OPERATIONS), TIGHT_WAITING_BYTES / 2)
+        } else {
+            (self.waiting_max, WAITING_BYTES_MAX)
         };
         self.waiting >= waiting_max || self.bytes >= bytes_max
     }

@@ -131,6 +131,7 @@ fn place<'n>(entry: &Entry<'n, nfs_fh3>) -> diropargs3<'n> {
 }
 
 /// The value of a result, or its status.
+#[expect(clippy::unnecessary_wraps, reason = "the calls return it as their answer")]
 fn value<T, F>(result: Result<T, Failed<F>>) -> Answer<T> {
     Ok(result.map_err(|failed| failed.status as u32))
 }

@@ -414,7 +414,7 @@ fn set_up_survives_a_server_that_forgets() {
             assert_eq!(client.one(READ, 0, 4096), 4096, "{act:?}");
         });
         try_with(&[OP_LOOKUP, OP_REMOVE], &|| {
-            remove(&server.mount(), &[path.clone()], &AtomicBool::new(false)).unwrap();
+            remove(&server.mount(), std::slice::from_ref(&path), &AtomicBool::new(false)).unwrap();
         });
         assert!(!server.lock().files.contains_key(&path));
     }
