@@ -196,10 +196,12 @@ impl<'a> Client<'a> {
         mut each: impl FnMut(nfs_resop4<'_>),
     ) -> Result<Result<(), Failed>, EngineError> {
         let started = Instant::now();
-        self.was_repeated = false;
+        let mut was_repeated = false;
         loop {
             let ended = self.compound_once(operations, &mut each)?;
-            self.was_repeated |= self.rpc.was_repeated;
+            was_repeated |= self.rpc.was_repeated;
+            // Calls that replace a session in between have repetitions of their own.
+            self.was_repeated = was_repeated;
             let failed = match ended {
                 Ended::Done(result) => match result {
                     Ok(()) => return Ok(Ok(())),
