@@ -60,6 +60,13 @@ def _start(directory: Path) -> int:
     return int(started.stdout.split("pid ")[1].split(";")[0])
 
 
+def _kill(pid: int) -> None:
+    """Returns once the process has gone: the rig does not start a second one beside it."""
+    os.kill(pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.01)
+
+
 @VERSIONS
 def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, version: str, tmp_path: Path) -> None:
     server = _start(restarting_ganesha)
@@ -71,7 +78,7 @@ def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, vers
         for _ in range(2):
             time.sleep(1.5)
             assert load.poll() is None, "the load was to be interrupted"
-            os.kill(server, signal.SIGKILL)
+            _kill(server)
             server = _start(restarting_ganesha)
         stdout, stderr = load.communicate(timeout=100)
     _finished(subprocess.CompletedProcess(command, load.returncode, stdout, stderr))
