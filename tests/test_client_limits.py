@@ -1,4 +1,4 @@
-"""What limited each load client, and all together; how evenly they shared the target."""
+"""Limits of each load client and of all together; how evenly they shared the target."""
 
 from __future__ import annotations
 

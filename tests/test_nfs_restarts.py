@@ -20,7 +20,7 @@ ABSENCE_SECONDS = 0.7
 
 
 class Killer:
-    """Kills a volume so many times while a load runs, and starts it again."""
+    """Kills a volume some times while a load runs, and starts it again each time."""
 
     def __init__(self, volume: VolumeProcess, times: int) -> None:
         self._volume, self.left = volume, times

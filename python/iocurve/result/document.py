@@ -470,7 +470,7 @@ class Point(Struct, dict=True):
 
 
 class IdleCost(Struct):
-    """What the daemons of a cluster cost a load client while no load ran, before the first point."""
+    """The cost of the cluster's daemons to a load client while no load ran, before the first point."""
 
     client: str
     """Name of the client; clients of one machine are measured once."""

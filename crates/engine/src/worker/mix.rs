@@ -2,20 +2,13 @@
 
 use iocurve_meter::Nanos;
 
+use super::next::Next;
 use super::schedule::Schedule;
 use super::wake::Wake;
 use super::walk::Walk;
 use crate::chance::Rng;
 use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
-
-/// The next operation to issue.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Next {
-    pub(super) operation: usize,
-    /// Scheduled time; `None` in a closed loop.
-    pub(super) due: Option<Nanos>,
-}
 
 /// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by its own schedule, in turns or
 /// not.

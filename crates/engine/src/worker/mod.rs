@@ -8,6 +8,7 @@ pub(crate) mod flow;
 mod flush;
 mod load;
 mod mix;
+mod next;
 mod phase;
 mod range_locks;
 mod read_back;

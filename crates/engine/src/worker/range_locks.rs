@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use iocurve_meter::Nanos;
 
-use super::mix::Next;
+use super::next::Next;
 use crate::engines::request::Address;
 
 /// Time between two attempts to lock a range, or to continue in a flow whose other workers are behind.

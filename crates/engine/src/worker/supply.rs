@@ -4,7 +4,8 @@ use iocurve_meter::Nanos;
 
 use super::Shared;
 use super::flow::Share;
-use super::mix::{Mix, Next};
+use super::mix::Mix;
+use super::next::Next;
 use super::range_locks::RETRY_NS;
 use super::wake::Wake;
 use super::walk::Walk;

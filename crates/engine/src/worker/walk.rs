@@ -11,7 +11,7 @@ use std::sync::Arc;
 use iocurve_meter::Nanos;
 
 use self::pick::Pick;
-use super::mix::Next;
+use super::next::Next;
 use super::schedule::Schedule;
 use super::wake::Wake;
 use crate::chance::Rng;

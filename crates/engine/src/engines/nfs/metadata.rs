@@ -25,7 +25,7 @@ pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Most bytes of one READ or WRITE, far below the longest reply that is accepted.
 const CALL_BYTES_MAX: u32 = 512 << 10;
 
-/// What the server answered to an operation: its value or a status of the version; or an error that ends the worker.
+/// The server's answer to an operation, a value or a status of the version; or an error that ends the worker.
 pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
 
 /// A name in a directory.

@@ -7,7 +7,7 @@ use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 use crate::worker::STOP_CHECK;
-use crate::worker::mix::Next;
+use crate::worker::next::Next;
 use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 

@@ -7,7 +7,7 @@ use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
 use crate::verify::{CompletedOperation, NextStep};
-use crate::worker::mix::Next;
+use crate::worker::next::Next;
 use crate::worker::range_locks::{RETRY_NS, Step};
 use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
