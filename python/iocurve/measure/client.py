@@ -91,7 +91,7 @@ class LoadClient:
         )
 
     def idle_cost(self, name: str, seconds: float) -> bytes:
-        """The cost of the daemons beside this client while no load runs (``IdleCost``, or null where there are none)."""
+        """The cost of the daemons beside this client while no load runs (``IdleCost``; null where there are none)."""
         return msgspec.json.encode(self._daemons.idle_cost(name, seconds) if self._daemons else None)
 
     def clock(self) -> int:
