@@ -16,6 +16,7 @@ use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
 use crate::server::epoll::allowed_cpus;
 use crate::server::reactor::Reactor;
+use crate::server::socket::accept_unpaced;
 use crate::server::threads::Threads;
 use crate::stats::{Counters, ExportStats, IoStats, Stats};
 use crate::store::Store;
@@ -50,6 +51,7 @@ impl Volume {
         check(config)?;
         let address = SocketAddr::new(config.address, config.port);
         let listener = TcpListener::bind(address).map_err(|source| VolumeError::Listen { address, source })?;
+        accept_unpaced(&listener);
         let (cpus, clock) = (allowed_cpus(), Clock::new());
         let count = config.threads.unwrap_or(cpus.len());
         let exports = open_exports(config, count, clock.now())?;

@@ -8,7 +8,7 @@ pub(crate) mod incoming;
 mod outgoing;
 pub(crate) mod reactor;
 pub(crate) mod session;
-mod socket;
+pub(crate) mod socket;
 pub(crate) mod threads;
 pub(crate) mod transport;
 pub(crate) mod worker;

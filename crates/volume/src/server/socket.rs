@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
 use libc::{c_int, iovec};
@@ -29,19 +29,11 @@ impl Socket {
     /// Sets options, none of which can fail on a socket.
     pub(super) fn new(stream: TcpStream, is_loopback: bool) -> Self {
         let _ = (stream.set_nodelay(true), stream.set_nonblocking(true));
-        let socket = Self { stream, pipe: None };
         if is_loopback {
-            socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
-            socket.set(libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
+            set(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
+            set(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
         }
-        socket
-    }
-
-    /// Sets an option; without it the socket is slower, but works.
-    fn set<V>(&self, level: c_int, option: c_int, value: &V) {
-        let length = size_of::<V>() as libc::socklen_t;
-        // SAFETY: a value of plain bytes and its length.
-        unsafe { libc::setsockopt(self.stream.as_raw_fd(), level, option, (&raw const *value).cast(), length) };
+        Self { stream, pipe: None }
     }
 
     /// The core on which the last packet arrived.
@@ -54,6 +46,21 @@ impl Socket {
         };
         (status == 0).then(|| usize::try_from(cpu).ok())?
     }
+}
+
+/// Lets the connections of a listener on loopback begin with their congestion control: a connection that began with BBR is paced
+/// under any other, too, and after a pause large replies take milliseconds longer.
+pub(crate) fn accept_unpaced(listener: &TcpListener) {
+    if listener.local_addr().is_ok_and(|address| address.ip().is_loopback()) {
+        set(listener.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
+    }
+}
+
+/// Sets an option; without it the socket is slower, but works.
+fn set<V>(fd: RawFd, level: c_int, option: c_int, value: &V) {
+    let length = size_of::<V>() as libc::socklen_t;
+    // SAFETY: a value of plain bytes and its length.
+    unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), length) };
 }
 
 impl Transport for Socket {
