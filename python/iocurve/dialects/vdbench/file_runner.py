@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -61,13 +60,9 @@ class FileRunner(Runner):
         ended = self._now()
         made = rows(outcome.workers, run.timing.interval_ns, make, live.processors)
         total = average(made, run.timing.skipped) or average(made, 0)
-        self._write_rows(run, planned, made, total, ended, live, rate)
+        self._write_rows(planned.name, made, total, ended, live, self._file_settings(run, rate))
         self._write_parts(run, planned, begun, ended, outcome, make)
-        self._errors(ended, run, outcome)
-        if outcome.state == "interrupted":
-            self._folder.status(ended, "Ctrl-C found")
-        for event in ("Workload done", "Slaves done"):
-            self._status(ended, event, run)
+        self._end(ended, run, outcome)
         if run.rate.kind == "curve" and planned.name == run.name:
             self._max_rate = total.rate if total else 0.0
         self._say_who_was_idle(planned, outcome)
@@ -83,30 +78,6 @@ class FileRunner(Runner):
             at = self._now()
             self._print(f"{clock(at)} {text}")
             self._folder.error(at, f"rd={planned.name} {text}")
-
-    def _write_rows(
-        self,
-        run: Run,
-        planned: FileRun,
-        made: Sequence[FileRow],
-        total: FileRow | None,
-        ended: datetime,
-        live: LiveIntervals,
-        rate: float | None,
-    ) -> None:
-        times = times_of(made, ended)
-        # The last interval of a group may end between two live updates.
-        self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
-        self._folder.rows("summary", times, made)
-        settings = self._file_settings(run, rate)
-        for moment, one in zip(times, made, strict=True):
-            self._folder.flat(moment, planned.name, one, settings)
-        if total:
-            line = total.line(ended)
-            self._print(line, "")
-            self._folder.summary([line])
-            self._folder.total(ended, total)
-            self._folder.flat(ended, planned.name, total, settings)
 
     def _write_parts(
         self,

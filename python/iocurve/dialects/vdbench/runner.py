@@ -252,34 +252,49 @@ class Runner:
             self._folder.log(
                 ended, "the run ended before its first counted interval: the average is over all intervals"
             )
-        times = times_of(made, ended)
-        # The last interval of a group may end between two live updates.
-        self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
-        settings = self._settings(resolved, rate)
-        self._folder.rows("summary", times, made)
-        for moment, one in zip(times, made, strict=True):
-            self._folder.flat(moment, run.name, one, settings)
-        if total:
-            line = total.line(ended)
-            self._print(line, "")
-            self._folder.summary([line])
-            self._folder.total(ended, total)
-            self._folder.flat(ended, run.name, total, settings)
-        else:
+        self._write_rows(run.name, made, total, ended, live, self._settings(resolved, rate))
+        if not total:
             line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
             self._print(line, "")
             self._folder.summary([line])
         self._folder.histogram(outcome.workers)
         self._parts(resolved, begun, ended, outcome, live.processors)
+        self._end(ended, run, outcome)
+        if run.rate.kind == "curve":
+            self._begin_curve(run, total, outcome, len(resolved.built.placements))
+        elif run.curve_percent is not None and total:
+            self._stop_curve(run, total)
+
+    def _write_rows(
+        self,
+        name: str,
+        made: Sequence[AnyRow],
+        total: AnyRow | None,
+        ended: datetime,
+        live: LiveIntervals,
+        settings: dict[str, Any],
+    ) -> None:
+        """Writes the intervals of a run and their average."""
+        times = times_of(made, ended)
+        # The last interval of a group may end between two live updates.
+        self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
+        self._folder.rows("summary", times, made)
+        for moment, one in zip(times, made, strict=True):
+            self._folder.flat(moment, name, one, settings)
+        if total:
+            line = total.line(ended)
+            self._print(line, "")
+            self._folder.summary([line])
+            self._folder.total(ended, total)
+            self._folder.flat(ended, name, total, settings)
+
+    def _end(self, ended: datetime, run: Run, outcome: Outcome) -> None:
+        """Reports the errors of a run, and its end."""
         self._errors(ended, run, outcome)
         if outcome.state == "interrupted":
             self._folder.status(ended, "Ctrl-C found")
         for event in ("Workload done", "Slaves done"):
             self._status(ended, event, run)
-        if run.rate.kind == "curve":
-            self._begin_curve(run, total, outcome, len(resolved.built.placements))
-        elif run.curve_percent is not None and total:
-            self._stop_curve(run, total)
 
     def _begin_curve(self, run: Run, total: Row | None, outcome: Outcome, sections: int) -> None:
         done = [sum(kind.operations for kind in worker.operations.values()) for worker in outcome.workers[:sections]]
