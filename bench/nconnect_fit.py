@@ -2,7 +2,8 @@
 
 No page states what one TCP connection carries. Pages state results of one client with and without ``nconnect``, or the
 ratio of both. The model is the volume's own: a load reaches the least of what its depth, its connections, the volume
-and the client allow. Two figures of it are fitted by least squares of the logarithms: IOPS and MiB/s of a connection.
+and the client allow. IOPS and MiB/s of a connection are fitted by least squares of the logarithms; for reads and for
+writes where a page has results of both.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 KIB_PER_MIB = 1024
+KINDS = ("read", "write")
+TOGETHER = "reads and writes together"
 STEP_MIN = 1e-4
 """The search ends at steps of this fraction of a figure."""
 
@@ -37,22 +40,31 @@ class Service:
     latency_ms: float
     iops: dict[str, float]
     mib_per_s: dict[str, float]
-    connection_iops: float = 10_000
-    connection_mib_per_s: float = 1_000
+    client_iops: dict[str, float] = field(default_factory=dict)
+    """The most that the page reports of its one client, where that is less than the volume's."""
+    connection_iops: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 10_000.0))
+    connection_mib_per_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 1_000.0))
+    """Fitted, as ``connection_iops``: by kind of operation, or for both together."""
 
     def result_iops(self, load: Load) -> float:
         """The IOPS that a load reaches."""
-        by_bytes = min(self.mib_per_s[load.kind], load.nconnect * self.connection_mib_per_s)
+        kind = load.kind
+        by_bytes = min(self.mib_per_s[kind], load.nconnect * _of_kind(self.connection_mib_per_s, kind))
         return min(
             load.depth / self.latency_ms * 1000,
-            load.nconnect * self.connection_iops,
-            self.iops[load.kind],
+            load.nconnect * _of_kind(self.connection_iops, kind),
+            self.iops[kind],
+            self.client_iops.get(kind, math.inf),
             by_bytes * KIB_PER_MIB / load.block_kib,
         )
 
     def gain(self, load: Load) -> float:
         """The IOPS of a load to those of the same load on one connection."""
         return self.result_iops(load) / self.result_iops(replace(load, nconnect=1))
+
+
+def _of_kind(figures: dict[str, float], kind: str) -> float:
+    return figures[kind] if kind in figures else figures[TOGETHER]
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,7 @@ LARGE = Service(
     latency_ms=0.5,
     iops={"read": 709_000, "write": 474_000},
     mib_per_s={"read": 11_921, "write": 8_518},
+    client_iops={"read": 426_000, "write": 405_000},
 )
 REGULAR = Service(
     title="Azure NetApp Files, regular volumes: one D32s",
@@ -95,6 +108,7 @@ REGULAR = Service(
     latency_ms=0.5,
     iops={"read": 460_000, "write": 130_000},
     mib_per_s={"read": 4_500, "write": 1_907},
+    client_iops={"read": 200_000, "write": 135_000},
 )
 FILES = Service(
     title="NFS shares of Azure Files, 30 TiB: one D16_v4",
@@ -103,6 +117,8 @@ FILES = Service(
     latency_ms=2.0,
     iops={"read": 92_160, "write": 92_160},
     mib_per_s={"read": 3_173, "write": 1_490},
+    connection_iops={TOGETHER: 10_000},
+    connection_mib_per_s={TOGETHER: 1_000},
 )
 
 
@@ -159,8 +175,13 @@ def fitted(service: Service, published: Iterable[Published]) -> Service:
 def _neighbours(service: Service, step: float) -> Iterator[Service]:
     yield service
     for factor in (math.exp(step), math.exp(-step)):
-        yield replace(service, connection_iops=service.connection_iops * factor)
-        yield replace(service, connection_mib_per_s=service.connection_mib_per_s * factor)
+        for kind in service.connection_iops:
+            yield replace(service, connection_iops=_scaled(service.connection_iops, kind, factor))
+            yield replace(service, connection_mib_per_s=_scaled(service.connection_mib_per_s, kind, factor))
+
+
+def _scaled(figures: dict[str, float], kind: str, factor: float) -> dict[str, float]:
+    return figures | {kind: figures[kind] * factor}
 
 
 def _squares(service: Service, results: Iterable[Published]) -> float:
@@ -173,14 +194,25 @@ def rounded(value: float) -> int:
     return round(value / digits) * digits
 
 
-def profile_figures() -> dict[str, tuple[int, int]]:
-    """IOPS and MiB/s of a connection by profile, as the profiles have them."""
-    found: dict[str, tuple[int, int]] = {}
-    for service, published in SERVICES:
-        best = fitted(service, published)
-        figures = (rounded(best.connection_iops), rounded(best.connection_mib_per_s))
-        found |= dict.fromkeys(service.profiles, figures)
-    return found
+def in_profiles(service: Service, published: Iterable[Published]) -> Service:
+    """The fitted service with figures of two digits, as its profiles have them."""
+    best = fitted(service, published)
+    return replace(
+        best,
+        connection_iops={kind: rounded(value) for kind, value in best.connection_iops.items()},
+        connection_mib_per_s={kind: rounded(value) for kind, value in best.connection_mib_per_s.items()},
+    )
+
+
+def profile_figures(service: Service) -> dict[str, float]:
+    """The figures of a connection by their names in profiles."""
+    names = {TOGETHER: ""} | {kind: f"{kind}_" for kind in KINDS}
+    iops = {f"iops_{names[kind]}per_connection": value for kind, value in service.connection_iops.items()}
+    bandwidth = {
+        f"bandwidth_{names[kind]}mib_per_s_per_connection": value
+        for kind, value in service.connection_mib_per_s.items()
+    }
+    return iops | bandwidth
 
 
 def _rows(service: Service, published: Iterable[Published]) -> Iterator[str]:
@@ -194,10 +226,9 @@ def _rows(service: Service, published: Iterable[Published]) -> Iterator[str]:
 def main() -> int:
     """Prints the fit and its residuals of each service."""
     for service, published in SERVICES:
-        best = fitted(service, published)
-        iops, mib_per_s = rounded(best.connection_iops), rounded(best.connection_mib_per_s)
-        used = replace(best, connection_iops=iops, connection_mib_per_s=mib_per_s)
-        print(f"### {service.title}\n\nA connection: {iops:,} IOPS and {mib_per_s:,} MiB/s.\n")
+        used = in_profiles(service, published)
+        print(f"### {service.title}\n\nA connection:\n")
+        print("\n".join(f"- `{name}`: {value:,}" for name, value in profile_figures(used).items()), end="\n\n")
         print("| load | published | fitted model | unit | residual | page |\n| --- | --- | --- | --- | --- | --- |")
         print("\n".join(_rows(used, published)), end="\n\n")
     return 0

@@ -10,10 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from bench.nconnect_fit import SERVICES, Load, Published, Service, profile_figures
+from bench.nconnect_fit import SERVICES, Load, Published, Service, in_profiles
 from iocurve.analysis import connections, reading
 from iocurve.analysis.connections import Pair
 from iocurve.errors import IocurveError
@@ -42,9 +41,7 @@ def service_of(result: Result) -> tuple[Service, tuple[Published, ...]] | None:
     """The service that the result's volume emulates, with its published gains; None without any."""
     for service, published in SERVICES:
         if any(f"volume:{name}" in result.target.address for name in service.profiles):
-            iops, mib_per_s = profile_figures()[service.profiles[0]]
-            used = replace(service, connection_iops=iops, connection_mib_per_s=mib_per_s)
-            return used, tuple(one for one in published if one.unit == "×")
+            return in_profiles(service, published), tuple(one for one in published if one.unit == "×")
     return None
 
 
@@ -76,13 +73,13 @@ def load_of(pair: Pair) -> Load:
 def published_for(load: Load, published: Sequence[Published], measured: Collection[Load]) -> Published | None:
     """The published gain for a load; None without one.
 
-    Pages do not state each depth. A gain that they state counts for its depth, or for the largest measured one if that
-    is smaller; that nothing is gained counts for its depth and smaller ones.
+    Pages do not state each depth. A gain that they state counts for its depth, or for the largest measured one down to
+    a quarter of it; that nothing is gained counts for its depth and smaller ones.
     """
     alike = [one for one in published if (one.load.kind, one.load.block_kib) == (load.kind, load.block_kib)]
     deepest = max(one.depth for one in measured if (one.kind, one.block_kib) == (load.kind, load.block_kib))
     for one in alike:
-        least = 1 if one.value == 1 and one.load.depth < deepest else min(one.load.depth, deepest)
+        least = max(deepest, one.load.depth // 4) if one.value != 1 or one.load.depth >= deepest else 1
         if least <= load.depth <= one.load.depth:
             return one
     return None

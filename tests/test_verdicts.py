@@ -82,6 +82,24 @@ def point(
             "all 2 connections at the limit of 1,600 IOPS that a connection has",
         ),
         (
+            point(3200, nconnect=2),
+            known(connection_read_bytes_per_s=100 * MIB, connection_write_bytes_per_s=50 * MIB),
+            "connection_throughput",
+            "all 2 connections at the limit of 100 MiB/s that a connection has for reads",
+        ),
+        (
+            point(1600, kinds=("write",), nconnect=1),
+            known(connection_iops_write=1600, connection_iops_read=160),
+            "connection_iops",
+            "the connection at the limit of 1,600 IOPS that a connection has for writes",
+        ),
+        (
+            point(1600),
+            known(client_iops_read=1600, client_iops_write=160),
+            "client_iops",
+            "the client at the limit of 1,600 IOPS that a client has for reads",
+        ),
+        (
             point(2000, latency_ns=16_000_000, depth=32, nconnect=1),
             known(connection_requests_in_flight=4, latency_mean_ns=2_000_000),
             "connection_requests",

@@ -42,12 +42,22 @@ all_limits = st.builds(
     iops_write=rates,
     burst=bursts,
     latency=st.builds(limits.Latency, base_ns=hour_ns, distribution=distribution, seed=u64),
-    client=st.builds(limits.ClientLimits, bandwidth_read_bytes_per_s=rates, bandwidth_write_bytes_per_s=rates),
+    client=st.builds(
+        limits.ClientLimits,
+        bandwidth_read_bytes_per_s=rates,
+        bandwidth_write_bytes_per_s=rates,
+        iops_read=rates,
+        iops_write=rates,
+    ),
     connection=st.builds(
         limits.ConnectionLimits,
         requests_in_flight=st.none() | st.integers(1, 2**32 - 1),
         bandwidth_bytes_per_s=rates,
+        bandwidth_read_bytes_per_s=rates,
+        bandwidth_write_bytes_per_s=rates,
         iops=rates,
+        iops_read=rates,
+        iops_write=rates,
     ),
     parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
 )

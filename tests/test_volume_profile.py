@@ -159,12 +159,24 @@ p99_us = 1_200
 value = 64
 [bandwidth_mib_per_s_per_connection]
 value = 110
+[bandwidth_read_mib_per_s_per_connection]
+value = 105
+[bandwidth_write_mib_per_s_per_connection]
+value = 90
 [iops_per_connection]
 value = 11_000
+[iops_read_per_connection]
+value = 10_000
+[iops_write_per_connection]
+value = 9_000
 [bandwidth_read_mib_per_s_per_client]
 value = 500
 [bandwidth_write_mib_per_s_per_client]
 value = 200
+[iops_read_per_client]
+value = 44_000
+[iops_write_per_client]
+value = 33_000
 [parallelism]
 servers = 16
 service_us = 20.25
@@ -184,14 +196,29 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
         iops_write=9_000,
         burst=Burst(iops=100_000, credits=3_000_000),
         latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
-        client=ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=200 * MIB),
-        connection=ConnectionLimits(requests_in_flight=64, bandwidth_bytes_per_s=110 * MIB, iops=11_000),
+        client=ClientLimits(
+            bandwidth_read_bytes_per_s=500 * MIB,
+            bandwidth_write_bytes_per_s=200 * MIB,
+            iops_read=44_000,
+            iops_write=33_000,
+        ),
+        connection=ConnectionLimits(
+            requests_in_flight=64,
+            bandwidth_bytes_per_s=110 * MIB,
+            bandwidth_read_bytes_per_s=105 * MIB,
+            bandwidth_write_bytes_per_s=90 * MIB,
+            iops=11_000,
+            iops_read=10_000,
+            iops_write=9_000,
+        ),
         parallelism=Parallelism(servers=16, service_ns=20_250),
     )
     assert resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
-    replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9)
+    replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9, client_iops_write=8)
     assert replaced.latency == Latency(base_ns=5), "all of it is replaced"
-    assert replaced.client == ClientLimits(bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=9)
+    assert replaced.client == ClientLimits(
+        bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=9, iops_read=44_000, iops_write=8
+    )
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
     assert resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
 
@@ -213,9 +240,15 @@ def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
         ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
         ("requests in flight per connection", "64", ""),
         ("bandwidth per connection, MiB/s", "110", ""),
+        ("reads per connection, MiB/s", "105", ""),
+        ("writes per connection, MiB/s", "90", ""),
         ("IOPS per connection", "11,000", ""),
+        ("read IOPS per connection", "10,000", ""),
+        ("write IOPS per connection", "9,000", ""),
         ("reads of a client, MiB/s", "500", ""),
         ("writes of a client, MiB/s", "200", ""),
+        ("read IOPS of a client", "44,000", ""),
+        ("write IOPS of a client", "33,000", ""),
         ("operations served", "16 at once, 20.2 µs each", measured),
     ]
 
@@ -306,5 +339,5 @@ def test_limits_of_one_kind_that_the_limit_of_both_keeps_are_left_out() -> None:
     assert resolve("anf-ultra", 4 * TIB).throughput_write_bytes_per_s is None
     assert resolve("anf-ultra", 100 * TIB).throughput_write_bytes_per_s == 2500 * MIB
     facts = VolumeTarget.of("volume:anf-ultra?quota=100TiB&speed=0.1").export.limits()
-    assert facts.connection.iops == 6_700
+    assert (facts.connection.iops_read, facts.connection.iops_write) == (6_700, 4_400)
     assert facts.throughput_bytes_per_s == 450 * MIB

@@ -44,6 +44,9 @@ LIMIT_KINDS = {
     "client_read": LimitKind(
         "client's reads", "Clients at their read limit read more only together: use more of them, or larger machines."
     ),
+    "client_iops": LimitKind(
+        "client's IOPS", "Clients at their IOPS do more only together: use more of them, or larger machines."
+    ),
     "connection_requests": LimitKind(
         "connection's requests", "Use more connections (nconnect) or clients: each has requests in flight of its own."
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.outcome import KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import CourseInterval, Summary, Totals, course
@@ -47,16 +47,17 @@ class WorkerLoad:
         """Operations of all kinds in the window."""
         return sum(kind.operations for kind in self.outcome.operations.values())
 
-    @property
-    def iops(self) -> float:
-        """Operations per second in the worker's own window."""
-        return self.operations / self.seconds if self.seconds else 0.0
+    def iops(self, kind: str | None = None) -> float:
+        """Operations per second of one kind, or of all kinds, in the worker's own window."""
+        return sum(one.operations for one in self._of(kind)) / self.seconds if self.seconds else 0.0
 
     def bytes_per_s(self, kind: str | None = None) -> float:
         """Throughput of one kind, or of all kinds, in the worker's own window."""
+        return sum(one.bytes for one in self._of(kind)) / self.seconds if self.seconds else 0.0
+
+    def _of(self, kind: str | None) -> list[KindOutcome]:
         kinds = self.outcome.operations
-        chosen = kinds.values() if kind is None else [kinds[kind]] if kind in kinds else []
-        return sum(one.bytes for one in chosen) / self.seconds if self.seconds else 0.0
+        return list(kinds.values()) if kind is None else [kinds[kind]] if kind in kinds else []
 
 
 @dataclass(frozen=True)

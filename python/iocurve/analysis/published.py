@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
+from iocurve.engine.plan import NfsEngine
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.reference import Figure, Reference
 from iocurve.result.summary import Totals
@@ -130,8 +131,10 @@ def _several(points: Sequence[Point], axis: str) -> str:
 
 
 def _mount(result: Result) -> str:
-    if result.target.kind in ("nfs", "embedded_volume"):
-        return "NFSv3 from user space, no mount"
+    engines = [worker.engine for point in result.points for group in point.plan.groups for worker in group.workers]
+    versions = sorted({engine.mount.version for engine in engines if isinstance(engine, NfsEngine)})
+    if versions:
+        return f"{' and '.join({3: 'NFSv3', 4: 'NFSv4.1'}[one] for one in versions)} from user space, no mount"
     return result.target.mount.options if result.target.mount else "none"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from iocurve.analysis.levels import Levels, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
@@ -17,17 +18,16 @@ SERVER_TOLERANCE = 0.06
 """The same for the server's own speed, to which the work around each operation adds."""
 IN_SERVICE = 0.6
 """A connection's requests are the limit when at least this fraction of them is being worked on."""
-FITTED = {
-    "connection_throughput": "bandwidth_mib_per_s_per_connection",
-    "connection_iops": "iops_per_connection",
-}
-"""The figure of a profile behind a limit, where it may be fitted to published results."""
 FIGURES = {
     "throughput_write_mib_per_s": "write throughput",
     "iops_read": "read IOPS",
     "iops_write": "write IOPS",
     "bandwidth_mib_per_s_per_connection": "bandwidth of a connection",
+    "bandwidth_read_mib_per_s_per_connection": "read bandwidth of a connection",
+    "bandwidth_write_mib_per_s_per_connection": "write bandwidth of a connection",
     "iops_per_connection": "IOPS of a connection",
+    "iops_read_per_connection": "read IOPS of a connection",
+    "iops_write_per_connection": "write IOPS of a connection",
 }
 """The figures of profiles that may be fitted, in words."""
 SURE = 0.85
@@ -111,22 +111,13 @@ def _reached(load: MeasuredLoad, rules: Sequence[Rule]) -> Limit | None:
         return None
     reached = next((found for rule in rules if (found := rule(load, 1.0))), None)
     if reached or load.held_up <= 1 + TOLERANCE:
-        return reached and _with_origin(reached, load.target)
+        return reached
     # The processors were held up, so the mean is below a limit that the load was at in between.
     between = next((found for rule in rules if (found := rule(load, load.held_up))), None)
     stalls = f"between stalls of this machine the rate was {load.held_up - 1:.0%} higher than in the mean"
     if between is None:
         return None
-    likely = between.replace(confidence="likely", evidence=(*between.evidence, stalls))
-    return _with_origin(likely, load.target)
-
-
-def _with_origin(found: Limit, target: TargetFacts) -> Limit:
-    """The limit; one that is fitted says so."""
-    if FITTED.get(found.code) not in target.fitted:
-        return found
-    remark = "the limit is fitted to published results; it is not published itself"
-    return found.replace(evidence=(*found.evidence, remark))
+    return between.replace(confidence="likely", evidence=(*between.evidence, stalls))
 
 
 def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
@@ -209,73 +200,91 @@ def _is_exhaustion(step: Levels, baseline: float) -> bool:
 # ---- clients and connections
 
 
-def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
+@dataclass(frozen=True)
+class LinkCap:
+    """A limit of each client, or of each connection."""
+
+    code: str
+    rate: int | None
+    unit: Literal["MiB/s", "IOPS"]
+    kind: str | None = None
+    """The operations that count; None counts all."""
+    figure: str = ""
+    """The figure of a profile behind the limit, where it may be fitted to published results."""
+
+    def of(self, worker: WorkerLoad) -> float:
+        """The rate of a worker that counts."""
+        return worker.iops(self.kind) if self.unit == "IOPS" else worker.bytes_per_s(self.kind)
+
+    def is_reached(self, rate: float) -> bool:
+        """True for a rate at the limit."""
+        return self.rate is not None and rate >= self.rate * (1 - TOLERANCE)
+
+    def amount(self, rate: float) -> str:
+        """A rate without its unit."""
+        return f"{rate:,.0f}" if self.unit == "IOPS" else _mib(rate)
+
+
+def _client_caps(target: TargetFacts) -> list[LinkCap]:
     """A client is a source address. Egress is the data that a client sends, which are its writes."""
-    written = _clients_at(load, factor, "write", load.target.client_egress_bytes_per_s)
-    if written:
-        who, rate, evidence = written
-        text = f"{who} at the egress of {_mib(rate)} MiB/s that a client has for writes"
-        return limit("client_egress", text, load.target, evidence=[evidence])
-    read = _clients_at(load, factor, "read", _further(load.target).client_read_bytes_per_s)
-    if read:
-        who, rate, evidence = read
-        text = f"{who} at the limit of {_mib(rate)} MiB/s that a client has for reads"
-        return limit("client_read", text, load.target, evidence=[evidence])
+    further = _further(target)
+    return [
+        LinkCap("client_egress", target.client_egress_bytes_per_s, "MiB/s", "write"),
+        LinkCap("client_read", further.client_read_bytes_per_s, "MiB/s", "read"),
+        LinkCap("client_iops", further.client_iops_write, "IOPS", "write", "iops_write_per_client"),
+        LinkCap("client_iops", further.client_iops_read, "IOPS", "read", "iops_read_per_client"),
+    ]
+
+
+def _connection_caps(target: TargetFacts) -> list[LinkCap]:
+    further = _further(target)
+    throughput = (
+        ("bandwidth_mib_per_s_per_connection", further.connection_bytes_per_s, None),
+        ("bandwidth_read_mib_per_s_per_connection", further.connection_read_bytes_per_s, "read"),
+        ("bandwidth_write_mib_per_s_per_connection", further.connection_write_bytes_per_s, "write"),
+    )
+    operations = (
+        ("iops_per_connection", further.connection_iops, None),
+        ("iops_read_per_connection", further.connection_iops_read, "read"),
+        ("iops_write_per_connection", further.connection_iops_write, "write"),
+    )
+    return [LinkCap("connection_throughput", rate, "MiB/s", kind, figure) for figure, rate, kind in throughput] + [
+        LinkCap("connection_iops", rate, "IOPS", kind, figure) for figure, rate, kind in operations
+    ]
+
+
+def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
+    for cap in _client_caps(load.target):
+        rates = [factor * sum(map(cap.of, workers)) for workers in load.clients.values()]
+        count = sum(map(cap.is_reached, rates))
+        if count:
+            who = f"{count} of {len(rates)} clients" if len(rates) > 1 else "the client"
+            return _link_limit(load.target, cap, who, "client", max(rates))
     return None
 
 
-def _clients_at(load: MeasuredLoad, factor: float, kind: str, rate: int | None) -> tuple[str, int, str] | None:
-    """The clients that reached a rate, in words, with the rate and the evidence."""
-    if rate is None:
-        return None
-    found = [factor * sum(worker.bytes_per_s(kind) for worker in workers) for workers in load.clients.values()]
-    count = sum(one >= rate * (1 - TOLERANCE) for one in found)
-    if not count:
-        return None
-    who = f"{count} of {len(found)} clients" if len(found) > 1 else "the client"
-    fastest = max(found)
-    return (
-        who,
-        rate,
-        f"{_mib(fastest)} MiB/s of one client, {_mib(rate)} allowed ({fastest / rate:.1%})",
-    )
-
-
-def _connection_throughput(load: MeasuredLoad, factor: float) -> Limit | None:
-    rate = _further(load.target).connection_bytes_per_s
-    if not rate or not load.connections:
-        return None
-    at_limit = [worker for worker in load.workers if factor * _of_connection(worker) >= rate * (1 - TOLERANCE)]
-    count = sum(worker.connections for worker in at_limit)
-    if not count:
-        return None
-    fastest = factor * max(_of_connection(worker) for worker in at_limit)
-    text = f"{_connections(count, load.connections)} at the limit of {_mib(rate)} MiB/s that a connection has"
-    return limit(
-        "connection_throughput",
-        text,
-        load.target,
-        evidence=[f"{_mib(fastest)} MiB/s of a connection, {_mib(rate)} allowed ({fastest / rate:.1%})"],
-    )
-
-
-def _connection_iops(load: MeasuredLoad, factor: float) -> Limit | None:
-    rate = _further(load.target).connection_iops
-    if not rate or not load.connections:
-        return None
-    found = [(worker, factor * worker.iops / worker.connections) for worker in load.workers if worker.connections]
-    at_limit = [(worker, iops) for worker, iops in found if iops >= rate * (1 - TOLERANCE)]
-    if not at_limit:
-        return None
-    count, fastest = sum(worker.connections for worker, _ in at_limit), max(iops for _, iops in at_limit)
-    text = f"{_connections(count, load.connections)} at the limit of {rate:,} IOPS that a connection has"
-    evidence = f"{fastest:,.0f} IOPS of a connection, {rate:,} allowed ({fastest / rate:.1%})"
-    return limit("connection_iops", text, load.target, evidence=[evidence])
-
-
-def _of_connection(worker: WorkerLoad) -> float:
+def _connection_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     """A worker spreads its operations evenly over its connections."""
-    return worker.bytes_per_s() / worker.connections if worker.connections else 0.0
+    workers = [worker for worker in load.workers if worker.connections]
+    for cap in _connection_caps(load.target):
+        rates = [factor * cap.of(worker) / worker.connections for worker in workers]
+        count = sum(one.connections for one, rate in zip(workers, rates, strict=True) if cap.is_reached(rate))
+        if count:
+            return _link_limit(load.target, cap, _connections(count, load.connections), "connection", max(rates))
+    return None
+
+
+def _link_limit(target: TargetFacts, cap: LinkCap, who: str, whose: str, fastest: float) -> Limit:
+    """The limit that some clients or connections reached, the fastest of them with this rate."""
+    rate = cap.rate or 0
+    name = "egress" if cap.code == "client_egress" else "limit"
+    of = f" for {cap.kind}s" if cap.kind else ""
+    text = f"{who} at the {name} of {cap.amount(rate)} {cap.unit} that a {whose} has{of}"
+    used = f"{cap.amount(rate)} allowed ({fastest / rate:.1%})"
+    evidence = [f"{cap.amount(fastest)} {cap.unit} of one {whose}, {used}"]
+    if cap.figure in target.fitted:
+        evidence.append("the limit is fitted to published results; it is not published itself")
+    return limit(cap.code, text, target, evidence=evidence)
 
 
 def _connections(count: int, all_of_them: int) -> str:
@@ -314,7 +323,7 @@ def _is_held_by(worker: WorkerLoad, most: int, load: MeasuredLoad, factor: float
 
 def _in_service(worker: WorkerLoad, load: MeasuredLoad) -> float:
     """Requests of a connection that the server works on, by Little's law."""
-    return worker.iops * _latency_ns(worker, load) / SECOND_NS / worker.connections
+    return worker.iops() * _latency_ns(worker, load) / SECOND_NS / worker.connections
 
 
 def _latency_ns(worker: WorkerLoad, load: MeasuredLoad) -> int:
@@ -323,7 +332,7 @@ def _latency_ns(worker: WorkerLoad, load: MeasuredLoad) -> int:
     return known or min(kind.service.min_ns for kind in worker.outcome.operations.values())
 
 
-CONNECTION_RULES: tuple[Rule, ...] = (_connection_throughput, _connection_iops, _connection_requests)
+CONNECTION_RULES: tuple[Rule, ...] = (_connection_cap, _connection_requests)
 
 
 # ---- the server

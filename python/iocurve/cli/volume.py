@@ -19,7 +19,7 @@ from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.messages import SetRequest
-from iocurve.volume.spec import Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
+from iocurve.volume.spec import REPLACING, Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -39,6 +39,8 @@ def serve_volume(
     latency: TimeText | None = None,
     pool: SizeText | None = None,
     client_egress: BandwidthText | None = None,
+    client_iops_read: AtLeast1 | None = None,
+    client_iops_write: AtLeast1 | None = None,
     speed: FractionText | None = None,
     unlimited: Flag = False,
     store: str | None = None,
@@ -88,6 +90,10 @@ def serve_volume(
     client_egress
         Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
         1907MiB. A small b means bits.
+    client_iops_read
+        Limit of the reads per second of each client: what the processors of its machine carry.
+    client_iops_write
+        The same for writes.
     speed
         Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
         times as long, so that curves and gains keep their shape. Default: full speed.
@@ -120,8 +126,8 @@ def serve_volume(
     config
         A TOML file instead of these options: listen or address, port, max_connections, fault, fault_seed, fault_log,
         and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
-        client_egress, speed, store, allow, read_only, secure_ports, root_squash, all_squash, anonuid, anongid, suid,
-        dev.
+        client_egress, client_iops_read, client_iops_write, speed, store, allow, read_only, secure_ports, root_squash,
+        all_squash, anonuid, anongid, suid, dev.
     listen
         Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all.
     address
@@ -150,6 +156,8 @@ def serve_volume(
         latency=latency,
         pool=pool,
         client_egress=client_egress,
+        client_iops_read=client_iops_read,
+        client_iops_write=client_iops_write,
         speed=speed,
         store=store,
         allow=allow or None,
@@ -206,6 +214,8 @@ def set_volume(
     latency: TimeText | None = None,
     pool: SizeText | None = None,
     client_egress: BandwidthText | None = None,
+    client_iops_read: AtLeast1 | None = None,
+    client_iops_write: AtLeast1 | None = None,
     json: Flag = False,
 ) -> int:
     """Change the limits and the size of a running volume. Clients stay connected.
@@ -235,6 +245,10 @@ def set_volume(
         Size of the capacity pool that --throughput is taken from.
     client_egress
         Bandwidth limit of each client's writes: 16000Mb.
+    client_iops_read
+        Limit of the reads per second of each client.
+    client_iops_write
+        Limit of the writes per second of each client.
     json
         Print the new settings as JSON.
     """
@@ -247,15 +261,12 @@ def set_volume(
         latency=latency,
         pool=pool,
         client_egress=client_egress,
+        client_iops_read=client_iops_read,
+        client_iops_write=client_iops_write,
     )
     if not changes:
-        raise DialectError(
-            [
-                Mistake(
-                    "nothing to set: name --quota, --profile, --level, --throughput, --iops, --latency, --client-egress"
-                )
-            ]
-        )
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", "level", *REPLACING))
+        raise DialectError([Mistake(f"nothing to set: name {options}")])
     with control.Client(volume) as client:
         done = client.set(SetRequest(export=export or client.export, **changes))
     if json:

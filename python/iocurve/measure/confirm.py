@@ -53,6 +53,7 @@ EXPERIMENTS = {
     "burst_iops": _OPERATIONS,
     "client_egress": _CLIENTS,
     "client_read": _CLIENTS,
+    "client_iops": _CLIENTS,
     "connection_requests": _CONNECTIONS,
     "connection_throughput": _CONNECTIONS,
     "connection_iops": _CONNECTIONS,

@@ -72,10 +72,18 @@ class FurtherLimits(Struct):
     """Operations above the baseline that a full bucket allows."""
     client_read_bytes_per_s: int | None = None
     """Read bandwidth of each client; a client is an address."""
+    client_iops_read: int | None = None
+    client_iops_write: int | None = None
     connection_requests_in_flight: int | None = None
     """Requests of one connection that the server works on at once."""
     connection_bytes_per_s: int | None = None
+    """Reads and writes together."""
+    connection_read_bytes_per_s: int | None = None
+    connection_write_bytes_per_s: int | None = None
     connection_iops: int | None = None
+    """Reads and writes together."""
+    connection_iops_read: int | None = None
+    connection_iops_write: int | None = None
     servers: int | None = None
     """Operations that the server works on at once."""
     service_ns: int | None = None

@@ -68,6 +68,9 @@ class ClientLimits(Struct):
 
     bandwidth_read_bytes_per_s: int | None = None
     bandwidth_write_bytes_per_s: int | None = None
+    iops_read: int | None = None
+    """What the processors of a machine carry; pages show it where one client does not reach the volume's limit."""
+    iops_write: int | None = None
 
 
 class ConnectionLimits(Struct):
@@ -76,7 +79,13 @@ class ConnectionLimits(Struct):
     requests_in_flight: int | None = None
     """Most requests in flight; further requests wait until one is answered."""
     bandwidth_bytes_per_s: int | None = None
+    """Reads and writes together."""
+    bandwidth_read_bytes_per_s: int | None = None
+    bandwidth_write_bytes_per_s: int | None = None
     iops: int | None = None
+    """Reads and writes together."""
+    iops_read: int | None = None
+    iops_write: int | None = None
 
 
 class Parallelism(Struct):

@@ -31,6 +31,8 @@ class SetRequest(Struct, tag_field="do", tag="set"):
     latency: str | None = None
     pool: str | None = None
     client_egress: str | None = None
+    client_iops_read: Iops | None = None
+    client_iops_write: Iops | None = None
 
     @property
     def changes(self) -> dict[str, str | int]:

@@ -102,10 +102,18 @@ class Profile(Struct):
     latency_us: LatencyFigure | None = None
     requests_in_flight_per_connection: Number | None = None
     bandwidth_mib_per_s_per_connection: Number | None = None
+    """Reads and writes together."""
+    bandwidth_read_mib_per_s_per_connection: Number | None = None
+    bandwidth_write_mib_per_s_per_connection: Number | None = None
     iops_per_connection: Number | None = None
+    """Reads and writes together."""
+    iops_read_per_connection: Number | None = None
+    iops_write_per_connection: Number | None = None
     bandwidth_read_mib_per_s_per_client: Number | None = None
     bandwidth_write_mib_per_s_per_client: Number | None = None
     """A client is an IP address with all its connections; the figure emulates the egress cap of a virtual machine."""
+    iops_read_per_client: Number | None = None
+    iops_write_per_client: Number | None = None
     parallelism: ParallelismFigure | None = None
 
     def __post_init__(self) -> None:

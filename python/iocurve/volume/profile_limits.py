@@ -16,6 +16,7 @@ from iocurve.volume.profile import (
     Formula,
     LatencyFigure,
     Lognormal,
+    Number,
     ParallelismFigure,
     Profile,
     load,
@@ -32,11 +33,14 @@ def resolve(
     latency_ns: int | None = None,
     pool_bytes: int | None = None,
     client_egress_bytes_per_s: int | None = None,
+    client_iops_read: int | None = None,
+    client_iops_write: int | None = None,
 ) -> limits.Limits:
     """The limits that a profile gives a volume of this size; settings replace its own figures.
 
     ``pool_bytes`` is the size of the capacity pool of manual QoS; by default the quota. ``client_egress_bytes_per_s``
-    limits the writes of each client. Raises ``DialectError`` for a size or a setting out of the profile's bounds.
+    and ``client_iops_write`` limit the writes of each client, ``client_iops_read`` its reads. Raises ``DialectError``
+    for a size or a setting out of the profile's bounds.
     """
     profile = load(name)
     _check_quota(name, profile, quota_bytes)
@@ -49,8 +53,12 @@ def resolve(
         found = found.replace(throughput_bytes_per_s=throughput_bytes_per_s)
     if latency_ns is not None:
         found = found.replace(latency=limits.Latency(base_ns=latency_ns))
-    if client_egress_bytes_per_s is not None:
-        found = found.replace(client=found.client.replace(bandwidth_write_bytes_per_s=client_egress_bytes_per_s))
+    client = {
+        "bandwidth_write_bytes_per_s": client_egress_bytes_per_s,
+        "iops_read": client_iops_read,
+        "iops_write": client_iops_write,
+    }
+    found = found.replace(client=found.client.replace(**{name: rate for name, rate in client.items() if rate}))
     return _without_idle_caps(found)
 
 
@@ -124,21 +132,28 @@ def _distribution(distribution: Exponential | Lognormal) -> limits.Exponential |
 
 
 def _client(profile: Profile) -> limits.ClientLimits:
-    read, write = profile.bandwidth_read_mib_per_s_per_client, profile.bandwidth_write_mib_per_s_per_client
     return limits.ClientLimits(
-        bandwidth_read_bytes_per_s=read.value * MIB if read else None,
-        bandwidth_write_bytes_per_s=write.value * MIB if write else None,
+        bandwidth_read_bytes_per_s=_number(profile.bandwidth_read_mib_per_s_per_client, MIB),
+        bandwidth_write_bytes_per_s=_number(profile.bandwidth_write_mib_per_s_per_client, MIB),
+        iops_read=_number(profile.iops_read_per_client),
+        iops_write=_number(profile.iops_write_per_client),
     )
 
 
 def _connection(profile: Profile) -> limits.ConnectionLimits:
-    in_flight, bandwidth = profile.requests_in_flight_per_connection, profile.bandwidth_mib_per_s_per_connection
-    iops = profile.iops_per_connection
     return limits.ConnectionLimits(
-        requests_in_flight=in_flight.value if in_flight else None,
-        bandwidth_bytes_per_s=bandwidth.value * MIB if bandwidth else None,
-        iops=iops.value if iops else None,
+        requests_in_flight=_number(profile.requests_in_flight_per_connection),
+        bandwidth_bytes_per_s=_number(profile.bandwidth_mib_per_s_per_connection, MIB),
+        bandwidth_read_bytes_per_s=_number(profile.bandwidth_read_mib_per_s_per_connection, MIB),
+        bandwidth_write_bytes_per_s=_number(profile.bandwidth_write_mib_per_s_per_connection, MIB),
+        iops=_number(profile.iops_per_connection),
+        iops_read=_number(profile.iops_read_per_connection),
+        iops_write=_number(profile.iops_write_per_connection),
     )
+
+
+def _number(figure: Number | None, unit: int = 1) -> int | None:
+    return figure.value * unit if figure else None
 
 
 def _parallelism(figure: ParallelismFigure) -> limits.Parallelism:

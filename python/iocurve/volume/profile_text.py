@@ -86,9 +86,15 @@ def _number_rows(profile: Profile) -> Iterator[Row]:
     numbers = (
         ("requests in flight per connection", profile.requests_in_flight_per_connection),
         ("bandwidth per connection, MiB/s", profile.bandwidth_mib_per_s_per_connection),
+        ("reads per connection, MiB/s", profile.bandwidth_read_mib_per_s_per_connection),
+        ("writes per connection, MiB/s", profile.bandwidth_write_mib_per_s_per_connection),
         ("IOPS per connection", profile.iops_per_connection),
+        ("read IOPS per connection", profile.iops_read_per_connection),
+        ("write IOPS per connection", profile.iops_write_per_connection),
         ("reads of a client, MiB/s", profile.bandwidth_read_mib_per_s_per_client),
         ("writes of a client, MiB/s", profile.bandwidth_write_mib_per_s_per_client),
+        ("read IOPS of a client", profile.iops_read_per_client),
+        ("write IOPS of a client", profile.iops_write_per_client),
     )
     return ((label, f"{number.value:,}", number.source) for label, number in numbers if number is not None)
 

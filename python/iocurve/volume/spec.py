@@ -38,6 +38,8 @@ MEMORY = "memory"
 """The store that is no directory."""
 CONNECTIONS_MOST = 1 << 20
 UserId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
+REPLACING = ("throughput", "iops", "latency", "pool", "client_egress", "client_iops_read", "client_iops_write")
+"""The settings that replace figures of a profile."""
 MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""
 
@@ -61,6 +63,9 @@ class ExportSpec(Struct):
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     client_egress: str | None = None
     """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
+    client_iops_read: Iops | None = None
+    """Reads per second of each client (an IP address)."""
+    client_iops_write: Iops | None = None
     speed: str | None = None
     """Fraction of its speed at which the volume runs: ``0.1``, ``10%``. Rates are a tenth, times ten times as long."""
     store: str = "memory"
@@ -115,6 +120,8 @@ class ExportSpec(Struct):
             latency_ns=_optional("--latency", self.latency, parse_time_ns),
             pool_bytes=_optional("--pool", self.pool, parse_bytes),
             client_egress_bytes_per_s=_optional("--client-egress", self.client_egress, parse_bandwidth, at_least=1),
+            client_iops_read=self.client_iops_read,
+            client_iops_write=self.client_iops_write,
         )
         return found if self.speed is None else found.at_speed(self.speed_fraction())
 
@@ -149,8 +156,8 @@ class ExportSpec(Struct):
 
     def changed(self, changes: dict[str, str | int]) -> ExportSpec:
         """The export with other settings. A new profile resets the settings that replaced values of the old one."""
-        reset = ("throughput", "iops", "latency", "pool", "client_egress") if "profile" in changes else ()
-        return self.replace(**(dict.fromkeys(reset) | changes))
+        reset = dict.fromkeys(REPLACING) if "profile" in changes else {}
+        return self.replace(**(reset | changes))
 
     def arguments(self) -> list[str]:
         """The options of ``iocurve volume serve`` for this export."""
@@ -299,9 +306,15 @@ def _further(limits: Limits) -> FurtherLimits:
         burst_iops=burst.iops if burst else None,
         burst_credits=burst.credits if burst else None,
         client_read_bytes_per_s=client.bandwidth_read_bytes_per_s,
+        client_iops_read=client.iops_read,
+        client_iops_write=client.iops_write,
         connection_requests_in_flight=connection.requests_in_flight,
         connection_bytes_per_s=connection.bandwidth_bytes_per_s,
+        connection_read_bytes_per_s=connection.bandwidth_read_bytes_per_s,
+        connection_write_bytes_per_s=connection.bandwidth_write_bytes_per_s,
         connection_iops=connection.iops,
+        connection_iops_read=connection.iops_read,
+        connection_iops_write=connection.iops_write,
         servers=parallelism.servers if parallelism else None,
         service_ns=parallelism.service_ns if parallelism else None,
         latency_mean_ns=limits.latency.mean_ns or None,

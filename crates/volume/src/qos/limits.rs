@@ -94,6 +94,10 @@ pub struct ClientLimits {
     pub bandwidth_read_bytes_per_s: Option<u64>,
     /// Bytes of WRITE data per second.
     pub bandwidth_write_bytes_per_s: Option<u64>,
+    /// READs per second.
+    pub iops_read: Option<u64>,
+    /// WRITEs per second.
+    pub iops_write: Option<u64>,
 }
 
 /// Limits of each connection.
@@ -102,10 +106,18 @@ pub struct ClientLimits {
 pub struct ConnectionLimits {
     /// READs and WRITEs that may wait for their answer; further calls stay in the transport.
     pub requests_in_flight: Option<u32>,
-    /// Bytes of READ and WRITE data per second.
+    /// Bytes of READ and WRITE data per second, in sum.
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// READs and WRITEs per second.
+    /// Bytes of READ data per second.
+    pub bandwidth_read_bytes_per_s: Option<u64>,
+    /// Bytes of WRITE data per second.
+    pub bandwidth_write_bytes_per_s: Option<u64>,
+    /// READs and WRITEs per second, in sum.
     pub iops: Option<u64>,
+    /// READs per second.
+    pub iops_read: Option<u64>,
+    /// WRITEs per second.
+    pub iops_write: Option<u64>,
 }
 
 /// The server's own speed: the number of operations at once, and the time that each takes.
@@ -118,17 +130,10 @@ pub struct Parallelism {
     pub service_ns: Nanos,
 }
 
-impl ClientLimits {
-    /// Bandwidths of READs and of WRITEs.
-    pub(super) fn bandwidths(&self) -> [Option<u64>; 2] {
-        [self.bandwidth_read_bytes_per_s, self.bandwidth_write_bytes_per_s]
-    }
-}
-
 impl ConnectionLimits {
-    /// Bytes and operations per second.
-    pub(super) fn rates(&self) -> [Option<u64>; 2] {
-        [self.bandwidth_bytes_per_s, self.iops]
+    /// True if bytes or operations per second are limited.
+    pub(super) fn any_rate(&self) -> bool {
+        Self { requests_in_flight: None, ..*self } != Self::default()
     }
 }
 
@@ -164,8 +169,14 @@ impl Limits {
             (self.iops_write, "the write IOPS limit", operation),
             (self.client.bandwidth_read_bytes_per_s, "the read bandwidth of a client", byte),
             (self.client.bandwidth_write_bytes_per_s, "the write bandwidth of a client", byte),
+            (self.client.iops_read, "the read IOPS of a client", operation),
+            (self.client.iops_write, "the write IOPS of a client", operation),
             (self.connection.bandwidth_bytes_per_s, "the bandwidth of a connection", byte),
+            (self.connection.bandwidth_read_bytes_per_s, "the read bandwidth of a connection", byte),
+            (self.connection.bandwidth_write_bytes_per_s, "the write bandwidth of a connection", byte),
             (self.connection.iops, "the IOPS of a connection", operation),
+            (self.connection.iops_read, "the read IOPS of a connection", operation),
+            (self.connection.iops_write, "the write IOPS of a connection", operation),
             (self.connection.requests_in_flight.map(u64::from), "the number of requests in flight", "request"),
             (self.parallelism.map(|parallelism| parallelism.servers.into()), "the parallelism", "server"),
         ];

@@ -1,56 +1,103 @@
 //! Limits of single connections and clients. One that is at its limit delays nobody else.
 
+use iocurve_meter::{Nanos, TokenBucket};
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
-
-use iocurve_meter::{Nanos, TokenBucket};
 
 use super::bucket::{Bucket, Level, set_bucket};
 use super::fair::Key;
 use super::gate::Request;
-use super::limits::Limits;
+use super::limits::{ClientLimits, Limits};
 use crate::pending::ConnectionId;
 
-/// The fields of `Limits` in the order of `ClientLimits::bandwidths`.
-const CLIENT_LIMITS: [&str; 2] = ["client.bandwidth_read_bytes_per_s", "client.bandwidth_write_bytes_per_s"];
-/// The fields of `Limits` in the order of `ConnectionLimits::rates`.
-const CONNECTION_LIMITS: [&str; 2] = ["connection.bandwidth_bytes_per_s", "connection.iops"];
+/// A limit of each client or each connection.
+struct Link {
+    /// The field of `Limits`.
+    name: &'static str,
+    rate: fn(&Limits) -> Option<u64>,
+    operations: Operations,
+    /// True if it counts operations; otherwise it counts bytes.
+    is_iops: bool,
+}
+
+/// The operations that a limit counts.
+#[derive(PartialEq)]
+enum Operations {
+    All,
+    Reads,
+    Writes,
+}
+
+use Operations::{All, Reads, Writes};
+
+impl Link {
+    const fn bandwidth(name: &'static str, operations: Operations, rate: fn(&Limits) -> Option<u64>) -> Self {
+        Self { name, rate, operations, is_iops: false }
+    }
+
+    const fn iops(name: &'static str, operations: Operations, rate: fn(&Limits) -> Option<u64>) -> Self {
+        Self { name, rate, operations, is_iops: true }
+    }
+
+    fn counts(&self, is_write: bool) -> bool {
+        match self.operations {
+            All => true,
+            Reads => !is_write,
+            Writes => is_write,
+        }
+    }
+}
+
+static OF_CLIENTS: [Link; 4] = [
+    Link::bandwidth("client.bandwidth_read_bytes_per_s", Reads, |limits| limits.client.bandwidth_read_bytes_per_s),
+    Link::bandwidth("client.bandwidth_write_bytes_per_s", Writes, |limits| limits.client.bandwidth_write_bytes_per_s),
+    Link::iops("client.iops_read", Reads, |limits| limits.client.iops_read),
+    Link::iops("client.iops_write", Writes, |limits| limits.client.iops_write),
+];
+
+static OF_CONNECTIONS: [Link; 6] = [
+    Link::bandwidth("connection.bandwidth_bytes_per_s", All, |limits| limits.connection.bandwidth_bytes_per_s),
+    Link::bandwidth("connection.bandwidth_read_bytes_per_s", Reads, |limits| {
+        limits.connection.bandwidth_read_bytes_per_s
+    }),
+    Link::bandwidth("connection.bandwidth_write_bytes_per_s", Writes, |limits| {
+        limits.connection.bandwidth_write_bytes_per_s
+    }),
+    Link::iops("connection.iops", All, |limits| limits.connection.iops),
+    Link::iops("connection.iops_read", Reads, |limits| limits.connection.iops_read),
+    Link::iops("connection.iops_write", Writes, |limits| limits.connection.iops_write),
+];
+
+/// The tokens of each link, in the order of its table.
+type Tokens<const N: usize> = [Option<TokenBucket>; N];
 
 /// The tokens that connections and clients have used of their limits.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// By client and connection, all that have transferred data while there was a limit: bytes and operations.
-    connections: HashMap<[Key; 2], [Option<TokenBucket>; 2]>,
-    /// By client: READs and WRITEs.
-    clients: HashMap<Key, [Option<TokenBucket>; 2]>,
+    /// By client and connection, all that have transferred data while there was a limit.
+    connections: HashMap<[Key; 2], Tokens<6>>,
+    clients: HashMap<Key, Tokens<4>>,
 }
 
 impl Links {
     /// Takes the tokens of an operation admitted at `at`, and returns how long its transfer takes.
     pub(super) fn take<T>(&mut self, limits: &Limits, request: &Request<T>, at: Nanos) -> Nanos {
-        let (connection, client) = (limits.connection.rates(), limits.client.bandwidths());
-        if connection == [None; 2] && client == [None; 2] {
+        let has_clients = limits.client != ClientLimits::default();
+        if !has_clients && !limits.connection.any_rate() {
             return 0;
         }
-        let kind = usize::from(request.is_write);
-        let [bytes, operations] = self.connections.entry(request.path).or_default();
-        let own = take(bytes, connection[0], request.bytes, at).max(take(operations, connection[1], 1, at));
-        let shared = client[kind].map_or(0, |rate| {
-            let links = self.clients.entry(request.path[0]).or_default();
-            take(&mut links[kind], Some(rate), request.bytes, at)
-        });
-        own.max(shared)
+        // A client is known as long as one of its connections is, so connections are kept for both.
+        let own = take(self.connections.entry(request.path).or_default(), &OF_CONNECTIONS, limits, request, at);
+        if !has_clients {
+            return own;
+        }
+        own.max(take(self.clients.entry(request.path[0]).or_default(), &OF_CLIENTS, limits, request, at))
     }
 
     /// Changes the limits from `now` on. Operations that were admitted before keep their time.
     pub(super) fn set(&mut self, limits: &Limits, now: Nanos) {
-        let connections = self.connections.values_mut().map(|links| (links, limits.connection.rates()));
-        let clients = self.clients.values_mut().map(|links| (links, limits.client.bandwidths()));
-        for (links, rates) in connections.chain(clients) {
-            for (link, rate) in links.iter_mut().zip(rates) {
-                set_bucket(link, rate, 0, now);
-            }
-        }
+        self.connections.values_mut().for_each(|tokens| set(tokens, &OF_CONNECTIONS, limits, now));
+        self.clients.values_mut().for_each(|tokens| set(tokens, &OF_CLIENTS, limits, now));
     }
 
     /// Forgets a connection, and with its last connection a client.
@@ -63,15 +110,23 @@ impl Links {
 
     /// All buckets: those of clients in the order of their addresses, then those of connections in the order of their numbers.
     pub(super) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
-        let client = self.clients.iter().flat_map(|(key, links)| {
+        let client = self.clients.iter().flat_map(|(key, tokens)| {
             let client = Some(Ipv6Addr::from_bits(*key).to_canonical());
-            let bucket = move |(limit, level)| Bucket { limit, client, connection: None, level };
-            levels(CLIENT_LIMITS, links, now).map(bucket)
+            levels(tokens, &OF_CLIENTS, now).map(move |(limit, level)| Bucket {
+                limit,
+                client,
+                connection: None,
+                level,
+            })
         });
-        let connection = self.connections.iter().flat_map(|(path, links)| {
+        let connection = self.connections.iter().flat_map(|(path, tokens)| {
             let connection = Some(path[1] as ConnectionId);
-            let bucket = move |(limit, level)| Bucket { limit, client: None, connection, level };
-            levels(CONNECTION_LIMITS, links, now).map(bucket)
+            levels(tokens, &OF_CONNECTIONS, now).map(move |(limit, level)| Bucket {
+                limit,
+                client: None,
+                connection,
+                level,
+            })
         });
         let mut buckets: Vec<_> = client.chain(connection).collect();
         buckets.sort_unstable_by_key(|bucket| (bucket.connection, bucket.client, bucket.limit));
@@ -79,19 +134,36 @@ impl Links {
     }
 }
 
-fn levels(
-    limits: [&'static str; 2],
-    links: &[Option<TokenBucket>; 2],
-    now: Nanos,
-) -> impl Iterator<Item = (&'static str, Level)> {
-    limits.into_iter().zip(links).filter_map(move |(limit, link)| Some((limit, Level::of(link.as_ref()?, now))))
+/// Takes the tokens of each link that counts the operation, and returns the longest wait.
+fn take<T, const N: usize>(
+    tokens: &mut Tokens<N>,
+    links: &'static [Link; N],
+    limits: &Limits,
+    request: &Request<T>,
+    at: Nanos,
+) -> Nanos {
+    let counting = tokens.iter_mut().zip(links).filter(|(_, link)| link.counts(request.is_write));
+    let waits = counting.map(|(tokens, link)| {
+        if tokens.is_none() {
+            set_bucket(tokens, (link.rate)(limits), 0, at);
+        }
+        tokens.as_mut().map_or(0, |tokens| tokens.take(at, if link.is_iops { 1 } else { request.bytes }))
+    });
+    waits.max().unwrap_or(0)
 }
 
-fn take(link: &mut Option<TokenBucket>, rate: Option<u64>, amount: u64, at: Nanos) -> Nanos {
-    if link.is_none() {
-        set_bucket(link, rate, 0, at);
+fn set<const N: usize>(tokens: &mut Tokens<N>, links: &'static [Link; N], limits: &Limits, now: Nanos) {
+    for (tokens, link) in tokens.iter_mut().zip(links) {
+        set_bucket(tokens, (link.rate)(limits), 0, now);
     }
-    link.as_mut().map_or(0, |link| link.take(at, amount))
+}
+
+fn levels<const N: usize>(
+    tokens: &Tokens<N>,
+    links: &'static [Link; N],
+    now: Nanos,
+) -> impl Iterator<Item = (&'static str, Level)> {
+    links.iter().zip(tokens).filter_map(move |(link, tokens)| Some((link.name, Level::of(tokens.as_ref()?, now))))
 }
 
 #[cfg(test)]
@@ -101,7 +173,7 @@ mod tests {
     use iocurve_meter::SECOND;
 
     use super::*;
-    use crate::qos::{ClientLimits, ConnectionLimits, Latency, Qos};
+    use crate::qos::{ConnectionLimits, Latency, Qos};
 
     const MIB: u64 = 1 << 20;
     const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 1, 1));
@@ -139,7 +211,7 @@ mod tests {
 
     #[test]
     fn reads_have_a_bandwidth_of_their_own_and_a_connection_that_is_slower_decides() {
-        let client = ClientLimits { bandwidth_read_bytes_per_s: Some(640), bandwidth_write_bytes_per_s: Some(6400) };
+        let client = ClientLimits { bandwidth_read_bytes_per_s: Some(640), ..writes(6400) };
         let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(3200), ..ConnectionLimits::default() };
         let mut qos = Qos::new(Limits { client, connection, ..Limits::default() }, 0);
         assert_eq!(due(&mut qos, 0, path(FIRST, 1), false, 650), SECOND);
@@ -161,6 +233,25 @@ mod tests {
         assert_eq!(limits[1], ("connection.iops", Some(1)));
         // At 64 MiB/s a MiB takes as long as an operation at 64 IOPS: the slower of both decides.
         assert_eq!(due(&mut qos, SECOND, path(FIRST, 1), false, 3 * MIB), SECOND + SECOND / 32);
+    }
+
+    #[test]
+    fn limits_of_one_kind_of_operation_leave_the_other_alone() {
+        let connection = ConnectionLimits {
+            iops_read: Some(64),
+            bandwidth_write_bytes_per_s: Some(64 * MIB),
+            ..ConnectionLimits::default()
+        };
+        let client = ClientLimits { iops_read: Some(128), iops_write: Some(32), ..ClientLimits::default() };
+        let mut qos = Qos::new(Limits { client, connection, ..Limits::default() }, 0);
+        for number in 0..4 {
+            assert_eq!(due(&mut qos, 0, path(FIRST, 1), false, 4 * MIB), number * SECOND / 64);
+        }
+        // By another connection only the client's 128 per second count. It may catch up on two, and four are used.
+        assert_eq!(due(&mut qos, 0, path(FIRST, 2), false, 512), 3 * SECOND / 128);
+        // The first WRITE of the client; its second is due 1/32 s after it, or after the 3 MiB of its connection.
+        assert_eq!(due(&mut qos, 0, path(FIRST, 1), true, 4 * MIB), 3 * SECOND / 64);
+        assert_eq!(due(&mut qos, 0, path(FIRST, 2), true, 512), SECOND / 32);
     }
 
     #[test]
