@@ -93,7 +93,7 @@ KINDS = (
     Kind("volume_write_iops", "iops_write = { base = 1500 }", is_write=True),
     Kind("client_egress", "bandwidth_write_mib_per_s_per_client = { value = 30 }", is_write=True, block_bytes=LARGE),
     Kind("client_read", "bandwidth_read_mib_per_s_per_client = { value = 30 }", block_bytes=LARGE),
-    Kind("client_iops", "iops_read_per_client = { value = 1500 }", hidden=("volume_iops", "volume_read_iops")),
+    Kind("client_iops", "iops_read_per_client = { value = 1500 }"),
     Kind("connection_requests", "requests_in_flight_per_connection = { value = 4 }\nlatency_us = { value = 2000 }"),
     Kind("connection_throughput", "bandwidth_mib_per_s_per_connection = { value = 30 }", block_bytes=LARGE),
     Kind("connection_iops", "iops_per_connection = { value = 1500 }", hidden=("connection_requests",)),

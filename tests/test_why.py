@@ -42,6 +42,8 @@ class Computed:
     """Throughput and IOPS hold for this kind alone."""
     client: int | None = None
     """Bytes per second of each client."""
+    client_iops: int | None = None
+    """Operations per second of each client."""
     connection: int | None = None
     """Bytes per second of each connection."""
     slots: int | None = None
@@ -86,6 +88,7 @@ class Computed:
         found += [self.throughput / block / of_kind] if self.throughput and of_kind else []
         found += [self.iops / of_kind] if self.iops and of_kind else []
         found += [self.client * clients / block] if self.client else []
+        found += [self.client_iops * clients] if self.client_iops else []
         found += [self.connection * connections / block] if self.connection else []
         return min(found)
 
@@ -135,6 +138,12 @@ TARGETS: tuple[tuple[Computed, Plan, str, str], ...] = (
         load("write"),
         "client_egress",
         "at a limit of about 30 MiB/s that a client has for writes",
+    ),
+    (
+        Computed(client_iops=1500),
+        load(),
+        "client_iops",
+        "at a limit of about 1,500 IOPS that a client has for reads",
     ),
     (
         Computed(connection=30 * MIB),
@@ -382,6 +391,6 @@ def test_noise_seldom_misleads() -> None:
             held_up = noisy(f"{code} {seed}", 0.05, 0.1)
             verdict, _ = diagnose(plan, SILENT, replace(target, held_up=held_up, runs=0, changed=[]).run)
             found["right" if verdict.code == code else "open" if verdict.code == "unknown" else "wrong"] += 1
-    assert found.total() == 120
-    assert found["right"] >= 114
+    assert found.total() == 130
+    assert found["right"] >= 124
     assert found["wrong"] <= 2

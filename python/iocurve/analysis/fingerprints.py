@@ -120,18 +120,21 @@ def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
     return unknown(load, "each connection has a limit; the figures do not tell which", evidence)
 
 
-def client_verdict(clients: Response) -> Limit | None:
-    """A limit of each client address, on its reads or on its writes."""
-    if not clients.grows:
-        return None
+def client_verdict(clients: Response, blocks: Response | None) -> Limit:
+    """A limit of each client address, with whose number the rate grows: on the bytes or the operations of one kind."""
     load = clients.base
+    evidence = [clients.evidence, *([blocks.evidence] if blocks else [])]
     kinds = [name for name in ("read", "write") if load.iops(name)]
-    if len(kinds) > 1:
-        return unknown(load, "each client has a limit; the figures do not tell on what", [clients.evidence])
-    code, verb = ("client_read", "reads") if kinds == ["read"] else ("client_egress", "writes")
-    rate = load.held_up * load.bytes_per_s() / MIB
-    text = f"at a limit of about {format_number(rate, 4)} MiB/s that a client has for {verb}"
-    return limit(code, text, load.target, confidence="likely", evidence=[clients.evidence])
+    if len(kinds) > 1 or blocks is None or not (blocks.grows or blocks.is_same):
+        return unknown(load, "each client has a limit; the figures do not tell on what", evidence)
+    (kind,) = kinds
+    if blocks.is_same:
+        code, rate = "client_iops", f"{rate_of(load):,.0f} IOPS"
+    else:
+        code = "client_read" if kind == "read" else "client_egress"
+        rate = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
+    text = f"at a limit of about {rate} that a client has for {kind}s"
+    return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 
 def cap_verdict(blocks: Response, mix: Response | None) -> Limit | None:

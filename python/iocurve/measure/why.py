@@ -171,8 +171,8 @@ def _probed(probes: Probes) -> Limit:
     if connections and connections.grows:
         return fingerprints.connection_verdict(connections, probes.response(variations.HALF_BLOCKS))
     clients = probes.increase(variations.MORE_CLIENTS)
-    if clients and (found := fingerprints.client_verdict(clients)):
-        return found
+    if clients and clients.grows:
+        return fingerprints.client_verdict(clients, probes.response(variations.HALF_BLOCKS))
     tried = [one for one in (deeper, connections, clients) if one]
     evidence = [one.evidence for one in tried]
     if any(one.is_lower for one in tried):
