@@ -132,6 +132,16 @@ def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
     assert pair.measured == pytest.approx(2.7)
 
 
+def test_of_a_volume_at_a_fraction_of_its_speed_only_gains_are_compared() -> None:
+    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
+    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
+    both = (gain.replace(unit="IOPS", value=270_000), gain)
+    result = scenario(points, {"grid": "Grid"}, references=(reference(*both),))
+    assert [one.figure.unit for one in published.comparisons_of(result)] == ["IOPS", "×"]
+    slowed = result.replace(target=result.target.replace(speed=0.1), scenario=None)
+    assert [one.figure.unit for one in published.comparisons_of(slowed)] == ["×"]
+
+
 def test_a_result_keeps_its_references() -> None:
     result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS),))
     assert Result.from_json(result.to_json()) == result

@@ -40,11 +40,17 @@ class PublishedComparison:
 
 
 def comparisons_of(result: Result) -> list[PublishedComparison]:
-    """All comparisons of a result, in the order of its points."""
+    """All comparisons of a result, in the order of its points.
+
+    Of a volume that ran at a fraction of its speed only gains are compared: no rate or latency is the whole's.
+    """
     found = []
     for point in result.points:
+        is_slowed = result.target_of(point).speed not in (None, 1.0)
         for reference in result.references:
             for figure in reference.of(point.family, dict(point.axes)):
+                if is_slowed and figure.unit != "×":
+                    continue
                 gain = _gain(point, result.points) if figure.unit == "×" else None
                 measured = gain.ratio if gain else _measured(point, figure)
                 if measured:
