@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::engines::nfs::{Nfs3, Nfs4, NfsEngine, NfsMetadataEngine, Version};
+use crate::engines::nfs::{NfsEngine, NfsMetadataEngine, with_version};
 use crate::engines::request::Engine;
 use crate::engines::{
     AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SpaceEngine, SyncEngine, UringEngine, capabilities,
@@ -53,24 +53,16 @@ pub(super) fn open_and_run(
         EnginePlan::NfsMetadata { mount, keep_open } => {
             let (clock, stop) = (shared.clock.clone(), &*shared.stop);
             let (files, slots, keep_open, tree) = (&worker.files, slots.clone(), *keep_open, shared.tree.as_ref());
-            match Version::of(mount)? {
-                Version::V3 => {
-                    run.drive(NfsMetadataEngine::<Nfs3>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
-                }
-                Version::V4_1 => {
-                    run.drive(NfsMetadataEngine::<Nfs4>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
-                }
-            }
+            with_version!(mount, P => {
+                run.drive(NfsMetadataEngine::<P>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
+            })
         }
         EnginePlan::Nfs { mount } => {
             let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
             let (slots, depth) = (slots.clone(), worker.depth);
-            match Version::of(mount)? {
-                Version::V3 => run.drive(NfsEngine::<Nfs3>::connect(mount, &worker.files, slots, depth, clock, stop)?),
-                Version::V4_1 => {
-                    run.drive(NfsEngine::<Nfs4>::connect(mount, &worker.files, slots, depth, clock, stop)?)
-                }
-            }
+            with_version!(mount, P => {
+                run.drive(NfsEngine::<P>::connect(mount, &worker.files, slots, depth, clock, stop)?)
+            })
         }
     }
 }

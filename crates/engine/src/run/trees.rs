@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::engines::nfs;
 use crate::error::EngineError;
 use crate::plan::{Group, NfsMount, Tree, TreeTask, Worker};
-use crate::tree::{Found, Kind, TreeState, is_control_file, kind_of};
+use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
 
 /// The tree of each worker of a group. Its root is created if it is missing.
 pub(super) fn of_group(group: &Group, stop: &AtomicBool) -> Result<Vec<Option<Arc<TreeState>>>, EngineError> {
@@ -67,41 +67,33 @@ fn find_local(root: &str, creates_parents: bool, stop: &AtomicBool) -> Result<Ve
         }
         _ => {}
     }
-    let mut found = Vec::new();
-    list_local(path, "", &mut found, stop)?;
-    Ok(found)
+    list(&mut Local, &path.to_owned(), stop)
 }
 
-/// Lists a directory; returns `true` if it has entries that are not of a tree.
-fn list_local(directory: &Path, below: &str, found: &mut Vec<Found>, stop: &AtomicBool) -> Result<bool, EngineError> {
-    let failed = |source| EngineError::Path { action: "list", path: directory.display().to_string(), source };
-    let mut has_others = false;
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        if stop.load(Ordering::Relaxed) {
-            return Err(EngineError::StoppedBeforeLoad);
-        }
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        let (Some(name), kind) = (name.to_str(), entry.file_type().map_err(failed)?) else {
-            has_others = true;
-            continue;
+/// The file systems of this machine.
+struct Local;
+
+impl Lister for Local {
+    type Directory = PathBuf;
+
+    fn entries(&mut self, directory: &PathBuf, _below: &str) -> Result<Vec<DirectoryEntry<PathBuf>>, EngineError> {
+        let failed = |source| EngineError::Path { action: "list", path: directory.display().to_string(), source };
+        let entry = |entry: fs::DirEntry| {
+            let file_type = entry.file_type()?;
+            let kind = match (file_type.is_file(), file_type.is_dir()) {
+                (true, _) => EntryKind::File,
+                (_, true) => EntryKind::Directory,
+                _ => EntryKind::Other,
+            };
+            let bytes = if kind == EntryKind::File { entry.metadata()?.len() } else { 0 };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Ok(DirectoryEntry { name, kind, bytes, handle: entry.path() })
         };
-        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-        match kind_of(name) {
-            Some(Kind::Directory { .. }) if kind.is_dir() => {
-                let others_inside = list_local(&entry.path(), &path, found, stop)?;
-                has_others |= others_inside;
-                found.push(Found { path, is_directory: true, bytes: 0, has_others: others_inside });
-            }
-            Some(Kind::File { .. }) if kind.is_file() => {
-                let bytes = entry.metadata().map_err(failed)?.len();
-                found.push(Found { path, is_directory: false, bytes, has_others: false });
-            }
-            _ if below.is_empty() && is_control_file(name) && kind.is_file() => {
-                found.push(Found { path, is_directory: false, bytes: 0, has_others: false });
-            }
-            _ => has_others = true,
-        }
+        let read = fs::read_dir(directory).map_err(failed)?.filter_map(|read| match read.and_then(entry) {
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(read.map_err(failed)),
+        });
+        read.collect()
     }
-    Ok(has_others)
 }

@@ -3,6 +3,7 @@
 //! Directories and files have one row of numbers: first the directories, level after level, then the files, then
 //! whatever else with a name of a tree was found below the root (leftovers of another tree).
 
+mod list;
 mod names;
 mod state;
 
@@ -14,8 +15,10 @@ use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::plan::Tree;
 
-pub(crate) use self::names::{Kind, is_control_file, kind_of};
+pub(crate) use self::list::{DirectoryEntry, EntryKind, Lister, list};
 pub(crate) use self::state::{Found, Reservation, TreeState};
+
+use self::names::{Kind, is_control_file, kind_of};
 
 /// Most directories and files of a tree.
 const ENTRIES_MAX: u64 = 1 << 31;

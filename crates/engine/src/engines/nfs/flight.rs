@@ -16,8 +16,10 @@ use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
+use super::calls::CallLimits;
 use super::outgoing::Outgoing;
-use super::protocol::{Arguments, CallKind, CallLimits, Judgement, Protocol};
+use super::protocol::{Arguments, CallKind, Judgement, Protocol};
+use super::status::errno;
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
@@ -485,7 +487,7 @@ impl<P: Protocol> Flight<P> {
         if call.slot == NO_SLOT && call.kind == CallKind::Commit {
             self.commit_failure = Some((call.file, status));
         }
-        self.close(index, 0, P::errno(status), done);
+        self.close(index, 0, errno(status), done);
     }
 
     /// Continues a call that moved only some of its bytes: the rest becomes the call.

@@ -14,10 +14,9 @@ use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::stall::HURRIED_NS;
 
 use super::NfsEngine;
-use super::nfs3::Nfs3;
-use super::nfs4::Nfs4;
-use super::protocol::{Protocol, Session, missing};
-use super::version::Version;
+use super::export::{Export, missing};
+use super::protocol::Protocol;
+use super::version::with_version;
 
 /// Writes in flight.
 const DEPTH: u32 = 16;
@@ -42,19 +41,13 @@ pub fn layout(
     progress: &dyn Fn(u64),
     stop: &AtomicBool,
 ) -> Result<Vec<bool>, EngineError> {
-    match Version::of(mount)? {
-        Version::V3 => layout_on::<Nfs3>(mount, files, seed, progress, stop),
-        Version::V4_1 => layout_on::<Nfs4>(mount, files, seed, progress, stop),
-    }
+    with_version!(mount, P => layout_on::<P>(mount, files, seed, progress, stop))
 }
 
 /// Removes files and empty directories; ignores missing ones, and leaves directories that are not empty. When `stop` is
 /// set, it waits for the server no longer.
 pub fn remove(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
-    match Version::of(mount)? {
-        Version::V3 => remove_on::<Nfs3>(mount, paths, stop),
-        Version::V4_1 => remove_on::<Nfs4>(mount, paths, stop),
-    }
+    with_version!(mount, P => remove_on::<P>(mount, paths, stop))
 }
 
 fn layout_on<P: Protocol>(
@@ -75,17 +68,14 @@ fn layout_on<P: Protocol>(
 
 /// Those of `paths` that do not exist on the export.
 pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
-    match Version::of(mount)? {
-        Version::V3 => absent_on::<Nfs3>(mount, paths, stop),
-        Version::V4_1 => absent_on::<Nfs4>(mount, paths, stop),
-    }
+    with_version!(mount, P => absent_on::<P>(mount, paths, stop))
 }
 
 fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
-    let mut session = P::Session::open(mount, stop)?;
+    let mut export = Export::<P>::mount(mount, stop)?;
     let mut absent = Vec::new();
     for path in paths {
-        if !session.exists(&path)? {
+        if !export.exists(&path)? {
             absent.push(path);
         }
     }
@@ -96,11 +86,11 @@ fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String], stop: &AtomicBool)
     if paths.is_empty() {
         return Ok(());
     }
-    let mut session = P::Session::open(mount, stop)?;
+    let mut export = Export::<P>::mount(mount, stop)?;
     let mut result = Ok(());
     for path in paths {
         // Continues after an error; the first one is reported.
-        result = result.and(session.remove(path));
+        result = result.and(export.remove(path));
     }
     result
 }
@@ -130,9 +120,9 @@ impl<P: Protocol> Changes<P> {
         if self.extended.is_empty() {
             return;
         }
-        if let Ok(mut session) = P::Session::open(mount, &never) {
+        if let Ok(mut export) = Export::<P>::mount(mount, &never) {
             for (path, handle, length) in &self.extended {
-                let _ = session.set_size(handle, path, *length);
+                let _ = export.set_size(handle, path, *length);
             }
         }
     }
@@ -154,42 +144,42 @@ fn lay_out<P: Protocol>(
     stop: &AtomicBool,
     changes: &mut Changes<P>,
 ) -> Result<(), EngineError> {
-    let mut session = P::Session::open(mount, stop)?;
+    let mut export = Export::<P>::mount(mount, stop)?;
     let mut gaps = Vec::new();
     let emptied = |file: &&FilePlan| file.layout.empties();
     // Files that are emptied come last: everything else that can fail comes before the step that cannot be undone.
     for file in files.iter().filter(|file| !emptied(file)).chain(files.iter().filter(emptied)) {
         check_stop(stop)?;
-        gaps.extend(prepare(&mut session, file, changes)?);
+        gaps.extend(prepare(&mut export, file, changes)?);
     }
     if gaps.is_empty() {
         return Ok(());
     }
     for _ in 0..ATTEMPTS_MAX {
         // A new engine for each attempt, to forget the server's former write verifier.
-        if write(P::Session::open(mount, stop)?, mount, &gaps, seed, progress, stop)? {
+        if write(Export::<P>::mount(mount, stop)?, mount, &gaps, seed, progress, stop)? {
             return Ok(());
         }
     }
     Err(EngineError::Connection(format!(
         "NFS server {} restarted {ATTEMPTS_MAX} times while files were laid out and may have lost data",
-        session.server()
+        export.server()
     )))
 }
 
 /// Creates or extends a file as planned; returns the bytes to write.
 fn prepare<P: Protocol>(
-    session: &mut P::Session<'_>,
+    export: &mut Export<'_, P>,
     file: &FilePlan,
     changes: &mut Changes<P>,
 ) -> Result<Option<Gap<P>>, EngineError> {
     let end = file.needed_end();
-    let found = if file.layout == Layout::New { None } else { session.find(&file.path)? };
+    let found = if file.layout == Layout::New { None } else { export.find(&file.path)? };
     let (handle, length) = match &found {
         Some((handle, length)) => (handle.clone(), *length),
         None if file.layout == Layout::Existing => return Err(missing(&file.path)),
         None => {
-            let handle = session.create(&file.path)?;
+            let handle = export.create(&file.path)?;
             changes.created.push(file.path.clone());
             (handle, 0)
         }
@@ -197,7 +187,7 @@ fn prepare<P: Protocol>(
     let anew = found.is_some() && file.layout.empties();
     let length = if anew { 0 } else { length };
     if anew {
-        session.set_size(&handle, &file.path, 0)?;
+        export.set_size(&handle, &file.path, 0)?;
     }
     if length >= end {
         return Ok(None);
@@ -212,7 +202,7 @@ fn prepare<P: Protocol>(
         changes.extended.push((file.path.clone(), handle.clone(), length));
     }
     if matches!(file.layout, Layout::Reserve | Layout::RecreateReserve) {
-        session.set_size(&handle, &file.path, end)?;
+        export.set_size(&handle, &file.path, end)?;
         return Ok(None);
     }
     Ok(Some(Gap { path: file.path.clone(), handle, start: length, end }))
@@ -220,7 +210,7 @@ fn prepare<P: Protocol>(
 
 /// Writes all gaps; returns `false` if the server may have lost data.
 fn write<'a, P: Protocol>(
-    session: P::Session<'a>,
+    export: Export<'a, P>,
     mount: &NfsMount,
     gaps: &[Gap<P>],
     seed: u64,
@@ -229,13 +219,13 @@ fn write<'a, P: Protocol>(
 ) -> Result<bool, EngineError> {
     // One COMMIT at the end is enough; stable writes would take long.
     let mount = NfsMount { durability: Durability::None, ..mount.clone() };
-    let block = BLOCK_BYTES.min(session.limits().write);
+    let block = BLOCK_BYTES.min(export.limits().write);
     let buffers = Buffers::new(DEPTH as usize, block as usize);
     let files = gaps.iter().map(|gap| (gap.path.clone(), gap.handle.clone())).collect();
     let clock = Clock::new();
     // SAFETY: the writer fills a slot before it submits a write for it, and again only after its completion.
     let slots = unsafe { buffers.slot_map() };
-    let engine = NfsEngine::<P>::with_handles(session, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
+    let engine = NfsEngine::<P>::with_handles(export, &mount, files, slots, DEPTH, clock.clone(), Arc::default())?;
     let mut writer = Writer { engine, clock, buffers, gaps, seed, in_flight: [None; DEPTH as usize], written: 0 };
     let result = writer.write_all(requests(gaps, block), progress, stop);
     if result.is_err() {

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
-use super::protocol::{Protocol, Session, directory_parts};
+use super::calls::{Answer, Calls, Entry, Object, granted};
+use super::export::directory_parts;
+use super::protocol::Protocol;
+use super::status::{EXIST, NOENT, errno, refused};
 use crate::engines::buffers::SlotMap;
 use crate::engines::local::Finished;
 use crate::engines::metadata::check;
@@ -16,91 +19,16 @@ use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, NfsMount, OperationKind};
 use crate::tree::{Paths, TreeState};
 
-/// Status of a name that does not exist, in all versions.
-const NOENT: u32 = 2;
-/// Status of a name that exists, in all versions.
-const EXIST: u32 = 17;
-/// Permissions of new directories.
-pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Most bytes of one READ or WRITE, far below the longest reply that is accepted.
 const CALL_BYTES_MAX: u32 = 512 << 10;
 
-/// The server's answer to an operation, a value or a status of the version; or an error that ends the worker.
-pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
-
-/// A name in a directory.
-pub(super) struct Entry<'n, H> {
-    pub directory: &'n H,
-    pub name: &'n str,
-}
-
-/// An object of an operation.
-pub(super) enum Object<'n, H, O> {
-    Open(&'n O),
-    Entry(Entry<'n, H>),
-}
-
-/// Result of a WRITE.
-pub(super) struct Written {
-    pub bytes: u32,
-    /// The server may hold the data in memory only.
-    pub is_unstable: bool,
-    pub verifier: [u8; 8],
-}
-
-/// The calls of a version: one method for each operation of this engine. [`Session`] has the other calls of a mounted export.
-pub(super) trait MetadataCalls<'a, P: Protocol>: Session<'a, P> {
-    /// An open file.
-    type Open;
-
-    /// The directory that paths begin in.
-    fn root(&self) -> P::Handle;
-
-    fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle>;
-
-    /// Creates a file, or opens the one that exists.
-    fn create_open(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
-
-    fn open_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
-
-    fn close_file(&mut self, open: Self::Open) -> Answer<()>;
-
-    fn get_attributes(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
-
-    /// Sets the times of access and modification to the server's time.
-    fn set_times(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
-
-    /// Returns `true` if the caller may read the object.
-    fn may_read(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<bool>;
-
-    fn rename(&mut self, from: &Entry<'_, P::Handle>, to: &Entry<'_, P::Handle>) -> Answer<()>;
-
-    fn remove_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
-
-    /// Makes a directory; returns its handle if the server tells it.
-    fn make_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>>;
-
-    fn remove_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
-
-    /// Reads into a buffer; returns the bytes read, and whether they reach the end of the file.
-    fn read(&mut self, open: &mut Self::Open, offset: u64, place: &mut [u8]) -> Answer<(u32, bool)>;
-
-    fn write(&mut self, open: &mut Self::Open, offset: u64, data: &[u8], durability: Durability) -> Answer<Written>;
-
-    /// Commits a whole file; returns the server's write verifier.
-    fn commit(&mut self, open: &Self::Open) -> Answer<[u8; 8]>;
-}
-
 /// An open file of a version.
-type OpenOf<'a, P> = <<P as Protocol>::Session<'a> as MetadataCalls<'a, P>>::Open;
+type OpenOf<'a, P> = <<P as Protocol>::Calls<'a> as Calls<'a, P>>::Open;
 
 /// Performs each operation in `submit`. Handles of directories are looked up once, handles of files by operations.
 #[expect(private_bounds, reason = "the versions are this module's")]
-pub(crate) struct NfsMetadataEngine<'a, P: Protocol>
-where
-    P::Session<'a>: MetadataCalls<'a, P>,
-{
-    session: P::Session<'a>,
+pub(crate) struct NfsMetadataEngine<'a, P: Protocol> {
+    calls: P::Calls<'a>,
     stop: &'a AtomicBool,
     /// Names of each path, with one `/` between them.
     paths: Paths,
@@ -117,22 +45,8 @@ where
     finished: Finished,
 }
 
-/// Continues with the value of a call that the server did not refuse.
-macro_rules! granted {
-    ($call:expr) => {
-        match $call? {
-            Ok(value) => value,
-            Err(status) => return Ok(Err(status)),
-        }
-    };
-}
-pub(super) use granted;
-
 #[expect(private_bounds, reason = "the versions are this module's")]
-impl<'a, P: Protocol> NfsMetadataEngine<'a, P>
-where
-    P::Session<'a>: MetadataCalls<'a, P>,
-{
+impl<'a, P: Protocol> NfsMetadataEngine<'a, P> {
     /// Mounts the export. Files are looked up by the operations.
     pub(crate) fn connect(
         mount: &NfsMount,
@@ -143,7 +57,7 @@ where
         keep_open: bool,
         tree: Option<&Arc<TreeState>>,
     ) -> Result<Self, EngineError> {
-        let session = P::Session::open(mount, stop)?;
+        let calls = P::Calls::mount(mount, stop)?;
         let paths = if let Some(tree) = tree {
             Paths::Tree(Arc::clone(tree))
         } else {
@@ -151,8 +65,8 @@ where
             Paths::listed(names.iter().map(String::as_str))?
         };
         Ok(Self {
-            directories: HashMap::from([(String::new(), session.root())]),
-            session,
+            directories: HashMap::from([(String::new(), calls.root().clone())]),
+            calls,
             stop,
             paths,
             opened: HashMap::new(),
@@ -169,13 +83,13 @@ where
     fn carry_out(&mut self, request: &Request) -> Answer<i64> {
         let file = request.address.file;
         match request.kind {
-            OperationKind::Create => self.open_by(file, P::Session::create_open),
-            OperationKind::Open => self.open_by(file, P::Session::open_file),
+            OperationKind::Create => self.open_by(file, P::Calls::create_open),
+            OperationKind::Open => self.open_by(file, P::Calls::open_file),
             OperationKind::Close => self.close(file),
-            OperationKind::Getattr => done(self.on_object(file, P::Session::get_attributes)),
-            OperationKind::Setattr => done(self.on_object(file, P::Session::set_times)),
+            OperationKind::Getattr => done(self.on_object(file, P::Calls::get_attributes)),
+            OperationKind::Setattr => done(self.on_object(file, P::Calls::set_times)),
             OperationKind::Access => {
-                let may_read = granted!(self.on_object(file, P::Session::may_read));
+                let may_read = granted!(self.on_object(file, P::Calls::may_read));
                 Ok(Ok(if may_read { 0 } else { -i64::from(libc::EACCES) }))
             }
             OperationKind::Rename => self.rename(file, request.address.offset),
@@ -183,7 +97,7 @@ where
             OperationKind::Mkdir => self.make_directory(file),
             OperationKind::Rmdir => {
                 self.directories.remove(&*self.paths.text(file));
-                done(self.on_entry(file, P::Session::remove_directory))
+                done(self.on_entry(file, P::Calls::remove_directory))
             }
             OperationKind::Read => self.read(request),
             OperationKind::Write => self.write(request),
@@ -195,11 +109,11 @@ where
     fn open_by(
         &mut self,
         file: u32,
-        call: impl FnOnce(&mut P::Session<'a>, &Entry<'_, P::Handle>) -> Answer<OpenOf<'a, P>>,
+        call: impl FnOnce(&mut P::Calls<'a>, &Entry<'_, P::Handle>) -> Answer<OpenOf<'a, P>>,
     ) -> Answer<i64> {
         let open = granted!(self.on_entry(file, call));
         if !self.keep_open {
-            return done(self.session.close_file(open));
+            return done(self.calls.close_file(open));
         }
         // If the file was open, this is the same open: they have the same owner.
         self.opened.insert(file, open);
@@ -211,7 +125,7 @@ where
             granted!(self.commit(file));
         }
         match self.opened.remove(&file) {
-            Some(open) => done(self.session.close_file(open)),
+            Some(open) => done(self.calls.close_file(open)),
             None => Ok(Ok(-i64::from(libc::EBADF))),
         }
     }
@@ -226,12 +140,12 @@ where
         let from = Entry { directory: &from, name: last_name(&path) };
         let to = Entry { directory: &to, name: last_name(&new_path) };
         // RENAME would replace a file of that name.
-        match self.session.look_up(&to)? {
+        match self.calls.look_up(&to)? {
             Err(NOENT) => {}
             Err(status) => return Ok(Err(status)),
             Ok(_) => return Ok(Err(EXIST)),
         }
-        granted!(self.session.rename(&from, &to));
+        granted!(self.calls.rename(&from, &to));
         self.directories.remove(&*self.paths.text(file));
         Ok(Ok(0))
     }
@@ -239,20 +153,20 @@ where
     fn delete(&mut self, file: u32) -> Answer<i64> {
         self.unstable.remove(&file);
         if let Some(open) = self.opened.remove(&file) {
-            granted!(self.session.close_file(open));
+            granted!(self.calls.close_file(open));
         }
-        done(self.on_entry(file, P::Session::remove_file))
+        done(self.on_entry(file, P::Calls::remove_file))
     }
 
     fn make_directory(&mut self, file: u32) -> Answer<i64> {
-        if let Some(handle) = granted!(self.on_entry(file, P::Session::make_directory)) {
+        if let Some(handle) = granted!(self.on_entry(file, P::Calls::make_directory)) {
             self.directories.insert(self.paths.text(file).into_owned(), handle);
         }
         Ok(Ok(0))
     }
 
     fn read(&mut self, request: &Request) -> Answer<i64> {
-        let limit = self.session.limits().read.min(CALL_BYTES_MAX);
+        let limit = self.calls.limits().read.min(CALL_BYTES_MAX);
         let Some(open) = self.opened.get_mut(&request.address.file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
         let (mut at, length) = (0, request.address.length);
         while at < length {
@@ -261,7 +175,7 @@ where
             let place = unsafe {
                 std::slice::from_raw_parts_mut(self.slots.slot(request.slot).add(at as usize), count as usize)
             };
-            let (bytes, is_end) = granted!(self.session.read(open, offset, place));
+            let (bytes, is_end) = granted!(self.calls.read(open, offset, place));
             at += bytes;
             if is_end || bytes == 0 {
                 break;
@@ -272,7 +186,7 @@ where
 
     fn write(&mut self, request: &Request) -> Answer<i64> {
         let file = request.address.file;
-        let limit = self.session.limits().write.min(CALL_BYTES_MAX);
+        let limit = self.calls.limits().write.min(CALL_BYTES_MAX);
         let (mut at, length) = (0, request.address.length);
         while at < length {
             let Some(open) = self.opened.get_mut(&file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
@@ -281,7 +195,7 @@ where
             // completion.
             let data =
                 unsafe { std::slice::from_raw_parts(self.slots.slot(request.slot).add(at as usize), count as usize) };
-            let written = granted!(self.session.write(open, offset, data, self.durability));
+            let written = granted!(self.calls.write(open, offset, data, self.durability));
             self.seen_verifier(written.verifier);
             if written.is_unstable {
                 self.unstable.insert(file);
@@ -296,7 +210,7 @@ where
 
     fn commit(&mut self, file: u32) -> Answer<i64> {
         let Some(open) = self.opened.get(&file) else { return Ok(Ok(-i64::from(libc::EBADF))) };
-        let verifier = granted!(self.session.commit(open));
+        let verifier = granted!(self.calls.commit(open));
         self.unstable.remove(&file);
         self.seen_verifier(verifier);
         Ok(Ok(0))
@@ -311,23 +225,21 @@ where
     fn on_object<T>(
         &mut self,
         file: u32,
-        call: impl FnOnce(&mut P::Session<'a>, &Object<'_, P::Handle, OpenOf<'a, P>>) -> Answer<T>,
+        call: impl FnOnce(&mut P::Calls<'a>, &Object<'_, P::Handle, OpenOf<'a, P>>) -> Answer<T>,
     ) -> Answer<T> {
         if let Some(open) = self.opened.get(&file) {
-            return call(&mut self.session, &Object::Open(open));
+            return call(&mut self.calls, &Object::Open(open));
         }
-        self.on_entry(file, |session, Entry { directory, name }| {
-            call(session, &Object::Entry(Entry { directory, name }))
-        })
+        self.on_entry(file, |calls, Entry { directory, name }| call(calls, &Object::Entry(Entry { directory, name })))
     }
 
     fn on_entry<T>(
         &mut self,
         file: u32,
-        call: impl FnOnce(&mut P::Session<'a>, &Entry<'_, P::Handle>) -> Answer<T>,
+        call: impl FnOnce(&mut P::Calls<'a>, &Entry<'_, P::Handle>) -> Answer<T>,
     ) -> Answer<T> {
         let directory = granted!(self.directory(file));
-        call(&mut self.session, &Entry { directory: &directory, name: last_name(&self.paths.text(file)) })
+        call(&mut self.calls, &Entry { directory: &directory, name: last_name(&self.paths.text(file)) })
     }
 
     /// Handle of the directory that a path is in; directories that are not known yet are looked up from the root on.
@@ -337,24 +249,21 @@ where
         if let Some(handle) = self.directories.get(parent) {
             return Ok(Ok(handle.clone()));
         }
-        let (mut directory, mut known) = (self.session.root(), String::new());
+        let (mut directory, mut known) = (self.calls.root().clone(), String::new());
         for name in parent.split('/') {
             known = if known.is_empty() { name.to_owned() } else { format!("{known}/{name}") };
             if let Some(handle) = self.directories.get(&known) {
                 directory = handle.clone();
                 continue;
             }
-            directory = granted!(self.session.look_up(&Entry { directory: &directory, name }));
+            directory = granted!(self.calls.look_up(&Entry { directory: &directory, name }));
             self.directories.insert(known.clone(), directory.clone());
         }
         Ok(Ok(directory))
     }
 }
 
-impl<'a, P: Protocol> Engine for NfsMetadataEngine<'a, P>
-where
-    P::Session<'a>: MetadataCalls<'a, P>,
-{
+impl<P: Protocol> Engine for NfsMetadataEngine<'_, P> {
     const SYNCHRONOUS: bool = true;
     const SEND_BATCH: usize = 1;
 
@@ -362,7 +271,7 @@ where
         check(&request, self.paths.count(), &self.slots)?;
         let result = match self.carry_out(&request) {
             Ok(Ok(result)) => result,
-            Ok(Err(status)) => -i64::from(P::errno(status)),
+            Ok(Err(status)) => -i64::from(errno(status)),
             // A stopped call stays in flight: the loop gives it up, and the run counts as interrupted.
             Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(()),
             Err(error) => return Err(error),
@@ -379,14 +288,14 @@ where
     fn finish(&mut self) -> Result<(), EngineError> {
         while let Some(file) = self.unstable.pop_first() {
             if let Err(status) = self.commit(file)? {
-                return Err(P::refused("commit", &self.paths.text(file), status));
+                return Err(refused::<P>("commit", &self.paths.text(file), status));
             }
         }
         Ok(())
     }
 
     fn describe(&self) -> String {
-        format!("metadata operations over {}, one call at a time, to {}", P::NAME, self.session.server())
+        format!("metadata operations over {}, one call at a time, to {}", P::NAME, self.calls.rpc().server)
     }
 
     fn labels(&self) -> Vec<String> {
@@ -395,13 +304,10 @@ where
 }
 
 /// Closes the files that are still open, so that the server keeps nothing for them.
-impl<'a, P: Protocol> Drop for NfsMetadataEngine<'a, P>
-where
-    P::Session<'a>: MetadataCalls<'a, P>,
-{
+impl<P: Protocol> Drop for NfsMetadataEngine<'_, P> {
     fn drop(&mut self) {
         for (_, open) in self.opened.drain() {
-            if self.session.close_file(open).is_err() {
+            if self.calls.close_file(open).is_err() {
                 return;
             }
         }

@@ -1,16 +1,19 @@
 //! A user-space NFS client: many calls in flight on each of `nconnect` TCP connections.
 //!
-//! A version of NFS is a `protocol` (`nfs3`): its session mounts the export, `layout` prepares files on it, and
+//! A version of NFS is a `protocol` (`nfs3`, `nfs4`): its `calls` mount the `export`, on which `layout` prepares files, and
 //! [`NfsEngine`] carries the load. On the hot path a call is a template with a few words patched in
 //! (`iocurve_wire::client_fast`), all calls of a round leave in one send per
 //! connection (`outgoing`), all replies of a receive are parsed in place (`incoming`), and a reply finds its call by
 //! its `xid` (`flight`). A connection that broke, or on which no reply comes, is re-established and its calls are
 //! sent again, as in a hard mount (`connection`).
 
+mod calls;
 mod connection;
+mod export;
 mod flight;
 mod incoming;
 mod layout;
+mod listing;
 mod metadata;
 mod mounter;
 mod nfs3;
@@ -21,6 +24,7 @@ mod protocol;
 mod rpc;
 mod small_files;
 mod socket;
+mod status;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -40,21 +44,24 @@ use crate::outcome::ConnectionOutcome;
 use crate::plan::{FilePlan, NfsMount};
 use crate::stall::Waiting;
 
+use self::calls::CallLimits;
 use self::connection::Connection;
+use self::export::Export;
 use self::flight::{CALLS_MAX, Flight, JUKEBOX_DELAY_NS};
 use self::incoming::Lost;
 use self::patience::silence_ns_max;
-use self::protocol::{CallLimits, Protocol, Recovered, Session, SlotCounts};
+use self::protocol::{Protocol, Recovered, SlotCounts};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
+pub(crate) use self::listing::find_tree;
 pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::nfs3::Nfs3;
-pub(crate) use self::nfs3::find_tree;
 pub use self::nfs4::Nfs4;
 pub use self::small_files::{FileFacts, SmallFiles, small_files};
 pub use self::version::Version;
+pub(crate) use self::version::with_version;
 
 /// Most connections of one mount, as in the Linux client.
 const CONNECTIONS_MAX: u32 = 16;
@@ -122,17 +129,16 @@ impl<P: Protocol> NfsEngine<P> {
     ) -> Result<Self, EngineError> {
         Version::of(mount)?;
         let watched = Arc::clone(&stop);
-        let mut session = P::Session::open(mount, &watched)?;
+        let mut export = Export::<P>::mount(mount, &watched)?;
         let mut handles = Vec::with_capacity(files.len());
         for file in files {
-            let (handle, _) = session.find(&file.path)?.ok_or_else(|| protocol::missing(&file.path))?;
-            handles.push((file.path.clone(), handle));
+            handles.push((file.path.clone(), export.existing(&file.path)?));
         }
-        Self::with_handles(session, mount, handles, slots, depth, clock, stop)
+        Self::with_handles(export, mount, handles, slots, depth, clock, stop)
     }
 
     fn with_handles(
-        session: P::Session<'_>,
+        export: Export<'_, P>,
         mount: &NfsMount,
         files: Vec<(String, P::Handle)>,
         slots: SlotMap,
@@ -140,10 +146,10 @@ impl<P: Protocol> NfsEngine<P> {
         clock: Clock,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
-        let limits = session.limits();
+        let limits = export.limits();
         check_limits(mount, limits, depth, &slots)?;
-        let (server, route) = (session.server().to_owned(), session.route());
-        let (protocol, sockets) = session.start(mount, &files)?;
+        let (server, route) = (export.server().to_owned(), export.route());
+        let (protocol, sockets) = export.start(mount, &files)?;
         let epoll = Epoll::new().map_err(|source| EngineError::System { action: "make an epoll set", source })?;
         let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
         let mut connections = Vec::new();
@@ -429,7 +435,7 @@ impl<P: Protocol> NfsEngine<P> {
 
     fn commit_failed(&self) -> Result<(), EngineError> {
         match self.flight.commit_failure {
-            Some((file, status)) => Err(P::refused("commit", &self.paths[file as usize], status)),
+            Some((file, status)) => Err(status::refused::<P>("commit", &self.paths[file as usize], status)),
             None => Ok(()),
         }
     }

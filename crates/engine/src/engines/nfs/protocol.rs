@@ -8,27 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
+use iocurve_wire::nfs3::stable_how;
 
+use super::calls::Calls;
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
-use crate::plan::NfsMount;
-
-/// Limits of one call, as the server reports them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallLimits {
-    /// Most bytes of one READ.
-    pub read: u32,
-    /// Most bytes of one WRITE.
-    pub write: u32,
-}
-
-impl CallLimits {
-    /// Calls that a table needs for `depth` operations of at most `bytes` each.
-    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
-        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
-        (u64::from(depth.max(1)) * parts).next_power_of_two()
-    }
-}
+use crate::plan::{Durability, NfsMount};
 
 /// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +39,8 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     type Sequence: Copy + Default + Debug + Send;
     /// Names a file to the server.
     type Handle: Clone + Debug;
-    /// A mounted export.
-    type Session<'a>: Session<'a, Self>;
+    /// Makes the calls that stand outside a load.
+    type Calls<'a>: Calls<'a, Self>;
 
     /// Number of files.
     fn files(&self) -> usize;
@@ -90,11 +75,8 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Decides what follows from a status other than success.
     fn judge(status: u32) -> Judgement;
 
-    /// The `errno` that a kernel client would return.
-    fn errno(status: u32) -> i32;
-
-    /// An error about `path`, with advice.
-    fn refused(action: &'static str, path: &str, status: u32) -> EngineError;
+    /// The RFC's name of a status.
+    fn status_name(status: u32) -> &'static str;
 
     /// Time without a call after which the server must be told that this client is alive.
     fn renewal_ns(&self) -> Nanos;
@@ -117,39 +99,6 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
 pub(super) struct Recovered<P> {
     pub protocol: P,
     pub sockets: Vec<Socket>,
-}
-
-/// A mounted export: prepares files, one call at a time. An error names the path as it was given.
-pub(super) trait Session<'a, P: Protocol>: Sized {
-    /// Connects to the server and finds the root of the export.
-    fn open(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError>;
-
-    /// `host:port` of the NFS program.
-    fn server(&self) -> &str;
-
-    /// Route to the NFS program.
-    fn route(&self) -> Route;
-
-    /// Limits of READ and WRITE.
-    fn limits(&self) -> CallLimits;
-
-    /// Looks a regular file up, with its size; `None` if it does not exist.
-    fn find(&mut self, path: &str) -> Result<Option<(P::Handle, u64)>, EngineError>;
-
-    /// Creates an empty file; fails if the name exists.
-    fn create(&mut self, path: &str) -> Result<P::Handle, EngineError>;
-
-    /// Sets a file's length.
-    fn set_size(&mut self, object: &P::Handle, path: &str, size: u64) -> Result<(), EngineError>;
-
-    /// Returns `true` if a path exists; a missing directory on the way means that it does not.
-    fn exists(&mut self, path: &str) -> Result<bool, EngineError>;
-
-    /// Removes a file or an empty directory. Ignores what is missing, and leaves a directory that is not empty.
-    fn remove(&mut self, path: &str) -> Result<(), EngineError>;
-
-    /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.
-    fn start(self, mount: &NfsMount, files: &[(String, P::Handle)]) -> Result<(P, Vec<Socket>), EngineError>;
 }
 
 /// Use of a session.
@@ -197,31 +146,11 @@ pub(super) enum Judgement {
     Recover,
 }
 
-/// The directories of a path in an export, and its last part.
-pub(super) fn directory_parts(path: &str) -> Result<(Vec<&str>, &str), EngineError> {
-    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    let Some(name) = parts.pop() else {
-        return Err(EngineError::Target(format!("{path:?} names no file in the export")));
-    };
-    if parts.contains(&"..") || name == ".." {
-        return Err(EngineError::Target(format!(
-            "{path}: .. is not allowed in paths of an export; name the file directly"
-        )));
+/// The stability that WRITEs ask for, in any version.
+pub(super) fn stability(durability: Durability) -> stable_how {
+    match durability {
+        Durability::None => stable_how::UNSTABLE,
+        Durability::DataSync => stable_how::DATA_SYNC,
+        Durability::FileSync => stable_how::FILE_SYNC,
     }
-    Ok((parts, name))
-}
-
-/// Error for a directory on the way to a file that does not exist.
-pub(super) fn missing_directory(path: &str, part: &str) -> EngineError {
-    EngineError::Target(format!("{path}: the directory {part} does not exist; create it first"))
-}
-
-/// Error for something else on the way to a file.
-pub(super) fn not_a_directory(path: &str, part: &str) -> EngineError {
-    EngineError::Target(format!("{path}: {part} is not a directory"))
-}
-
-/// Error for a file that must exist but does not.
-pub(super) fn missing(path: &str) -> EngineError {
-    EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
 }

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::nfs3::Nfs3;
-use super::nfs4::Nfs4;
-use super::protocol::{Protocol, Session as _};
-use super::version::Version;
+use super::calls::{Calls, Entry};
+use super::export::Export;
+use super::protocol::Protocol;
+use super::status::{NOENT, refused};
+use super::version::with_version;
 use crate::error::EngineError;
-use crate::plan::NfsMount;
+use crate::plan::{Durability, NfsMount};
 
 /// Facts about a file, by which it is known again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +45,47 @@ pub trait SmallFiles {
 
 /// Mounts an export.
 pub fn small_files<'a>(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Box<dyn SmallFiles + 'a>, EngineError> {
-    match Version::of(mount)? {
-        Version::V3 => Ok(Box::new(<Nfs3 as Protocol>::Session::open(mount, stop)?)),
-        Version::V4_1 => Ok(Box::new(<Nfs4 as Protocol>::Session::open(mount, stop)?)),
-    }
+    with_version!(mount, P => Ok(Box::new(Export::<P>::mount(mount, stop)?)))
 }
 
-/// Checks that the server wrote all bytes of a small file.
-pub(super) fn check_written(name: &str, written: u32, count: u32) -> Result<(), EngineError> {
-    if written != count {
-        return Err(EngineError::Target(format!("{name}: the server wrote {written} of {count} bytes")));
+impl<P: Protocol> SmallFiles for Export<'_, P> {
+    fn names(&mut self) -> Result<Vec<String>, EngineError> {
+        let root = self.calls.root().clone();
+        self.list_all("the export", |calls, from| calls.list_names(&root, from))
     }
-    Ok(())
+
+    fn facts(&mut self, name: &str) -> Result<Option<FileFacts>, EngineError> {
+        if !self.exists(name)? {
+            return Ok(None);
+        }
+        let (directory, leaf) = self.directory_of(name)?;
+        match self.calls.facts(&Entry { directory: &directory, name: leaf })? {
+            Ok(facts) => Ok(Some(facts)),
+            Err(NOENT) => Ok(None),
+            Err(status) => Err(refused::<P>("look up", name, status)),
+        }
+    }
+
+    fn read(&mut self, name: &str, bytes_max: u32) -> Result<Vec<u8>, EngineError> {
+        let mut file = P::Calls::stateless(self.existing(name)?);
+        let mut data = vec![0; bytes_max.min(self.limits().read) as usize];
+        let read = self.calls.read(&mut file, 0, &mut data)?;
+        let (bytes, _) = read.map_err(|status| refused::<P>("read", name, status))?;
+        data.truncate(bytes as usize);
+        Ok(data)
+    }
+
+    fn write(&mut self, name: &str, data: &[u8], new: bool) -> Result<(), EngineError> {
+        let file = if new { self.create(name)? } else { self.existing(name)? };
+        let written = self.calls.write(&mut P::Calls::stateless(file), 0, data, Durability::FileSync)?;
+        let bytes = written.map_err(|status| refused::<P>("write", name, status))?.bytes as usize;
+        if bytes != data.len() {
+            return Err(EngineError::Target(format!("{name}: the server wrote {bytes} of {} bytes", data.len())));
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), EngineError> {
+        Export::remove(self, name)
+    }
 }

@@ -1,3 +1,4 @@
+pub(super) mod scripted;
 mod server;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
-use self::server::{Act, EXPORT, Server, marked, reply};
+use self::scripted::{EXPORT, READ, WRITE, check_errno, connect, explained, file, first, marked, pattern, reply};
+use self::server::{Act, Server};
 use super::incoming::Incoming;
 use super::nfs3::Nfs3;
 use super::outgoing::Outgoing;
@@ -27,75 +29,10 @@ use crate::engines::buffers::Buffers;
 use crate::engines::request::Address;
 use crate::plan::{Durability, Layout, OperationKind};
 
-const READ: OperationKind = OperationKind::Read;
-const WRITE: OperationKind = OperationKind::Write;
-
 /// Number of the engine's first connection, as the server counts them.
 const FIRST: usize = 1;
 
-/// An engine on file `f` with its buffers; `change` adapts the mount.
-struct Client {
-    engine: NfsEngine<Nfs3>,
-    buffers: Buffers,
-    clock: Clock,
-    stop: Arc<AtomicBool>,
-}
-
-impl Client {
-    fn new(server: &Server, depth: u32, bytes: usize, change: impl FnOnce(&mut NfsMount)) -> Self {
-        let mut mount = server.mount();
-        change(&mut mount);
-        let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
-        let stop = Arc::new(AtomicBool::new(false));
-        // SAFETY: tests access a slot before they submit a request for it, or after its completion.
-        let slots = unsafe { buffers.slot_map() };
-        let files = [file("f", 0, Layout::Existing)];
-        let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
-            .expect("the server serves");
-        Self { engine, buffers, clock, stop }
-    }
-
-    fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {
-        self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
-    }
-
-    /// Waits for `count` completions, in the order of their slots.
-    fn reap(&mut self, count: usize) -> Result<Vec<(u32, i64)>, EngineError> {
-        let mut done = Vec::new();
-        let end = self.clock.now() + 30 * SECOND;
-        while done.len() < count {
-            assert!(self.clock.now() < end, "{} of {count} operations completed", done.len());
-            self.engine.reap(count - done.len(), self.clock.now() + SECOND / 10, &mut done)?;
-        }
-        let mut done: Vec<_> = done.into_iter().map(|completion| (completion.slot, completion.result)).collect();
-        done.sort_unstable();
-        Ok(done)
-    }
-
-    fn one(&mut self, kind: OperationKind, offset: u64, length: u32) -> i64 {
-        self.submit(0, kind, offset, length);
-        self.reap(1).unwrap()[0].1
-    }
-
-    fn buffer(&mut self, slot: u32, length: usize) -> &mut [u8] {
-        self.buffers.slot_mut(slot, length)
-    }
-}
-
-fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
-    FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout, keep: true }
-}
-
-/// Bytes without repetition.
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
-
-/// A script that performs each of these acts once, then answers.
-fn first(acts: Vec<Act>) -> impl FnMut(server::Seen) -> Act + Send {
-    let mut acts = acts.into_iter();
-    move |_| acts.next().unwrap_or(Act::Answer)
-}
+type Client = scripted::Client<Nfs3>;
 
 #[test]
 fn every_read_brings_its_own_bytes() {
@@ -374,16 +311,13 @@ fn statuses_become_the_errno_of_a_kernel_client() {
         (nfsstat3::NFS3ERR_SERVERFAULT, libc::EIO),
     ];
     for (status, errno) in cases {
-        let server = Server::new(move |_| Act::Fail(status)).with_file("f", b"");
-        let mut client = Client::new(&server, 1, 4096, |_| {});
-        assert_eq!(client.one(WRITE, 0, 4096), -i64::from(errno), "{}", status.name());
-        assert_eq!(client.one(READ, 0, 4096), -i64::from(errno), "{}", status.name());
+        check_errno::<Nfs3, server::Shared>(move |_| Act::Fail(status), errno);
     }
 }
 
 #[test]
 fn a_server_that_is_not_ready_is_asked_again_later() {
-    let script = first(vec![Act::Fail(nfsstat3::NFS3ERR_JUKEBOX), Act::Fail(nfsstat3::NFS3ERR_JUKEBOX)]);
+    let script = first([Act::Fail(nfsstat3::NFS3ERR_JUKEBOX), Act::Fail(nfsstat3::NFS3ERR_JUKEBOX)]);
     let server = Server::new(script).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
     let before = client.clock.now();
@@ -460,16 +394,16 @@ fn a_connection_that_the_server_forgot_is_replaced_and_its_calls_are_sent_again(
 fn a_connection_that_the_server_forgot_while_files_are_prepared_is_replaced() {
     let server = Server::answering().with_file("f", b"");
     let mount = NfsMount { timeout_ns: 3 * SECOND / 2, ..server.mount() };
-    assert!(connect(&mount, "f").is_ok());
+    assert!(connect::<Nfs3>(&mount, "f").is_ok());
     let next = server.peers(2).len();
     server.ignore(next);
-    assert!(connect(&mount, "f").is_ok());
+    assert!(connect::<Nfs3>(&mount, "f").is_ok());
     assert_eq!(server.peers(next).len(), next + 3, "MOUNT twice, then NFS");
 }
 
 #[test]
 fn a_write_is_sent_again_whole() {
-    let server = Server::new(first(vec![Act::Close])).with_file("f", b"");
+    let server = Server::new(first([Act::Close])).with_file("f", b"");
     let mut client = Client::new(&server, 1, 300_000, |_| {});
     let content = pattern(300_000);
     client.buffer(0, 300_000).copy_from_slice(&content);
@@ -485,7 +419,7 @@ fn invalid_replies_cost_the_connection_and_the_operation_continues() {
     let not_a_reply = marked(&[0; 40]);
     let empty = marked(&[]);
     for bytes in [too_long, unknown_xid, not_a_reply, empty] {
-        let server = Server::new(first(vec![Act::Raw(bytes)])).with_file("f", &pattern(4096));
+        let server = Server::new(first([Act::Raw(bytes)])).with_file("f", &pattern(4096));
         let mut client = Client::new(&server, 1, 4096, |_| {});
         assert_eq!(client.one(READ, 0, 4096), 4096);
         assert_eq!(client.buffer(0, 4096), pattern(4096));
@@ -667,18 +601,11 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(refused(Request { kind: OperationKind::Trim, ..request }), "NFSv3 has no trim");
 }
 
-fn connect(mount: &NfsMount, path: &str) -> Result<NfsEngine<Nfs3>, EngineError> {
-    let files = [file(path, 0, Layout::Existing)];
-    // SAFETY: no slot is ever borrowed.
-    let slots = unsafe { Buffers::new(1, 4096).slot_map() };
-    NfsEngine::connect(mount, &files, slots, 1, Clock::new(), Arc::new(AtomicBool::new(false)))
-}
-
 #[test]
 fn failures_to_mount_are_explained() {
     let server = Server::answering().with_file("f", b"").with_file("d/f", b"");
     let mount = server.mount();
-    let explained = |mount: &NfsMount, path: &str| connect(mount, path).unwrap_err().to_string();
+    let explained = explained::<Nfs3>;
     assert_eq!(
         explained(&NfsMount { export: "/nope".into(), ..mount.clone() }, "f"),
         format!("mount /nope of 127.0.0.1: the server answered MNT3ERR_NOENT; it exports {EXPORT}")
@@ -702,14 +629,14 @@ fn failures_to_mount_are_explained() {
         explained(&NfsMount { port: Some(unused), ..mount.clone() }, "f"),
         format!("NFS server 127.0.0.1:{unused} refused the connection: is the server running, and is this its port?")
     );
-    assert!(connect(&mount, "/d//./f").is_ok());
+    assert!(connect::<Nfs3>(&mount, "/d//./f").is_ok());
 }
 
 #[test]
 fn all_connections_come_from_the_address_that_the_plan_names() {
     let server = Server::answering().with_file("f", b"");
     let source = IpAddr::from([127, 0, 1, 9]);
-    assert!(connect(&NfsMount { source: Some(source), nconnect: 3, ..server.mount() }, "f").is_ok());
+    assert!(connect::<Nfs3>(&NfsMount { source: Some(source), nconnect: 3, ..server.mount() }, "f").is_ok());
     // The connection of MOUNT comes first.
     assert_eq!(server.peers(4), [source; 4]);
 }
@@ -718,7 +645,7 @@ fn all_connections_come_from_the_address_that_the_plan_names() {
 fn an_address_that_connections_cannot_come_from_is_explained() {
     let server = Server::answering().with_file("f", b"");
     let from = |source: &str| NfsMount { source: Some(source.parse().unwrap()), ..server.mount() };
-    let explained = |source| connect(&from(source), "f").unwrap_err().to_string();
+    let explained = |source| explained::<Nfs3>(&from(source), "f");
     // Reserved for documentation (RFC 5737), so it is not a local address.
     assert_eq!(
         explained("192.0.2.1"),
@@ -726,7 +653,7 @@ fn an_address_that_connections_cannot_come_from_is_explained() {
          machine, as `ip address` lists them"
     );
     assert_eq!(
-        connect(&NfsMount { host: "::1".into(), ..from("127.0.0.1") }, "f").unwrap_err().to_string(),
+        scripted::explained::<Nfs3>(&NfsMount { host: "::1".into(), ..from("127.0.0.1") }, "f"),
         format!(
             "MOUNT server [::1]:{} cannot be reached: its addresses are not of the family of the local address \
              127.0.0.1",
@@ -742,7 +669,7 @@ fn a_server_that_says_nothing_when_mounting_is_given_up() {
     let port = listener.local_addr().unwrap().port();
     let mount =
         NfsMount { port: Some(port), mount_port: Some(port), timeout_ns: SECOND / 5, ..Server::answering().mount() };
-    let error = connect(&mount, "f").unwrap_err().to_string();
+    let error = explained::<Nfs3>(&mount, "f");
     assert_eq!(error, format!("server 127.0.0.1:{port} did not answer within 0.2 s"));
 }
 

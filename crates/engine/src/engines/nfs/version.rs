@@ -30,3 +30,20 @@ impl Version {
         }
     }
 }
+
+/// Makes a call with the protocol of a mount's version.
+macro_rules! with_version {
+    ($mount:expr, $protocol:ident => $call:expr) => {
+        match $crate::engines::nfs::Version::of($mount)? {
+            $crate::engines::nfs::Version::V3 => {
+                type $protocol = $crate::engines::nfs::Nfs3;
+                $call
+            }
+            $crate::engines::nfs::Version::V4_1 => {
+                type $protocol = $crate::engines::nfs::Nfs4;
+                $call
+            }
+        }
+    };
+}
+pub(crate) use with_version;

@@ -1,10 +1,6 @@
 //! `NFSv3` (RFC 1813) as a [`Protocol`]: calls stand alone, and servers keep no state for them.
 
-mod listing;
-mod metadata;
-mod session;
-mod small_files;
-mod status;
+mod calls;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,15 +10,14 @@ use iocurve_wire::client_fast::{
     CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed, WriteResult,
     WriteTemplate,
 };
-use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
+use iocurve_wire::nfs3::{nfs_fh3, nfsstat3};
 
-use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts};
+use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
-pub(crate) use self::listing::find_tree;
-pub(super) use self::session::Session;
+use self::calls::Nfs3Calls;
 
 const STATELESS: &str = "a server of NFSv3 keeps no state";
 
@@ -64,7 +59,7 @@ impl Protocol for Nfs3 {
 
     type Sequence = ();
     type Handle = nfs_fh3;
-    type Session<'a> = Session<'a>;
+    type Calls<'a> = Nfs3Calls<'a>;
 
     fn files(&self) -> usize {
         self.files.len()
@@ -122,12 +117,8 @@ impl Protocol for Nfs3 {
         if status == nfsstat3::NFS3ERR_JUKEBOX as u32 { Judgement::Later } else { Judgement::Failed }
     }
 
-    fn errno(status: u32) -> i32 {
-        status::errno(status)
-    }
-
-    fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
-        status::refused(action, path, status)
+    fn status_name(status: u32) -> &'static str {
+        nfsstat3::from_u32(status).map_or("a status that NFSv3 does not have", nfsstat3::name)
     }
 
     fn renewal_ns(&self) -> Nanos {
@@ -144,13 +135,4 @@ impl Protocol for Nfs3 {
     }
 
     fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}
-}
-
-/// Stability of WRITEs.
-fn stability(durability: Durability) -> stable_how {
-    match durability {
-        Durability::None => stable_how::UNSTABLE,
-        Durability::DataSync => stable_how::DATA_SYNC,
-        Durability::FileSync => stable_how::FILE_SYNC,
-    }
 }

@@ -1,6 +1,6 @@
 //! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,14 @@ use iocurve_wire::nfs4::{
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
 use super::super::flight::JUKEBOX_DELAY_NS;
+use super::super::mounter;
+use super::super::protocol::Protocol;
 use super::super::rpc::{Rpc, invalid_reply};
-use super::status;
+use super::super::socket::{Route, Socket};
+use super::super::status::refused;
+use super::Nfs4;
 use crate::error::EngineError;
+use crate::plan::NfsMount;
 
 /// Longest READ or WRITE payload that a session is asked for.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
@@ -340,6 +345,39 @@ impl<'a> Client<'a> {
     }
 }
 
+/// Connects `nconnect - 1` times more, and binds each connection to the session. Returns the credential of all calls.
+pub(super) fn connect_further(
+    first: Rpc<'_>,
+    session: sessionid4,
+    mount: &NfsMount,
+    stop: &AtomicBool,
+) -> Result<(Vec<u8>, Vec<Socket>), EngineError> {
+    let Rpc { socket, route, server, credential, .. } = first;
+    let mut sockets = vec![socket];
+    for _ in 1..mount.nconnect {
+        let socket = mounter::connect(&route, &server, mount.timeout_ns, stop)?;
+        let mut rpc = rpc_on(socket, route, &server, &credential, mount.timeout_ns, stop);
+        Client::bind(&mut rpc, session)?;
+        sockets.push(rpc.socket);
+    }
+    Ok((credential, sockets))
+}
+
+/// One call at a time on a connection that was made before.
+pub(super) fn rpc_on<'a>(
+    socket: Socket,
+    route: Route,
+    server: &str,
+    credential: &[u8],
+    timeout_ns: Nanos,
+    stop: &'a AtomicBool,
+) -> Rpc<'a> {
+    let mut rpc = Rpc::new(socket, route, server.to_owned(), timeout_ns, stop);
+    rpc.program = Nfs4::NAME;
+    credential.clone_into(&mut rpc.credential);
+    rpc
+}
+
 fn fore_channel(slots: u32) -> channel_attrs4 {
     channel_attrs4 {
         ca_headerpadsize: 0,
@@ -392,7 +430,7 @@ fn transact(
     mut each: impl FnMut(nfs_resop4<'_>),
 ) -> Result<Result<(), Failed>, EngineError> {
     let server = rpc.server.clone();
-    let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, "NFSv4.1", &error);
+    let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, Nfs4::NAME, &error);
     let mut results = Reader::new(rpc.transact(NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, call)?);
     let head = compound4_result_head::decode(&mut results).map_err(invalid)?;
     let count = head.count as usize;
@@ -401,7 +439,7 @@ fn transact(
     }
     match head.status {
         nfsstat4::NFS4_OK if count == call.count() => Ok(Ok(())),
-        nfsstat4::NFS4_OK => Err(invalid_reply(&server, "NFSv4.1", &"it lacks results")),
+        nfsstat4::NFS4_OK => Err(invalid_reply(&server, Nfs4::NAME, &"it lacks results")),
         status => Ok(Err(Failed { status, succeeded: count.saturating_sub(1) })),
     }
 }
@@ -426,7 +464,7 @@ impl Encode for Operations<'_> {
 }
 
 fn failed(rpc: &Rpc<'_>, operation: &'static str, status: nfsstat4) -> EngineError {
-    status::refused(operation, &format!("server {}", rpc.server), status as u32)
+    refused::<Nfs4>(operation, &format!("server {}", rpc.server), status as u32)
 }
 
 fn session_lost(rpc: &Rpc<'_>, status: nfsstat4) -> EngineError {

@@ -1,15 +1,14 @@
 //! `NFSv4.1` (RFC 8881) as a [`Protocol`]: calls belong to a session, which limits how many are in flight and executes
 //! each of them once, and files are open.
 //!
-//! `client` makes sessions, `session` is a mounted export, `slots` the slot table of a load, `recovery` replaces a session
-//! that the server has ended.
+//! `client` makes sessions, `calls` the calls outside a load and `opens` those that open and close files; `slots` is the slot
+//! table of a load, `recovery` replaces a session that the server has ended.
 
+mod calls;
 mod client;
-mod metadata;
+mod opens;
 mod recovery;
-mod session;
 mod slots;
-mod small_files;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -24,20 +23,17 @@ use iocurve_wire::client_fast::nfs4::{
 };
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs4::nfsstat4;
-use iocurve_wire::nfs4::stable_how4;
 
-use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts};
-use super::rpc::Rpc;
+use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
-use crate::plan::{Durability, NfsMount};
+use crate::plan::NfsMount;
 
-use self::client::{Client, Registration};
+use self::calls::Nfs4Calls;
+use self::client::{Client, Registration, rpc_on};
+use self::opens::{Handle, Open};
 use self::recovery::Recovery;
-use self::session::{Handle, Open};
 use self::slots::SlotTable;
-
-pub(super) use self::session::Session;
 
 /// Most time for giving opens and session back at the end.
 const LEAVE_NS: Nanos = 2 * SECOND;
@@ -95,7 +91,7 @@ impl Nfs4 {
 
     fn close_all(&self, client: &mut Client<'_>) -> Result<(), EngineError> {
         for open in &self.opens {
-            session::close(client, &open.handle, open.stateid)?;
+            opens::close(client, &open.handle, open.stateid)?;
         }
         client.unregister()
     }
@@ -107,7 +103,7 @@ impl Protocol for Nfs4 {
 
     type Sequence = SlotSequence;
     type Handle = Handle;
-    type Session<'a> = Session<'a>;
+    type Calls<'a> = Nfs4Calls<'a>;
 
     fn files(&self) -> usize {
         self.files.len()
@@ -171,12 +167,8 @@ impl Protocol for Nfs4 {
         status::judge(status)
     }
 
-    fn errno(status: u32) -> i32 {
-        status::errno(status)
-    }
-
-    fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
-        status::refused(action, path, status)
+    fn status_name(status: u32) -> &'static str {
+        nfsstat4::from_u32(status).map_or("a status that NFSv4.1 does not have", nfsstat4::name)
     }
 
     fn renewal_ns(&self) -> Nanos {
@@ -206,18 +198,8 @@ impl Protocol for Nfs4 {
     fn leave(&mut self, socket: Socket, route: Route, server: &str) {
         let never = AtomicBool::new(false);
         let Some(sequence) = self.slots.sequence_of_first() else { return };
-        let mut rpc = Rpc::new(socket, route, server.to_owned(), LEAVE_NS, &never);
-        rpc.program = Self::NAME;
-        rpc.credential.clone_from(&self.credential);
+        let rpc = rpc_on(socket, route, server, &self.credential, LEAVE_NS, &never);
         let mut client = Client::resume(rpc, self.registration.clone(), sequence, LEAVE_NS);
         let _ = self.close_all(&mut client);
-    }
-}
-
-fn stability(durability: Durability) -> stable_how4 {
-    match durability {
-        Durability::None => stable_how4::UNSTABLE,
-        Durability::DataSync => stable_how4::DATA_SYNC,
-        Durability::FileSync => stable_how4::FILE_SYNC,
     }
 }

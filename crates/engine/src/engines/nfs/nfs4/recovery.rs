@@ -11,11 +11,11 @@ use iocurve_wire::nfs4::operations::{FREE_STATEID4args, TEST_STATEID4args, nfs_a
 
 use super::super::mounter;
 use super::super::protocol::Recovered;
-use super::super::rpc::Rpc;
 use super::super::socket::Route;
-use super::client::{Client, Kept, Registration};
-use super::session::{Open, connect_further, open_by_handle, reclaim};
-use super::{Nfs4, status};
+use super::super::status::refused;
+use super::Nfs4;
+use super::client::{Client, Kept, Registration, connect_further, rpc_on};
+use super::opens::{Open, open_by_handle, reclaim};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
@@ -53,9 +53,7 @@ impl Recovery {
     fn attempt(&mut self, cancel: &AtomicBool) -> Result<Recovered<Nfs4>, EngineError> {
         let timeout_ns = self.mount.timeout_ns;
         let socket = mounter::connect(&self.route, &self.server, timeout_ns, cancel)?;
-        let mut rpc = Rpc::new(socket, self.route, self.server.clone(), timeout_ns, cancel);
-        rpc.program = "NFSv4.1";
-        rpc.credential.clone_from(&self.credential);
+        let rpc = rpc_on(socket, self.route, &self.server, &self.credential, timeout_ns, cancel);
         let mut client = Client::resume(rpc, self.registration.clone(), 1, timeout_ns);
         let kept = client.renew();
         // Another attempt continues with what the server has counted in this one.
@@ -104,7 +102,7 @@ fn restore_all(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), Engine
             Err(NFS4ERR_NO_GRACE | NFS4ERR_RECLAIM_BAD | NFS4ERR_RECLAIM_CONFLICT | NFS4ERR_NOTSUPP) => {
                 lost.push(number);
             }
-            Err(status) => return Err(status::refused("reclaim", &open.path, status as u32)),
+            Err(status) => return Err(refused::<Nfs4>("reclaim", &open.path, status as u32)),
         }
     }
     client.reclaim_complete()?;

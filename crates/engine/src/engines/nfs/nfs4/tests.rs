@@ -1,83 +1,19 @@
 mod server;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use iocurve_meter::{Clock, SECOND};
+use iocurve_meter::SECOND;
 use iocurve_wire::nfs4::nfs_opnum4::{self, OP_READ, OP_SEQUENCE};
 use iocurve_wire::nfs4::nfsstat4;
 
 use self::server::{Act, Seen, Server};
-use super::super::{NfsEngine, layout, remove};
+use super::super::tests::scripted::{self, READ, WRITE, check_errno, explained, file, first, pattern};
+use super::super::{layout, remove};
 use super::Nfs4;
-use crate::engines::buffers::Buffers;
-use crate::engines::request::{Address, Engine, Request};
-use crate::error::EngineError;
-use crate::plan::{FilePlan, Layout, NfsMount, OperationKind};
+use crate::engines::request::Engine;
+use crate::plan::{FilePlan, Layout, NfsMount};
 
-const READ: OperationKind = OperationKind::Read;
-const WRITE: OperationKind = OperationKind::Write;
-
-/// An engine on file `f` with its buffers; `change` adapts the mount.
-struct Client {
-    engine: NfsEngine<Nfs4>,
-    buffers: Buffers,
-    clock: Clock,
-}
-
-impl Client {
-    fn new(server: &Server, depth: u32, bytes: usize, change: impl FnOnce(&mut NfsMount)) -> Self {
-        let mut mount = server.mount();
-        change(&mut mount);
-        let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
-        // SAFETY: tests access a slot before they submit a request for it, or after its completion.
-        let slots = unsafe { buffers.slot_map() };
-        let (files, stop) = ([file("f", 0, Layout::Existing)], Arc::default());
-        let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), stop).expect("the server serves");
-        Self { engine, buffers, clock }
-    }
-
-    fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {
-        self.engine.submit(Request { slot, kind, address: Address { file: 0, offset, length } }).unwrap();
-    }
-
-    /// Waits for `count` completions, in the order of their slots.
-    fn reap(&mut self, count: usize) -> Result<Vec<(u32, i64)>, EngineError> {
-        let mut done = Vec::new();
-        let end = self.clock.now() + 30 * SECOND;
-        while done.len() < count {
-            assert!(self.clock.now() < end, "{} of {count} operations completed", done.len());
-            self.engine.reap(count - done.len(), self.clock.now() + SECOND / 10, &mut done)?;
-        }
-        let mut done: Vec<_> = done.into_iter().map(|completion| (completion.slot, completion.result)).collect();
-        done.sort_unstable();
-        Ok(done)
-    }
-
-    fn one(&mut self, kind: OperationKind, offset: u64, length: u32) -> i64 {
-        self.submit(0, kind, offset, length);
-        self.reap(1).unwrap()[0].1
-    }
-
-    fn counter(&self, name: &str) -> u64 {
-        self.engine.counters()[name]
-    }
-}
-
-fn file(path: &str, bytes: u64, layout: Layout) -> FilePlan {
-    FilePlan { path: path.into(), offset_bytes: 0, bytes, start_bytes: 0, layout, keep: true }
-}
-
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
-
-/// A script that performs each of these acts once, then answers.
-fn first(acts: &[Act]) -> impl FnMut(Seen) -> Act + Send + 'static {
-    #[allow(clippy::unnecessary_to_owned)] // the script outlives the slice
-    let mut acts = acts.to_vec().into_iter();
-    move |_| acts.next().unwrap_or(Act::Answer)
-}
+type Client = scripted::Client<Nfs4>;
 
 fn calls(server: &Server, operation: nfs_opnum4) -> Vec<Seen> {
     server.seen().into_iter().filter(|seen| seen.operation == operation).collect()
@@ -150,7 +86,7 @@ fn a_server_may_give_fewer_slots_than_asked_for() {
 
 #[test]
 fn a_lost_reply_is_asked_for_again_on_its_slot() {
-    let server = Server::new(first(&[Act::Answer, Act::LoseReply])).with_file("f", &pattern(4096));
+    let server = Server::new(first([Act::Answer, Act::LoseReply])).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
     assert_eq!(client.one(READ, 0, 4096), 4096);
     assert_eq!(client.one(READ, 0, 4096), 4096);
@@ -167,7 +103,7 @@ fn a_lost_reply_is_asked_for_again_on_its_slot() {
 
 #[test]
 fn a_reply_that_the_server_has_kept_completes_its_call() {
-    let server = Server::new(first(&[Act::Answer, Act::LoseReply])).with_file("f", &pattern(4096));
+    let server = Server::new(first([Act::Answer, Act::LoseReply])).with_file("f", &pattern(4096));
     server.lock().keeps_replies = true;
     let mut client = Client::new(&server, 1, 4096, |_| {});
     for _ in 0..3 {
@@ -182,7 +118,7 @@ fn a_reply_that_the_server_has_kept_completes_its_call() {
 #[test]
 fn a_call_that_was_never_executed_is_sent_again_on_its_slot() {
     for nconnect in [1, 2] {
-        let server = Server::new(first(&[Act::Close, Act::Close])).with_file("f", &pattern(4 * 4096));
+        let server = Server::new(first([Act::Close, Act::Close])).with_file("f", &pattern(4 * 4096));
         let mut client = Client::new(&server, 4, 4096, |mount| mount.nconnect = nconnect);
         for slot in 0..4 {
             client.submit(slot, READ, u64::from(slot) * 4096, 4096);
@@ -228,7 +164,7 @@ fn a_lost_session_is_replaced_and_its_calls_are_made_anew() {
         NFS4ERR_CONN_NOT_BOUND_TO_SESSION,
     ] {
         let acts = [Act::Answer, Act::FailSequence(status), Act::FailSequence(status)];
-        let server = Server::new(first(&acts)).with_file("f", &pattern(16 * 4096));
+        let server = Server::new(first(acts)).with_file("f", &pattern(16 * 4096));
         let mut client = Client::new(&server, 16, 4096, |mount| mount.nconnect = 2);
         for slot in 0..16 {
             client.submit(slot, READ, u64::from(slot) * 4096, 4096);
@@ -249,7 +185,7 @@ fn a_lost_session_is_replaced_and_its_calls_are_made_anew() {
 
 #[test]
 fn after_a_restart_opens_are_reclaimed_before_anything_else() {
-    let server = Server::new(first(&[Act::Answer, Act::Restart])).with_file("f", &pattern(4 * 4096));
+    let server = Server::new(first([Act::Answer, Act::Restart])).with_file("f", &pattern(4 * 4096));
     server.lock().grace = 2;
     let mut client = Client::new(&server, 4, 4096, |mount| mount.nconnect = 2);
     for round in 0..3 {
@@ -266,7 +202,7 @@ fn after_a_restart_opens_are_reclaimed_before_anything_else() {
 #[test]
 fn an_open_that_cannot_be_reclaimed_is_made_anew() {
     for refused in [nfsstat4::NFS4ERR_NO_GRACE, nfsstat4::NFS4ERR_RECLAIM_BAD] {
-        let server = Server::new(first(&[Act::Restart])).with_file("f", &pattern(4096));
+        let server = Server::new(first([Act::Restart])).with_file("f", &pattern(4096));
         server.lock().no_reclaim = Some(refused);
         let mut client = Client::new(&server, 1, 4096, |_| {});
         assert_eq!(client.one(READ, 0, 4096), 4096);
@@ -277,7 +213,7 @@ fn an_open_that_cannot_be_reclaimed_is_made_anew() {
 
 #[test]
 fn an_open_that_has_expired_is_made_anew() {
-    let server = Server::new(first(&[Act::Answer, Act::Revoke])).with_file("f", &pattern(4096));
+    let server = Server::new(first([Act::Answer, Act::Revoke])).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
     for _ in 0..3 {
         assert_eq!(client.one(READ, 0, 4096), 4096);
@@ -299,7 +235,7 @@ fn a_state_that_is_never_valid_fails_the_operation_in_the_end() {
 fn delay_and_grace_are_waited_out() {
     use nfsstat4::{NFS4ERR_DELAY, NFS4ERR_GRACE};
     let acts = [Act::FailSequence(NFS4ERR_DELAY), Act::Fail(NFS4ERR_DELAY), Act::Fail(NFS4ERR_GRACE)];
-    let server = Server::new(first(&acts)).with_file("f", &pattern(4096));
+    let server = Server::new(first(acts)).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
     assert_eq!(client.one(READ, 0, 4096), 4096);
     let sequences: Vec<u32> = calls(&server, OP_READ).iter().map(|seen| seen.sequence).collect();
@@ -354,10 +290,7 @@ fn statuses_become_the_errno_of_a_kernel_client() {
         (nfsstat4::NFS4ERR_SERVERFAULT, libc::EIO),
     ];
     for (status, errno) in cases {
-        let server = Server::new(move |_| Act::Fail(status)).with_file("f", b"");
-        let mut client = Client::new(&server, 1, 4096, |_| {});
-        assert_eq!(client.one(WRITE, 0, 4096), -i64::from(errno), "{}", status.name());
-        assert_eq!(client.one(READ, 0, 4096), -i64::from(errno), "{}", status.name());
+        check_errno::<Nfs4, server::Shared>(move |_| Act::Fail(status), errno);
     }
 }
 
@@ -372,7 +305,7 @@ fn layout_creates_fills_and_reserves_and_keeps_existing_data() {
     ];
     let lay_out = |files: &[FilePlan]| layout(&server.mount(), files, 1, &|_| {}, &AtomicBool::new(false));
     assert_eq!(lay_out(&files).unwrap(), [false, true, true, false]);
-    let content = |name: &str| server.lock().files.get(name).cloned();
+    let content = |name| server.content(name);
     assert_eq!(content("old").unwrap()[..11], *b"here before");
     assert_eq!(content("old").unwrap().len(), 3_000_000);
     assert_eq!(content("new").unwrap().len(), 2_500_001);
@@ -423,12 +356,7 @@ fn set_up_survives_a_server_that_forgets() {
 #[test]
 fn failures_to_mount_are_explained() {
     let server = Server::answering().with_file("f", b"").with_file("d/f", b"");
-    let explained = |mount: &NfsMount, path: &str| {
-        // SAFETY: no slot is ever borrowed.
-        let slots = unsafe { Buffers::new(1, 4096).slot_map() };
-        let files = [file(path, 0, Layout::Existing)];
-        NfsEngine::<Nfs4>::connect(mount, &files, slots, 1, Clock::new(), Arc::default()).unwrap_err().to_string()
-    };
+    let explained = explained::<Nfs4>;
     let mount = server.mount();
     assert_eq!(
         explained(&NfsMount { export: "/nope".into(), ..mount.clone() }, "f"),
@@ -446,7 +374,7 @@ fn failures_to_mount_are_explained() {
 
 #[test]
 fn reap_returns_at_its_deadline_while_a_session_is_made() {
-    let server = Server::new(first(&[Act::Restart])).with_file("f", &pattern(4096));
+    let server = Server::new(first([Act::Restart])).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
     server.lock().grace = u32::MAX;
     client.submit(0, READ, 0, 4096);

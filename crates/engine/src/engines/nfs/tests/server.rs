@@ -1,15 +1,7 @@
-//! A small NFS server on its own thread that follows a test's script.
+//! A small server of `NFSv3`.
 // Results have the shape of the protocol, whatever their cost in a test.
 #![allow(clippy::unnecessary_wraps, clippy::result_large_err)]
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
-
-use iocurve_meter::SECOND;
 use iocurve_wire::mount3::{
     MOUNT_PROGRAM, MOUNTPROC3_EXPORT, MOUNTPROC3_MNT, dirpath, exportnode, exports, mountres3, mountres3_ok, mountstat3,
 };
@@ -19,13 +11,11 @@ use iocurve_wire::nfs3::{
     SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res, WRITE3resok, diropargs3, fattr3, ftype3, nfs_fh3,
     nfsproc3, nfsstat3, nfstime3, specdata3, stable_how, wcc_data,
 };
-use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
-use iocurve_wire::rpc::{CallHeader, ReplyHeader};
+use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, List, Reader, from_bytes, to_bytes};
 
-use crate::plan::{Durability, NfsMount};
+use super::scripted::{self, EXPORT, Files, Program, Reaction, Script, fragment, is_directory, marked, reply};
 
-pub(super) const EXPORT: &str = "/vol";
 const ROOT: &[u8] = b"/";
 
 /// A received call, for scripts and for later checks.
@@ -38,7 +28,9 @@ pub(super) struct Seen {
 }
 
 /// The reaction of a script to a call of the NFS program.
+#[derive(Default)]
 pub(super) enum Act {
+    #[default]
     Answer,
     /// Answers in fragments of this many bytes.
     Fragments(usize),
@@ -52,163 +44,95 @@ pub(super) enum Act {
     Close,
 }
 
-pub(super) type Script = Box<dyn FnMut(Seen) -> Act + Send>;
+pub(super) type Server = scripted::Server<Shared>;
 
-#[derive(Clone)]
-pub(super) struct Server {
-    pub port: u16,
-    shared: Arc<Mutex<Shared>>,
-}
-
-struct Shared {
-    files: BTreeMap<String, Vec<u8>>,
+pub(super) struct Shared {
+    files: Files,
     seen: Vec<Seen>,
-    peers: Vec<IpAddr>,
-    script: Script,
+    script: Script<Self>,
     call_bytes_max: u32,
     verifier: u8,
     ignored: Option<usize>,
 }
 
 impl Server {
-    pub(super) fn new(script: impl FnMut(Seen) -> Act + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let shared = Shared {
-            files: BTreeMap::new(),
-            seen: Vec::new(),
-            peers: Vec::new(),
-            script: Box::new(script),
-            call_bytes_max: 1 << 20,
-            verifier: 0,
-            ignored: None,
-        };
-        let server = Self { port, shared: Arc::new(Mutex::new(shared)) };
-        let acceptor = server.clone();
-        thread::spawn(move || {
-            for connection in 0.. {
-                // The socket itself cannot report the peer any more if it has disconnected.
-                let (stream, peer) = listener.accept().unwrap();
-                let server = acceptor.clone();
-                server.shared.lock().unwrap().peers.push(peer.ip());
-                thread::spawn(move || server.serve(stream, connection));
-            }
-        });
-        server
-    }
-
-    pub(super) fn answering() -> Self {
-        Self::new(|_| Act::Answer)
-    }
-
-    pub(super) fn with_file(self, name: &str, content: &[u8]) -> Self {
-        self.shared.lock().unwrap().files.insert(name.to_owned(), content.to_vec());
-        self
-    }
-
     pub(super) fn with_call_bytes_max(self, bytes: u32) -> Self {
-        self.shared.lock().unwrap().call_bytes_max = bytes;
+        self.lock().call_bytes_max = bytes;
         self
     }
 
     /// As after a restart: uncommitted data may be lost.
     pub(super) fn change_verifier(&self) {
-        self.shared.lock().unwrap().verifier += 1;
+        self.lock().verifier += 1;
     }
 
     /// Answers nothing on the connection with this number.
     pub(super) fn ignore(&self, connection: usize) {
-        self.shared.lock().unwrap().ignored = Some(connection);
+        self.lock().ignored = Some(connection);
+    }
+}
+
+impl Program for Shared {
+    const VERSION: u32 = 3;
+
+    type Seen = Seen;
+    type Act = Act;
+
+    fn new(script: Script<Self>) -> Self {
+        Self { files: Files::new(), seen: Vec::new(), script, call_bytes_max: 1 << 20, verifier: 0, ignored: None }
     }
 
-    pub(super) fn content(&self, name: &str) -> Option<Vec<u8>> {
-        self.shared.lock().unwrap().files.get(name).cloned()
+    fn files(&mut self) -> &mut Files {
+        &mut self.files
     }
 
-    /// Calls of READ, WRITE and COMMIT, in the order of arrival.
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        self.shared.lock().unwrap().seen.clone()
+    /// Calls of READ, WRITE and COMMIT.
+    fn seen(&self) -> &[Seen] {
+        &self.seen
     }
 
-    /// Client addresses of its connections, once there are `count`.
-    pub(super) fn peers(&self, count: usize) -> Vec<IpAddr> {
-        loop {
-            let peers = self.shared.lock().unwrap().peers.clone();
-            if peers.len() >= count {
-                return peers;
-            }
-            thread::sleep(Duration::from_millis(1));
+    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction {
+        if self.ignored == Some(connection) {
+            return Reaction::Silence;
         }
-    }
-
-    pub(super) fn mount(&self) -> NfsMount {
-        NfsMount {
-            host: "127.0.0.1".into(),
-            port: Some(self.port),
-            mount_port: Some(self.port),
-            export: EXPORT.into(),
-            version: 3,
-            nconnect: 1,
-            session_slots: 64,
-            uid: 7,
-            gid: 8,
-            durability: Durability::None,
-            timeout_ns: 20 * SECOND,
-            keep_payload: true,
-            source: None,
+        let mut reader = Reader::new(record);
+        let header = CallHeader::decode(&mut reader).unwrap();
+        if header.prog == MOUNT_PROGRAM {
+            return Reaction::Send(marked(&reply(header.xid, &mount_results(header.proc, reader.rest()))));
         }
-    }
-
-    fn serve(&self, mut stream: TcpStream, connection: usize) {
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        while let Some(record) = receive(&mut stream) {
-            if self.shared.lock().unwrap().ignored == Some(connection) {
-                continue;
+        let procedure = [0, 1, 2, 3, 6, 7, 8, 12, 19, 21]
+            .into_iter()
+            .find(|procedure| *procedure == header.proc)
+            .and_then(nfsproc3::from_u32)
+            .expect("a procedure that the client uses");
+        let act = self.decide(Seen { connection, xid: header.xid, procedure });
+        let mut answer = |at_most| reply(header.xid, &self.results(procedure, reader.rest(), at_most));
+        Reaction::Send(match act {
+            Act::Answer => marked(&answer(None)),
+            Act::Fragments(bytes) => fragments(&answer(None), bytes),
+            Act::AtMost(bytes) => marked(&answer(Some(bytes))),
+            Act::Fail(status) => {
+                // The longest body that follows a failure, used for all of them, because the client does not read it.
+                let failed = Failed { status, rest: wcc_data::default() };
+                marked(&reply(header.xid, &to_bytes(&Err::<(), _>(failed))))
             }
-            let mut reader = Reader::new(&record);
-            let header = CallHeader::decode(&mut reader).unwrap();
-            if header.prog == MOUNT_PROGRAM {
-                let results = mount_results(header.proc, reader.rest());
-                send(&mut stream, &reply(header.xid, &results), usize::MAX);
-                continue;
-            }
-            let mut shared = self.shared.lock().unwrap();
-            let procedure = [0, 1, 2, 3, 6, 7, 8, 12, 19, 21]
-                .into_iter()
-                .find(|procedure| *procedure == header.proc)
-                .and_then(nfsproc3::from_u32)
-                .expect("a procedure that the client uses");
-            let seen = Seen { connection, xid: header.xid, procedure };
-            let is_load =
-                matches!(procedure, nfsproc3::NFSPROC3_READ | nfsproc3::NFSPROC3_WRITE | nfsproc3::NFSPROC3_COMMIT);
-            if is_load {
-                shared.seen.push(seen);
-            }
-            let act = if is_load { (shared.script)(seen) } else { Act::Answer };
-            let mut answer = |shared: &mut Shared, at_most, fragment_bytes| {
-                let results = shared.results(procedure, reader.rest(), at_most);
-                send(&mut stream, &reply(seen.xid, &results), fragment_bytes);
-            };
-            match act {
-                Act::Answer => answer(&mut shared, None, usize::MAX),
-                Act::Fragments(bytes) => answer(&mut shared, None, bytes),
-                Act::AtMost(bytes) => answer(&mut shared, Some(bytes), usize::MAX),
-                Act::Fail(status) => {
-                    // The longest body that follows a failure, used for all of them, because the client does not read
-                    // it.
-                    let failed = Failed { status, rest: wcc_data::default() };
-                    send(&mut stream, &reply(seen.xid, &to_bytes(&Err::<(), _>(failed))), usize::MAX);
-                }
-                Act::Raw(bytes) => drop(stream.write_all(&bytes)),
-                Act::Silence => {}
-                Act::Close => return,
-            }
-        }
+            Act::Raw(bytes) => bytes,
+            Act::Silence => return Reaction::Silence,
+            Act::Close => return Reaction::Close,
+        })
     }
 }
 
 impl Shared {
+    fn decide(&mut self, seen: Seen) -> Act {
+        use nfsproc3::{NFSPROC3_COMMIT, NFSPROC3_READ, NFSPROC3_WRITE};
+        if !matches!(seen.procedure, NFSPROC3_READ | NFSPROC3_WRITE | NFSPROC3_COMMIT) {
+            return Act::Answer;
+        }
+        self.seen.push(seen);
+        (self.script)(seen)
+    }
+
     fn results(&mut self, procedure: nfsproc3, arguments: &[u8], at_most: Option<u32>) -> Vec<u8> {
         match procedure {
             nfsproc3::NFSPROC3_FSINFO => to_bytes(&self.fsinfo()),
@@ -245,13 +169,11 @@ impl Shared {
         })
     }
 
-    /// Names with a slash are files in directories; the part before it is a directory.
     fn lookup(&self, arguments: &LOOKUP3args<'_>) -> LOOKUP3res {
         let name = full_name(&arguments.what);
-        let is_directory = self.files.keys().any(|file| file.starts_with(&format!("{name}/")));
         let (file_type, size) = match self.files.get(&name) {
             Some(content) => (ftype3::NF3REG, content.len()),
-            None if is_directory => (ftype3::NF3DIR, 0),
+            None if is_directory(&self.files, &name) => (ftype3::NF3DIR, 0),
             None => return Err(Failed { status: nfsstat3::NFS3ERR_NOENT, rest: None }),
         };
         let obj_attributes = Some(attributes(file_type, size as u64));
@@ -282,13 +204,10 @@ impl Shared {
 
     fn read(&mut self, arguments: &READ3args, at_most: Option<u32>) -> Vec<u8> {
         let content = self.file(&arguments.file);
-        let size = content.len() as u64;
-        let start = arguments.offset.min(size) as usize;
-        let end = (arguments.offset + u64::from(arguments.count.min(at_most.unwrap_or(u32::MAX)))).min(size) as usize;
-        let data = &content[start..end];
-        let file_attributes = Some(attributes(ftype3::NF3REG, size));
-        let read: READ3res<'_> =
-            Ok(READ3resok { file_attributes, count: data.len() as u32, eof: end as u64 == size, data });
+        let file_attributes = Some(attributes(ftype3::NF3REG, content.len() as u64));
+        let count = arguments.count.min(at_most.unwrap_or(u32::MAX));
+        let (data, eof) = scripted::read(content, arguments.offset, count);
+        let read: READ3res<'_> = Ok(READ3resok { file_attributes, count: data.len() as u32, eof, data });
         to_bytes(&read)
     }
 
@@ -298,9 +217,7 @@ impl Shared {
             return Err(Failed { status: nfsstat3::NFS3ERR_STALE, rest: wcc_data::default() });
         };
         let count = arguments.count.min(at_most.unwrap_or(u32::MAX));
-        let (start, end) = (arguments.offset as usize, arguments.offset as usize + count as usize);
-        content.resize(content.len().max(end), 0);
-        content[start..end].copy_from_slice(&arguments.data[..count as usize]);
+        scripted::write(content, arguments.offset, &arguments.data[..count as usize]);
         let file_wcc = wcc_data { before: None, after: Some(attributes(ftype3::NF3REG, content.len() as u64)) };
         let committed = arguments.stable;
         assert!(matches!(committed, stable_how::UNSTABLE | stable_how::DATA_SYNC | stable_how::FILE_SYNC));
@@ -312,17 +229,14 @@ impl Shared {
     }
 }
 
-/// A record of one reply.
-pub(super) fn reply(xid: u32, results: &[u8]) -> Vec<u8> {
-    let mut record = to_bytes(&ReplyHeader::success(xid));
-    record.extend(results);
-    record
-}
-
-/// The record on the wire, in one fragment.
-pub(super) fn marked(record: &[u8]) -> Vec<u8> {
-    let mark = RecordMark { length: record.len() as u32, last: true };
-    [&mark.to_bytes(), record].concat()
+/// A record on the wire, in fragments of at most `bytes`.
+fn fragments(record: &[u8], bytes: usize) -> Vec<u8> {
+    let mut parts = record.chunks(bytes).peekable();
+    let mut fragments = Vec::new();
+    while let Some(part) = parts.next() {
+        fragments.extend(fragment(part, parts.peek().is_none()));
+    }
+    fragments
 }
 
 pub(super) fn attributes(file_type: ftype3, size: u64) -> fattr3 {
@@ -376,26 +290,4 @@ fn name_of(handle: &nfs_fh3) -> String {
 
 fn handle(name: &str) -> nfs_fh3 {
     nfs_fh3::new(name.as_bytes()).unwrap()
-}
-
-fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut mark = [0; RECORD_MARK_BYTES];
-    stream.read_exact(&mut mark).ok()?;
-    let RecordMark { length, last } = RecordMark::from_bytes(mark);
-    assert!(last, "the client sends whole records");
-    let mut record = vec![0; length as usize];
-    stream.read_exact(&mut record).ok()?;
-    Some(record)
-}
-
-/// Ignores a client that has disconnected.
-fn send(stream: &mut TcpStream, record: &[u8], fragment_bytes: usize) {
-    let mut bytes = Vec::new();
-    let mut fragments = record.chunks(fragment_bytes.min(record.len())).peekable();
-    while let Some(fragment) = fragments.next() {
-        let mark = RecordMark { length: fragment.len() as u32, last: fragments.peek().is_none() };
-        bytes.extend(mark.to_bytes());
-        bytes.extend(fragment);
-    }
-    let _ = stream.write_all(&bytes);
 }

@@ -1,13 +1,7 @@
-//! A small NFSv4.1 server on its own thread: it keeps sessions as the RFC says, and follows a test's script.
+//! A small server of `NFSv4.1`, which keeps sessions as the RFC says.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
 
-use iocurve_meter::SECOND;
 use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
     BIND_CONN_TO_SESSION4resok, COMMIT4resok, CREATE_SESSION4resok, EXCHANGE_ID4resok, GETATTR4resok, GETFH4resok,
@@ -18,15 +12,12 @@ use iocurve_wire::nfs4::{
     change_info4, channel_attrs4, compound4_head, compound4_result_head, nfs_fh4, nfs_ftype4, nfs_opnum4, nfsstat4,
     owner_name4, server_owner4, sessionid4, stateid4,
 };
-use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
-use iocurve_wire::rpc::{CallHeader, ReplyHeader};
+use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes, to_bytes};
 
 use nfsstat4::*;
 
-use crate::plan::{Durability, NfsMount};
-
-pub(super) const EXPORT: &str = "/vol";
+use super::super::super::tests::scripted::{self, Files, Program, Reaction, Script, is_directory, marked, reply};
 
 /// A call, for scripts and for later checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +33,9 @@ pub(super) struct Seen {
 }
 
 /// The reaction of a script to READ, WRITE, COMMIT and SEQUENCE alone.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) enum Act {
+    #[default]
     Answer,
     /// SEQUENCE fails.
     FailSequence(nfsstat4),
@@ -62,23 +54,17 @@ pub(super) enum Act {
     Revoke,
 }
 
-pub(super) type Script = Box<dyn FnMut(Seen) -> Act + Send>;
-
-#[derive(Clone)]
-pub(super) struct Server {
-    pub port: u16,
-    shared: Arc<Mutex<Shared>>,
-}
+pub(super) type Server = scripted::Server<Shared>;
 
 pub(super) struct Shared {
-    pub files: BTreeMap<String, Vec<u8>>,
-    pub seen: Vec<Seen>,
+    pub files: Files,
+    seen: Vec<Seen>,
     /// Names of claims of OPEN, and `RECLAIM_COMPLETE`, in order.
     pub opened: Vec<&'static str>,
     clients: BTreeMap<u64, (Vec<u8>, u32)>,
     sessions: BTreeMap<sessionid4, Session>,
     opens: BTreeMap<[u8; 12], String>,
-    script: Script,
+    script: Script<Self>,
     /// Acts at set-up: the next call with the first one's operation is treated so.
     pub at_setup: VecDeque<(nfs_opnum4, Act)>,
     /// Replies are kept even if the client does not ask for it.
@@ -100,55 +86,6 @@ struct Session {
 }
 
 impl Server {
-    pub(super) fn new(script: impl FnMut(Seen) -> Act + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let shared = Shared {
-            files: BTreeMap::new(),
-            seen: Vec::new(),
-            opened: Vec::new(),
-            clients: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            opens: BTreeMap::new(),
-            script: Box::new(script),
-            at_setup: VecDeque::new(),
-            keeps_replies: false,
-            no_reclaim: None,
-            grace: 0,
-            slots: 8,
-            lease_s: 90,
-            next: 1,
-        };
-        let server = Self { port, shared: Arc::new(Mutex::new(shared)) };
-        let acceptor = server.clone();
-        thread::spawn(move || {
-            for connection in 0.. {
-                let (stream, _) = listener.accept().unwrap();
-                let server = acceptor.clone();
-                thread::spawn(move || server.serve(stream, connection));
-            }
-        });
-        server
-    }
-
-    pub(super) fn answering() -> Self {
-        Self::new(|_| Act::Answer)
-    }
-
-    pub(super) fn with_file(self, name: &str, content: &[u8]) -> Self {
-        self.lock().files.insert(name.to_owned(), content.to_vec());
-        self
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap()
-    }
-
-    /// Calls of READ, WRITE, COMMIT and SEQUENCE alone, in the order of arrival.
-    pub(super) fn seen(&self) -> Vec<Seen> {
-        self.lock().seen.clone()
-    }
-
     /// Clients, sessions and opens that it keeps.
     pub(super) fn kept(&self) -> [usize; 3] {
         let shared = self.lock();
@@ -159,40 +96,52 @@ impl Server {
     pub(super) fn connections(&self) -> Vec<usize> {
         self.lock().sessions.values().map(|session| session.connections.len()).collect()
     }
+}
 
-    pub(super) fn mount(&self) -> NfsMount {
-        NfsMount {
-            host: "127.0.0.1".into(),
-            port: Some(self.port),
-            mount_port: None,
-            export: EXPORT.into(),
-            version: 4,
-            nconnect: 1,
-            session_slots: 64,
-            uid: 7,
-            gid: 8,
-            durability: Durability::None,
-            timeout_ns: 20 * SECOND,
-            keep_payload: true,
-            source: None,
+impl Program for Shared {
+    const VERSION: u32 = 4;
+
+    type Seen = Seen;
+    type Act = Act;
+
+    fn new(script: Script<Self>) -> Self {
+        Self {
+            files: Files::new(),
+            seen: Vec::new(),
+            opened: Vec::new(),
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            opens: BTreeMap::new(),
+            script,
+            at_setup: VecDeque::new(),
+            keeps_replies: false,
+            no_reclaim: None,
+            grace: 0,
+            slots: 8,
+            lease_s: 90,
+            next: 1,
         }
     }
 
-    fn serve(&self, mut stream: TcpStream, connection: usize) {
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        while let Some(record) = receive(&mut stream) {
-            let mut reader = Reader::new(&record);
-            let header = CallHeader::decode(&mut reader).unwrap();
-            let head = compound4_head::decode(&mut reader).unwrap();
-            let operations: Vec<nfs_argop4<'_>> =
-                (0..head.count).map(|_| nfs_argop4::decode(&mut reader).unwrap()).collect();
-            let reply = self.lock().compound(connection, header.xid, &operations);
-            match reply {
-                Ok(results) => send(&mut stream, header.xid, &results),
-                Err(Act::Silence) => {}
-                Err(_) => return,
-            }
+    fn files(&mut self) -> &mut Files {
+        &mut self.files
+    }
+
+    /// Calls of READ, WRITE, COMMIT and SEQUENCE alone.
+    fn seen(&self) -> &[Seen] {
+        &self.seen
+    }
+
+    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction {
+        let mut reader = Reader::new(record);
+        let header = CallHeader::decode(&mut reader).unwrap();
+        let head = compound4_head::decode(&mut reader).unwrap();
+        let operations: Vec<nfs_argop4<'_>> =
+            (0..head.count).map(|_| nfs_argop4::decode(&mut reader).unwrap()).collect();
+        match self.compound(connection, header.xid, &operations) {
+            Ok(results) => Reaction::Send(marked(&reply(header.xid, &results))),
+            Err(Act::Silence) => Reaction::Silence,
+            Err(_) => Reaction::Close,
         }
     }
 }
@@ -401,19 +350,14 @@ impl Shared {
             }
             nfs_argop4::READ(arguments) => {
                 let read = forced.map_or_else(|| self.check_open(arguments.stateid), Err).map(|name| {
-                    let content = &self.files[&name];
-                    let start = content.len().min(arguments.offset as usize);
-                    let end = content.len().min(start + arguments.count as usize);
-                    READ4resok { eof: end == content.len(), data: &content[start..end] }
+                    let (data, eof) = scripted::read(&self.files[&name], arguments.offset, arguments.count);
+                    READ4resok { eof, data }
                 });
                 done!(READ, read)
             }
             nfs_argop4::WRITE(arguments) => {
                 let written = forced.map_or_else(|| self.check_open(arguments.stateid), Err).map(|name| {
-                    let content = self.files.get_mut(&name).unwrap();
-                    let (start, end) = (arguments.offset as usize, arguments.offset as usize + arguments.data.len());
-                    content.resize(content.len().max(end), 0);
-                    content[start..end].copy_from_slice(arguments.data);
+                    scripted::write(self.files.get_mut(&name).unwrap(), arguments.offset, arguments.data);
                     WRITE4resok { count: arguments.data.len() as u32, committed: arguments.stable, writeverf: [1; 8] }
                 });
                 done!(WRITE, written)
@@ -474,7 +418,6 @@ impl Shared {
         })
     }
 
-    /// Names with a slash are files in directories; the part before it is a directory.
     fn lookup(&self, current: &mut String, name: &[u8]) -> Result<(), nfsstat4> {
         let name = String::from_utf8(name.to_vec()).unwrap();
         let found = match current.as_str() {
@@ -483,8 +426,8 @@ impl Shared {
             "vol/" => name,
             directory => format!("{directory}/{name}"),
         };
-        let is_directory = found == "vol/" || self.files.keys().any(|file| file.starts_with(&format!("{found}/")));
-        if !is_directory && !self.files.contains_key(&found) {
+        let is_known = found == "vol/" || is_directory(&self.files, &found) || self.files.contains_key(&found);
+        if !is_known {
             return Err(NFS4ERR_NOENT);
         }
         *current = found;
@@ -547,21 +490,4 @@ fn results(results: &[nfs_resop4<'_>], status: nfsstat4) -> Vec<u8> {
         result.encode(&mut writer);
     }
     bytes
-}
-
-fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut mark = [0; RECORD_MARK_BYTES];
-    stream.read_exact(&mut mark).ok()?;
-    let RecordMark { length, last } = RecordMark::from_bytes(mark);
-    assert!(last, "the client sends whole records");
-    let mut record = vec![0; length as usize];
-    stream.read_exact(&mut record).ok()?;
-    Some(record)
-}
-
-/// Ignores a client that has disconnected.
-fn send(stream: &mut TcpStream, xid: u32, results: &[u8]) {
-    let record = [&to_bytes(&ReplyHeader::success(xid)), results].concat();
-    let mark = RecordMark { length: record.len() as u32, last: true };
-    let _ = stream.write_all(&[&mark.to_bytes()[..], &record].concat());
 }

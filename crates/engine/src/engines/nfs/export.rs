@@ -1,0 +1,181 @@
+//! A mounted export: finds, creates and removes files by their paths. An error names the path as it was given.
+
+use std::sync::atomic::AtomicBool;
+
+use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Node, Page};
+use super::protocol::Protocol;
+use super::socket::{Route, Socket};
+use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
+use crate::error::EngineError;
+use crate::plan::NfsMount;
+use crate::tree::EntryKind;
+
+/// A mounted export.
+pub(super) struct Export<'a, P: Protocol> {
+    pub(super) calls: P::Calls<'a>,
+}
+
+impl<'a, P: Protocol> Export<'a, P> {
+    /// Connects to the server and finds the root of the export.
+    pub(super) fn mount(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+        Ok(Self { calls: P::Calls::mount(mount, stop)? })
+    }
+
+    /// `host:port` of the NFS program.
+    pub(super) fn server(&self) -> &str {
+        &self.calls.rpc().server
+    }
+
+    /// Route to the NFS program.
+    pub(super) fn route(&self) -> Route {
+        self.calls.rpc().route
+    }
+
+    pub(super) fn limits(&self) -> CallLimits {
+        self.calls.limits()
+    }
+
+    /// Looks a regular file up, with its size; `None` if it does not exist.
+    pub(super) fn find(&mut self, path: &str) -> Result<Option<(P::Handle, u64)>, EngineError> {
+        let (directory, name) = self.directory_of(path)?;
+        let Some(Node { handle, kind, bytes }) = self.look_up(&directory, name, path)? else { return Ok(None) };
+        if kind != EntryKind::File {
+            return Err(EngineError::Target(format!("{path} on {} is not a regular file", self.server())));
+        }
+        Ok(Some((handle, bytes)))
+    }
+
+    /// As [`Self::find`], for a file that must exist.
+    pub(super) fn existing(&mut self, path: &str) -> Result<P::Handle, EngineError> {
+        self.find(path)?.map(|(handle, _)| handle).ok_or_else(|| missing(path))
+    }
+
+    /// Creates an empty file; fails if the name exists.
+    pub(super) fn create(&mut self, path: &str) -> Result<P::Handle, EngineError> {
+        let (directory, name) = self.directory_of(path)?;
+        let created = self.calls.create(&Entry { directory: &directory, name })?;
+        if self.calls.was_repeated()
+            && matches!(created, Err(EXIST))
+            && let Some((handle, 0)) = self.find(path)?
+        {
+            // The server executed the call before it restarted, and lost the answer.
+            return Ok(handle);
+        }
+        match created.map_err(|status| refused::<P>("create", path, status))? {
+            Some(handle) => Ok(handle),
+            None => self.existing(path),
+        }
+    }
+
+    /// Sets a file's length.
+    pub(super) fn set_size(&mut self, object: &P::Handle, path: &str, bytes: u64) -> Result<(), EngineError> {
+        let set = self.calls.set_size(object, bytes)?;
+        set.map_err(|status| refused::<P>("set the length of", path, status))
+    }
+
+    /// Returns `true` if a path exists; a missing directory on the way means that it does not.
+    pub(super) fn exists(&mut self, path: &str) -> Result<bool, EngineError> {
+        let mut directory = self.calls.root().clone();
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            match self.look_up(&directory, part, path)? {
+                Some(node) => directory = node.handle,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes a file or an empty directory. Ignores what is missing, and leaves a directory that is not empty.
+    pub(super) fn remove(&mut self, path: &str) -> Result<(), EngineError> {
+        if !self.exists(path)? {
+            return Ok(());
+        }
+        let (directory, name) = self.directory_of(path)?;
+        let entry = Entry { directory: &directory, name };
+        let removed = match self.calls.remove_file(&entry)? {
+            Err(ISDIR) => self.calls.remove_directory(&entry)?,
+            removed => removed,
+        };
+        match removed {
+            Ok(()) | Err(NOENT | NOTEMPTY) => Ok(()),
+            Err(status) => Err(refused::<P>("remove", path, status)),
+        }
+    }
+
+    /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.
+    pub(super) fn start(
+        self,
+        mount: &NfsMount,
+        files: &[(String, P::Handle)],
+    ) -> Result<(P, Vec<Socket>), EngineError> {
+        self.calls.start(mount, files)
+    }
+
+    /// Handle of the directory of a path, and the last part of the path.
+    pub(super) fn directory_of<'p>(&mut self, path: &'p str) -> Result<(P::Handle, &'p str), EngineError> {
+        let (parts, name) = directory_parts(path)?;
+        let mut directory = self.calls.root().clone();
+        for part in parts {
+            directory = match self.look_up(&directory, part, path)? {
+                Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
+                Some(_) => return Err(EngineError::Target(format!("{path}: {part} is not a directory"))),
+                None => {
+                    return Err(EngineError::Target(format!(
+                        "{path}: the directory {part} does not exist; create it first"
+                    )));
+                }
+            };
+        }
+        Ok((directory, name))
+    }
+
+    /// All entries of a directory, which messages call `path`; `list` asks for one page.
+    pub(super) fn list_all<T>(
+        &mut self,
+        path: &str,
+        list: impl Fn(&mut P::Calls<'a>, Cursor) -> Answer<Page<T>>,
+    ) -> Result<Vec<T>, EngineError> {
+        let (mut all, mut from) = (Vec::new(), Cursor::default());
+        loop {
+            let page = list(&mut self.calls, from)?.map_err(|status| refused::<P>("list", path, status))?;
+            all.extend(page.entries);
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Looks a name on the way to `path` up; `None` if it does not exist.
+    pub(super) fn look_up(
+        &mut self,
+        directory: &P::Handle,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<Node<P::Handle>>, EngineError> {
+        match self.calls.find(&Entry { directory, name })? {
+            Ok(node) => Ok(Some(node)),
+            Err(NOENT) => Ok(None),
+            Err(status) => Err(refused::<P>("look up", path, status)),
+        }
+    }
+}
+
+/// The directories of a path in an export, and its last part.
+pub(super) fn directory_parts(path: &str) -> Result<(Vec<&str>, &str), EngineError> {
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let Some(name) = parts.pop() else {
+        return Err(EngineError::Target(format!("{path:?} names no file in the export")));
+    };
+    if parts.contains(&"..") || name == ".." {
+        return Err(EngineError::Target(format!(
+            "{path}: .. is not allowed in paths of an export; name the file directly"
+        )));
+    }
+    Ok((parts, name))
+}
+
+/// Error for a file that must exist but does not.
+pub(super) fn missing(path: &str) -> EngineError {
+    EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
+}

@@ -1,0 +1,89 @@
+//! Finds what exists of a tree on an export, by any version of NFS.
+
+use std::sync::atomic::AtomicBool;
+
+use super::calls::{Calls, Entry, Listed, Node};
+use super::export::Export;
+use super::protocol::Protocol;
+use super::status::{EXIST, refused};
+use super::version::with_version;
+use crate::error::EngineError;
+use crate::plan::NfsMount;
+use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, list};
+
+/// Everything with the name of a tree below a root, which is created if it is missing.
+pub(crate) fn find_tree(
+    mount: &NfsMount,
+    root: &str,
+    creates_parents: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<Found>, EngineError> {
+    with_version!(mount, P => find_tree_on::<P>(mount, root, creates_parents, stop))
+}
+
+fn find_tree_on<P: Protocol>(
+    mount: &NfsMount,
+    root: &str,
+    creates_parents: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<Found>, EngineError> {
+    let mut export = Export::<P>::mount(mount, stop)?;
+    let directory = open_root(&mut export, root, creates_parents)?;
+    list(&mut export, &directory, stop)
+}
+
+fn open_root<P: Protocol>(
+    export: &mut Export<'_, P>,
+    root: &str,
+    creates_parents: bool,
+) -> Result<P::Handle, EngineError> {
+    let mut directory = export.calls.root().clone();
+    let mut parts = root.split('/').filter(|part| !part.is_empty()).peekable();
+    while let Some(part) = parts.next() {
+        directory = match export.look_up(&directory, part, root)? {
+            Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
+            Some(_) => return Err(EngineError::Target(format!("{part} in {root} is not a directory"))),
+            None if creates_parents || parts.peek().is_none() => {
+                make(export, &Entry { directory: &directory, name: part }, root)?
+            }
+            None => {
+                return Err(EngineError::Target(format!(
+                    "{root}: there is no directory {part} on the export; create it first"
+                )));
+            }
+        };
+    }
+    Ok(directory)
+}
+
+/// Makes a directory on the way to `root`, which another client may make at the same time.
+fn make<P: Protocol>(
+    export: &mut Export<'_, P>,
+    entry: &Entry<'_, P::Handle>,
+    root: &str,
+) -> Result<P::Handle, EngineError> {
+    match export.calls.make_directory(entry)? {
+        Ok(Some(handle)) => Ok(handle),
+        Ok(None) | Err(EXIST) => export.calls.look_up(entry)?.map_err(|status| refused::<P>("look up", root, status)),
+        Err(status) => Err(refused::<P>("create", root, status)),
+    }
+}
+
+impl<P: Protocol> Lister for Export<'_, P> {
+    type Directory = P::Handle;
+
+    fn entries(&mut self, directory: &P::Handle, below: &str) -> Result<Vec<DirectoryEntry<P::Handle>>, EngineError> {
+        let mut entries = Vec::new();
+        for Listed { name, node } in self.list_all(below, |calls, from| calls.list(directory, from))? {
+            if name == "." || name == ".." {
+                continue;
+            }
+            let node = match node {
+                Some(node) => Some(node),
+                None => self.look_up(directory, &name, below)?,
+            };
+            entries.extend(node.map(|Node { handle, kind, bytes }| DirectoryEntry { name, kind, bytes, handle }));
+        }
+        Ok(entries)
+    }
+}
