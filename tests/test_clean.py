@@ -16,8 +16,10 @@ import pytest
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine
 from iocurve.errors import TargetError
+from iocurve.measure.leftovers import tell_leftovers_of_plans
+from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import RunFiles
-from iocurve.targets.manifest import SUFFIX, Manifest, ManifestFile, leftover, manifests
+from iocurve.targets.manifest import SUFFIX, Manifest, ManifestFile, described, leftover, manifests
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
@@ -80,7 +82,7 @@ def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
     with measuring(str(data), tmp_path / "again") as process:
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
-    note = f"note: left on the target by an earlier run, {manifest.described()}; to remove: iocurve clean '{data}'"
+    note = f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean '{data}'"
     assert note in stderr.splitlines()
 
     asked = clean(str(data))
@@ -163,6 +165,94 @@ def test_a_job_does_not_name_a_file_that_was_there(tmp_path: Path, volume: Serve
     files.remove()
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert root.names(SUFFIX) == []
+
+
+CREATES = (
+    *("fio", "--name=j", "--ioengine=filecreate", "--rw=write", "--nrfiles=1000", "--filesize=4k", "--rate_iops=100"),
+    "--unlink=1",
+)
+
+
+@pytest.mark.parametrize("where", ["local", "3", "4.1"])
+def test_files_that_a_killed_load_created_are_told_and_removed(tmp_path: Path, volume: Server, where: str) -> None:
+    export = NfsPlace(NfsTarget.of(url_of(volume, where)).mount(1)) if where != "local" else None
+    place = export or LocalPlace(tmp_path)
+    target = [f"--nfs_url={url_of(volume, where)}"] if export else []
+    with subprocess.Popen([*IOCURVE, *CREATES, *target], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while place.facts(["j.0.9"]) == [None] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    created = sum(facts is not None for facts in place.facts([f"j.0.{number}" for number in range(1000)]))
+    assert 10 <= created < 1000
+    parts = [one for one in manifests(place) if isinstance(one, Manifest)]
+    assert sum(len(one.files) for one in parts) == 1000
+    assert max(len(one.encoded()) for one in parts) < 64 << 10
+    place.write("j.0.3", b"data", new=False)
+
+    address = url_of(volume, where) if export else str(tmp_path)
+    removed = clean(address, "--yes")
+    assert removed.returncode == 1
+    assert removed.stderr == "iocurve: j.0.3 is not the file that the run made; it stays\n"
+    assert removed.stdout.splitlines()[-1] == f"removed {created - 1} files"
+    assert [name for name in place.names("") if not name.startswith(("iocurve-fio", "."))] == ["j.0.3"]
+    assert place.read("j.0.3", 10) == b"data"
+
+
+def test_a_load_that_creates_files_names_those_that_it_does_not_keep(tmp_path: Path) -> None:
+    (tmp_path / "j.0.1").write_text("data")
+    words = ("fio", "--name=j", "--ioengine=filecreate", "--nrfiles=3", "--filesize=4k")
+    for unlink, files in (("--unlink=1", ["j.0.1"]), ("--unlink=0", ["j.0.0", "j.0.1", "j.0.2"])):
+        ran = subprocess.run([*IOCURVE, *words, unlink], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        assert ran.returncode == 0, ran.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert (tmp_path / "j.0.1").read_text() == "data"
+
+
+DIALECTS = {
+    "fio": "fio --name=j --filename={0}/new --size=64k",
+    "diskspd": "diskspd -c64K -d1 -W0 {0}/new",
+    "vdbench": "vdbench -f {0}/../parameters -o {0}/../output",
+    "vdbench of files": "vdbench -f {0}/../trees -o {0}/../output",
+}
+PARAMETERS = """sd=sd1,lun={0}/new,size=1m
+wd=wd1,sd=sd1,xfersize=4k
+rd=rd1,wd=wd1,iorate=max,elapsed=2
+"""
+TREES = """fsd=fsd1,anchor={0},depth=1,width=1,files=2,size=4k
+fwd=fwd1,fsd=fsd1,operation=read,threads=1
+rd=rd1,fwd=fwd1,fwdrate=max,format=yes,elapsed=2
+"""
+
+
+@pytest.mark.parametrize("line", DIALECTS.values(), ids=DIALECTS.keys())
+def test_a_job_of_a_dialect_tells_what_an_earlier_run_left(tmp_path: Path, line: str) -> None:
+    (data := tmp_path / "data").mkdir()
+    (tmp_path / "parameters").write_text(PARAMETERS.format(data))
+    (tmp_path / "trees").write_text(TREES.format(data))
+    manifest = left(data, f"{RUN}-data.0")
+    words = [*IOCURVE, *line.format(data).split()]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    note = f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean '{data}'"
+    assert ran.stderr.splitlines().count(note) == 1
+    assert note not in ran.stdout
+    assert (data / f"{RUN}-data.0").exists()
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_job_on_an_export_tells_what_an_earlier_run_left(
+    volume: Server, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = NfsPlace(NfsTarget.of(url_of(volume, version)).mount(1))
+    manifest = Manifest.of(RUN).replace(pid=DEAD_PROCESS, files=(ManifestFile(name=f"{RUN}-data.0", bytes=4096),))
+    place.write(manifest.name, manifest.encoded(), new=True)
+    plan = plan_of(*(worker(nfs_engine(url_of(volume, version), nconnect), "f") for nconnect in (1, 2)))
+    tell_leftovers_of_plans([plan], THIS_MACHINE)
+    note, address = capsys.readouterr().err.rsplit(" ", 1)
+    assert note == f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean"
+    place.write(f"{RUN}-data.0", b"data", new=True)
+    assert clean(address.strip().strip("'"), "--yes").stdout.splitlines()[-1] == "removed 1 file"
 
 
 def test_each_load_client_has_a_manifest_on_its_own_machine(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from data import synthetic
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.report.live import LiveView
 from iocurve.report.plain import PlainView
+from iocurve.report.progress import StartedPoint
 from iocurve.report.table import result_table
 from iocurve.units import MIB, SECOND_NS
 
@@ -71,7 +72,7 @@ LAYOUT = Live(
 def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
     out, clock = io.StringIO(), Clock()
     view = PlainView(out, clock)
-    view.point_started(0, 2, "first", 10.0)
+    view.point_started(StartedPoint(0, 2, "first", 10.0))
     view.update(LAYOUT)
     for _ in range(9):
         clock.now += 1
@@ -85,12 +86,41 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
     )
 
 
+def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
+    out, clock = io.StringIO(), Clock()
+    view = PlainView(out, clock)
+
+    def update(live: Live) -> None:
+        clock.now += 6
+        view.update(live)
+
+    view.point_started(StartedPoint(0, 1, "point", 10.0, turn=(2, 4)))
+    view.preparing("filling caches")
+    update(LAYOUT)
+    update(running(SECOND_NS, 170))
+    view.preparing(None)
+    update(running(SECOND_NS, 59_000))
+    view.turn_finished()
+    update(running(SECOND_NS, 170))
+    view.preparing("looking whether caches answer")
+    update(running(SECOND_NS, 170))
+    assert out.getvalue().splitlines() == snapshot(
+        [
+            "point 1 of 1 (34 s left), point, turn 2 of 4, filling caches: laying out files: 64 MiB of 256 MiB",
+            "point 1 of 1 (36 s left), point, turn 2 of 4, filling caches, 1.0 s",
+            "point 1 of 1 (54 s left), point, turn 2 of 4, running, 1.0 s; "
+            "read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+            "looking whether caches answer, 1.0 s",
+        ]
+    )
+
+
 def test_a_finished_point_leaves_a_line() -> None:
     out, clock = io.StringIO(), Clock()
     points = synthetic.envelope().points
     view = PlainView(out, clock)
     for index in (0, 5):
-        view.point_started(index, 26, points[index].name, 2.0)
+        view.point_started(StartedPoint(index, 26, points[index].name, 2.0))
         view.point_finished(points[index].summary())
     assert out.getvalue().splitlines() == snapshot(
         [
@@ -105,7 +135,7 @@ def test_a_point_that_measured_nothing_says_so() -> None:
     nothing = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="failed", error="connection refused")
     point = synthetic.envelope().points[0].replace(outcome=synthetic.outcome(nothing))
     view = PlainView(out, Clock())
-    view.point_started(0, 1, point.name, 1.0)
+    view.point_started(StartedPoint(0, 1, point.name, 1.0))
     view.point_finished(point.summary())
     assert out.getvalue() == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
 
@@ -113,20 +143,20 @@ def test_a_point_that_measured_nothing_says_so() -> None:
 def test_the_time_left_is_that_of_the_whole_plan() -> None:
     clock = Clock()
     view = PlainView(io.StringIO(), clock)
-    view.point_started(0, 4, "first", 10.0)
+    view.point_started(StartedPoint(0, 4, "first", 10.0))
     assert view.seconds_left() == 40.0
     clock.now += 20
     assert view.seconds_left() == 0 + 3 * 20
     view.point_finished(synthetic.envelope().points[0].summary())
     assert view.seconds_left() == 0.0
-    view.point_started(1, 4, "second", 10.0)
+    view.point_started(StartedPoint(1, 4, "second", 10.0))
     assert view.seconds_left() == 10 + 2 * 15
 
 
 def test_rates_are_per_second_whatever_the_interval() -> None:
     out, clock = io.StringIO(), Clock()
     view = PlainView(out, clock)
-    view.point_started(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10)
+    view.point_started(StartedPoint(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10))
     view.update(running(SECOND_NS // 2, 5_900))
     assert "59k IOPS" in out.getvalue()
 
@@ -134,7 +164,7 @@ def test_rates_are_per_second_whatever_the_interval() -> None:
 def test_a_terminal_shows_progress_and_figures() -> None:
     out, clock = console(terminal=True), Clock()
     with LiveView(out, clock) as view:
-        view.point_started(2, 26, "4 KiB, 50 % reads", 3.0)
+        view.point_started(StartedPoint(2, 26, "4 KiB, 50 % reads", 3.0))
         view.update(running(SECOND_NS, 59_000))
         clock.now += 1
     shown = text(out)
@@ -203,7 +233,7 @@ def live_lines(live: Live, *, width: int = 80, height: int = 24) -> list[str]:
         file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None, legacy_windows=False
     )
     view = LiveView(out, Clock())
-    view.point_started(0, 1, "point", 3.0)
+    view.point_started(StartedPoint(0, 1, "point", 3.0))
     view._live = live
     with out.capture() as captured:
         out.print(view._render())

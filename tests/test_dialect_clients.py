@@ -25,6 +25,12 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+def parameters(directory: Path, text: str) -> tuple[str, str]:
+    """The arguments that name a parameter file with a text."""
+    (file := directory / "p").write_text(text, encoding="utf-8")
+    return ("-f", str(file))
+
+
 @contextmanager
 def in_process(asked: ClusterRequest) -> Iterator[Machines]:
     names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
@@ -42,13 +48,12 @@ def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp
 
 
 def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) -> None:
-    file = tmp_path / "p"
-    file.write_text(
+    file = parameters(
+        tmp_path,
         "hd=h1,system=10.0.0.5\nhd=h2\nhd=h3,system=c\nsd=sd_$host,host=$host,lun=/d/f#host,size=1g\n"
         "wd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n",
-        encoding="utf-8",
     )
-    words = ["-f", str(file), "--on", "10.0.0.4:6379", "--map-host", "c=10.0.0.7"]
+    words = [*file, "--on", "10.0.0.4:6379", "--map-host", "c=10.0.0.7"]
     assert vdbench(words).cluster == ClusterRequest("10.0.0.4:6379", ("10.0.0.5", "h2", "10.0.0.7"))
     assert vdbench(words[:2]).cluster is None
     assert "hosts_are_local" in [note.code for note in vdbench(words[:2]).notes]
@@ -56,10 +61,9 @@ def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) ->
 
 
 def test_what_a_cluster_cannot_run_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "p"
-    file.write_text("sd=sd1,lun=/d/a,size=1g\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n", encoding="utf-8")
+    file = parameters(tmp_path, "sd=sd1,lun=/d/a,size=1g\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n")
     with pytest.raises(DialectError) as caught:
-        vdbench(["-f", str(file), "--on=auto", "-v"])
+        vdbench([*file, "--on=auto", "-v"])
     assert [mistake.text for mistake in caught.value.mistakes] == [
         "--on: the parameter file has no hosts",
         "--on: data validation keeps its maps on this machine, and does not run on a cluster",
@@ -67,14 +71,13 @@ def test_what_a_cluster_cannot_run_is_named(tmp_path: Path) -> None:
 
 
 def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "p"
-    file.write_text(
+    file = parameters(
+        tmp_path,
         "hd=h1\nhd=h2\nsd=sd1,lun=/d/a,size=1g\nwd=a,sd=sd1,skew=70\nwd=b,sd=sd1,skew=30\n"
         "rd=rd1,wd=*,iorate=max,el=10,in=1\n",
-        encoding="utf-8",
     )
     for words, told in ((["--on=auto"], True), ([], False)):
-        notes, _ = vdbench(["-f", str(file), *words]).check()
+        notes, _ = vdbench([*file, *words]).check()
         assert ("skew_by_client" in [note.code for note in notes]) is told
 
 

@@ -88,11 +88,19 @@ def test_each_host_has_files_of_its_own_unless_the_job_names_them(
     ]
 
 
+@pytest.mark.parametrize(("words", "address"), [([], "auto"), (["--on=10.0.0.4:6379"], "10.0.0.4:6379")])
+def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str) -> None:
+    prepared = prepare(["--name=a", "--ioengine=null", "--size=1m", "--client=vm1", *words])
+    assert prepared.cluster == ClusterRequest(address, ("vm1",))
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["--client="], "--client needs a host or a file of hosts"),
         (["--client=vm1", "--client=vm1"], "--client=vm1: the host is there twice"),
+        (["--on="], "--on needs a cluster: --on=auto, --on=10.0.0.4:6379"),
+        (["--on=auto"], "--on: no host is named (add --client=HOST for each load client, or leave out --on)"),
         (["--client=vm1", "--write_bw_log=x"], "logs of single operations"),
     ],
 )

@@ -210,6 +210,26 @@ def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     capsys.readouterr()
 
 
+def test_the_local_files_make_the_result_whole_when_all_clients_were_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [LocalLink("one"), LocalLink("two")]
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    for link in links:
+        link.cut_after = 3
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        for link in links:
+            assert link.ended.wait(60)
+    assert (point.outcome.state, point.outcome.workers, point.summary().operations) == ("failed", (), 0)
+    assert [client.until_loss is not None for client in point.clients] == [True, True]
+    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    again = merged(result.with_point(point), [Journal.read(file) for file in journals(tmp_path)]).points[0]
+    assert [client.state for client in again.clients] == ["merged", "merged"]
+    assert again.outcome.state == "finished"
+    assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1)) > 0
+
+
 def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
     links = [LocalLink("one"), LocalLink("two")]

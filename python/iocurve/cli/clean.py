@@ -10,8 +10,8 @@ from iocurve.cli.quantities import Flag
 from iocurve.errors import DialectError, Mistake
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
-from iocurve.targets.manifest import Leftover, Manifest, leftover, manifests
-from iocurve.targets.places import Place, place_of
+from iocurve.targets.manifest import Leftover, Manifest, described, leftover, manifests
+from iocurve.targets.places import Place
 from iocurve.targets.target import NewDiskTarget, VolumeTarget
 from iocurve.units import counted, format_bytes
 
@@ -51,7 +51,7 @@ def _place(text: str) -> Place:
     parsed = targets.parse(text)
     if not isinstance(parsed, VolumeTarget | NewDiskTarget):
         with opened_target.opened(parsed) as opened:
-            if (place := place_of(opened)) is not None:
+            if (place := opened.place()) is not None:
                 return place
     raise DialectError([Mistake(f"{text}: runs leave files in directories, NFS exports and disk:NAME?path=DIR only")])
 
@@ -64,12 +64,12 @@ def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:
             print(f"iocurve: {manifest}", file=sys.stderr)
             is_done = False
         elif manifest.is_running:
-            print(f"{manifest.described()}: in use by process {manifest.pid}, which still runs")
+            print(f"{described([manifest])}: in use by process {manifest.pid}, which still runs")
         elif manifest.kept and not kept:
-            print(f"{manifest.described()}: kept on purpose; --kept removes them, too")
+            print(f"{described([manifest])}: kept on purpose; --kept removes them, too")
         else:
             one = leftover(place, manifest)
-            print(manifest.described())
+            print(described([manifest]))
             for file in one.files:
                 print(f"  {file.name}")
             for name in one.strange:

@@ -21,6 +21,7 @@ from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import local
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.report.progress import StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
 from iocurve.result.disturbance import disturbance, severity
@@ -192,7 +193,11 @@ class Campaign:
 
         Raises ``Interrupted`` or ``RunError`` where it does not finish, ``TargetError`` where it cannot run.
         """
-        outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
+        self._view.preparing(purpose)
+        try:
+            outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
+        finally:
+            self._view.preparing(None)
         self._note_obstacles(purpose, outcome)
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")
@@ -235,7 +240,7 @@ class Campaign:
         """Runs a plan once."""
         expected = _seconds(plan) if one.seconds_expected is None else one.seconds_expected
         index = self._order.get(one.title, self.measured)
-        self._view.point_started(index, self._count, one.title, expected, plan.interval_ns, turn)
+        self._view.point_started(StartedPoint(index, self._count, one.title, expected, plan.interval_ns, turn))
         one.before()
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)

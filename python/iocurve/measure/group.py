@@ -620,9 +620,10 @@ class GroupRun:
     def _merged(self) -> Outcome:
         """One outcome, with the workers in the order of the whole plan."""
         ended = [client for client in self._clients if client.end]
-        if not ended:
+        if not ended and not any(client.starts_ns for client in self._clients):
             reasons = "; ".join(f"{client.name}: {client.reason}" for client in self._clients)
             raise RunError(f"no load client finished: {reasons}")
+        # A point whose clients were all lost under load is kept without a worker: their local files can complete it.
         zeros = _zeros(ended)
         workers = [worker for client in ended for worker in _placed_workers(client, zeros)]
         workers.sort(key=lambda worker: (worker.group, worker.worker))

@@ -20,11 +20,13 @@ from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
 from iocurve.measure.deployment import replicated
+from iocurve.measure.leftovers import tell_leftovers_of_plans
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
+from iocurve.targets.nfs_url import nfs_address
 
 if TYPE_CHECKING:
     from iocurve.measure.run_files import RunFiles
@@ -75,6 +77,8 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
     _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
+    if not quiet:
+        tell_leftovers_of_plans(plans, machines)
     directory = None if out is None else _report_directory(out)
     with interrupts.deferred():
         with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
@@ -204,13 +208,7 @@ def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
     for disk in disks:
         return disk_facts(disk)
     for mount in mounts:
-        return _nfs_facts(mount)
+        return TargetFacts(kind="nfs", address=nfs_address(mount))
     for path in paths:
         return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
     return TargetFacts(kind="null", address="null")
-
-
-def _nfs_facts(mount: planned.NfsMount) -> TargetFacts:
-    port = f":{mount.port}" if mount.port else ""
-    version = "vers=4.1&" if mount.version == 4 else ""
-    return TargetFacts(kind="nfs", address=f"nfs://{mount.host}{port}{mount.export}?{version}nconnect={mount.nconnect}")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from iocurve.engine.plan import FilePlan, NfsEngine, NfsMetadataEngine, NullEngine, Plan, Worker
+from iocurve.engine.plan import FilePlan, NullEngine, Plan, Worker
 from iocurve.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.report.view import NoView, View
-from iocurve.targets.manifest import Manifest, ManifestFile, leftover, leftovers_line
-from iocurve.targets.opened_target import OpenedTarget
-from iocurve.targets.places import LocalPlace, NfsPlace, Place, place_of
-from iocurve.units import SECOND_NS
+from iocurve.targets.manifest import FILES_BYTES_MAX, Manifest, ManifestFile, leftover
+from iocurve.targets.places import LocalPlace, NfsPlace, Place, export_place
 
-LISTING_NS = 5 * SECOND_NS
-"""Longest time for which a server is waited for before a run, to look for what earlier runs left."""
+if TYPE_CHECKING:
+    from iocurve.targets.opened_target import OpenedTarget
 
 
 class RunFiles:
@@ -39,35 +37,38 @@ class RunFiles:
         self._run, self._machines, self._unkept = run, machines, unkept
         self._opened = frozenset(Path(one.path).absolute() for one in opened if one.path is not None and not one.bytes)
         """Files that the user named, and that are made, still empty, while the target is open."""
-        self._manifests: dict[Place, Manifest] = {}
+        self._manifests: dict[Place, list[Manifest]] = {}
+        """By part."""
 
     def announce(self, plan: Plan) -> None:
         """Names the new files of a plan in manifests. Raises ``TargetError``."""
-        new: dict[Place, dict[str, int]] = {}
+        new: dict[Place, dict[str, ManifestFile]] = {}
         workers = [worker for group in plan.groups for worker in group.workers]
         for worker, file in ((one, file) for one in workers for file in one.files):
             if self._is_made(worker, file):
                 place, name = self._place(worker, file)
-                sizes = new.setdefault(place, {})
-                sizes[name] = max(sizes.get(name, 0), file.offset_bytes + file.bytes)
-        for place, sizes in new.items():
-            self._add(place, sizes)
+                files = new.setdefault(place, {})
+                files[name] = _announced(name, file, files.get(name))
+        for place, files in new.items():
+            self._add(place, files)
 
     def identify(self) -> None:
         """Adds the numbers of files that were laid out since the last call. Raises ``TargetError``."""
-        for place, manifest in self._manifests.items():
-            unknown = [file.name for file in manifest.files if file.id is None]
+        for place, parts in self._manifests.items():
+            unknown = [file.name for one in parts for file in one.files if file.id is None and not file.created_empty]
             found = place.facts(unknown) if unknown else []
             ids = {name: facts.id for name, facts in zip(unknown, found, strict=True) if facts is not None}
-            if ids:
+            for manifest in list(parts):
                 files = tuple(file.replace(id=ids.get(file.name, file.id)) for file in manifest.files)
-                self._write(place, manifest.replace(files=files))
+                if files != manifest.files:
+                    self._write(place, manifest.replace(files=files))
 
     def keep(self) -> None:
         """Marks the files as kept on purpose. Raises ``TargetError``."""
         self.identify()
-        for place, manifest in self._manifests.items():
-            self._write(place, manifest.replace(kept=True))
+        for place, parts in self._manifests.items():
+            for manifest in list(parts):
+                self._write(place, manifest.replace(kept=True))
 
     def remove(self, patience_ns: int | None = None) -> None:
         """Removes the files, and the manifests after them.
@@ -77,12 +78,13 @@ class RunFiles:
         """
         errors = []
         while self._manifests:
-            place, manifest = self._manifests.popitem()
+            place, parts = self._manifests.popitem()
             if isinstance(place, NfsPlace) and patience_ns is not None:
                 timeout_ns = min(patience_ns, place.mount.timeout_ns)
                 place = dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
             try:
-                _remove(place, manifest)
+                for manifest in reversed(parts):
+                    _remove(place, manifest)
             except TargetError as error:
                 errors.append(error)
         if errors:
@@ -90,38 +92,43 @@ class RunFiles:
 
     def _is_made(self, worker: Worker, file: FilePlan) -> bool:
         """True if the run makes this file, unless it is there already."""
-        if isinstance(worker.engine, NullEngine) or file.layout == "nothing":
+        if isinstance(worker.engine, NullEngine):
             return False
+        is_unkept = self._unkept and not file.keep
+        if file.layout == "nothing":
+            return is_unkept and any(operation.kind == "create" for operation in worker.operations)
         path = Path(file.path)
-        return path.name.startswith(self._run) or self._was_opened(path) or (self._unkept and not file.keep)
+        return path.name.startswith(self._run) or self._was_opened(path) or is_unkept
 
     def _was_opened(self, path: Path) -> bool:
         return path.absolute() in self._opened
 
     def _place(self, worker: Worker, file: FilePlan) -> tuple[Place, str]:
-        """The directory with the manifest of a file, and the name of the file there.
-
-        One mount stands for all of an export, whatever its connections and addresses.
-        """
-        if isinstance(worker.engine, NfsEngine | NfsMetadataEngine):
-            mount = worker.engine.mount.replace(nconnect=1, source=None, durability="none", keep_payload=False)
-            return NfsPlace(mount), file.path.strip("/")
+        """The directory with the manifest of a file, and the name of the file there."""
+        if (export := export_place(worker.engine)) is not None:
+            return export, file.path.strip("/")
         path = Path(file.path).absolute()
         return self._machines.directory(worker.client, path.parent), path.name
 
-    def _add(self, place: Place, sizes: dict[str, int]) -> None:
-        known = self._manifests.get(place)
-        names = {file.name for file in known.files} if known else set()
-        new = self._new(place, {name: size for name, size in sizes.items() if name not in names})
-        if new:
-            manifest = known or self._resumed(place)
-            names = {file.name for file in manifest.files}
-            new = [file for file in new if file.name not in names]
-            self._write(place, manifest.replace(files=(*manifest.files, *new)))
+    def _add(self, place: Place, files: dict[str, ManifestFile]) -> None:
+        known = {file.name for manifest in self._manifests.get(place, ()) for file in manifest.files}
+        new = self._new(place, [file for name, file in files.items() if name not in known])
+        if not new:
+            return
+        if place not in self._manifests:
+            self._manifests[place] = list(self._resumed(place))
+        parts = self._manifests[place]
+        known = {file.name for manifest in parts for file in manifest.files}
+        for batch in _batches([file for file in new if file.name not in known]):
+            if parts and _has_room(parts[-1], batch):
+                self._write(place, parts[-1].replace(files=(*parts[-1].files, *batch)))
+            else:
+                manifest = self._manifest(place).replace(part=len(parts), files=tuple(batch))
+                place.write(manifest.name, manifest.encoded(), new=True)
+                parts.append(manifest)
 
-    def _new(self, place: Place, sizes: dict[str, int]) -> list[ManifestFile]:
+    def _new(self, place: Place, files: Sequence[ManifestFile]) -> list[ManifestFile]:
         """The files to announce. Where a user gave the name nothing may be, or a file that this run has just made."""
-        files = [ManifestFile(name=name, bytes=size) for name, size in sizes.items()]
         others = [file.name for file in files if not file.name.startswith(self._run)]
         there = dict(zip(others, place.facts(others), strict=True)) if others else {}
         new = []
@@ -132,17 +139,58 @@ class RunFiles:
                 new.append(file.replace(id=facts.id))
         return new
 
-    def _resumed(self, place: Place) -> Manifest:
-        """A new manifest, in a file of its own; or that of the run that this one resumes after it was killed."""
-        manifest = Manifest.of(self._run, place.process(), place.client)
-        if place.facts([manifest.name]) != [None]:
-            return manifest.replace(files=Manifest.read(place, manifest.name).files)
-        place.write(manifest.name, manifest.encoded(), new=True)
-        return manifest
+    def _resumed(self, place: Place) -> Iterator[Manifest]:
+        """The manifests of the run that this one resumes after it was killed."""
+        for part in count():
+            manifest = self._manifest(place).replace(part=part)
+            if place.facts([manifest.name]) == [None]:
+                return
+            manifest = manifest.replace(files=Manifest.read(place, manifest.name).files)
+            place.write(manifest.name, manifest.encoded(), new=False)
+            yield manifest
+
+    def _manifest(self, place: Place) -> Manifest:
+        return Manifest.of(self._run, place.process(), place.client)
 
     def _write(self, place: Place, manifest: Manifest) -> None:
         place.write(manifest.name, manifest.encoded(), new=False)
-        self._manifests[place] = manifest
+        self._manifests[place][manifest.part] = manifest
+
+
+def _announced(name: str, file: FilePlan, other: ManifestFile | None) -> ManifestFile:
+    """A file of a plan; ``other`` is another use of it."""
+    is_empty = file.layout == "nothing"
+    size = 0 if is_empty else file.offset_bytes + file.bytes
+    if other is not None:
+        is_empty, size = is_empty and other.created_empty, max(size, other.bytes)
+    return ManifestFile(name=name, bytes=size, created_empty=is_empty)
+
+
+def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """The files of each manifest.
+
+    Files that the load creates are apart: their manifest is not written again, so that it is older than they are.
+    """
+    for created_empty in (False, True):
+        batch: list[ManifestFile] = []
+        room = FILES_BYTES_MAX
+        for file in files:
+            if file.created_empty != created_empty:
+                continue
+            if batch and file.text_bytes > room:
+                yield batch
+                batch, room = [], FILES_BYTES_MAX
+            batch.append(file)
+            room -= file.text_bytes
+        if batch:
+            yield batch
+
+
+def _has_room(manifest: Manifest, files: Sequence[ManifestFile]) -> bool:
+    everything = (*manifest.files, *files)
+    if any(file.created_empty for file in everything):
+        return False
+    return sum(file.text_bytes for file in everything) <= FILES_BYTES_MAX
 
 
 def _remove(place: Place, manifest: Manifest) -> None:
@@ -150,13 +198,3 @@ def _remove(place: Place, manifest: Manifest) -> None:
     own = [file.name for file in manifest.files if manifest.is_own(file)]
     named = () if len(own) == len(manifest.files) else leftover(place, manifest).files
     place.remove([*own, *(file.name for file in named if file.name not in own), manifest.name])
-
-
-def tell_leftovers(opened: Iterable[OpenedTarget], view: View) -> None:
-    """Prints a line for each target on which an earlier run left files, unless nothing is to be shown."""
-    if isinstance(view, NoView):
-        return
-    places = [(place_of(one, LISTING_NS), one.facts.address) for one in opened]
-    lines = [leftovers_line(place, address) for place, address in places if place is not None]
-    for line in dict.fromkeys(line for line in lines if line is not None):
-        print(f"note: {line}", file=sys.stderr)

@@ -65,8 +65,8 @@ class LiveView(Progress):
 
     def _render(self) -> RenderableType:
         if self._point is None:
-            return Text()
-        name = Text.assemble((self._point.name, "bold"), f"  {self.phase()}")
+            return Text("" if self._preparation is None else self.phase())
+        name = Text.assemble((self._point.title, "bold"), f"  {self.phase()}")
         rates = self.rates()
         # The view must fit the terminal: rich cuts off the last lines, or scrolls.
         rows_max = min(CLIENTS_SHOWN + 1, self._console.height - len(rates) - OTHER_LINES)
@@ -77,7 +77,7 @@ class LiveView(Progress):
         assert self._point is not None
         if self._point.count is None:
             return Text(self.position())
-        passed = self._seconds_done + self._clock() - self._point.started
+        passed = self._seconds_done + self._clock() - self._started
         left = self.seconds_left()
         line = Table.grid(padding=(0, 2))
         line.add_row(

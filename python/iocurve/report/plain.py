@@ -27,7 +27,8 @@ class PlainView(Progress):
         self._live = live
         if self._clock() >= self._next_line:
             self._next_line = self._clock() + PLAIN_LINE_EVERY_S
-            print(self._line(), file=self._out, flush=True)
+            if line := self._line():
+                print(line, file=self._out, flush=True)
 
     def point_finished(self, summary: Summary) -> None:
         """Writes the point that was started last."""
@@ -38,6 +39,6 @@ class PlainView(Progress):
 
     def _line(self) -> str:
         if self._point is None:
-            return ""
+            return "" if self._preparation is None else self.phase()
         left = f" ({whole_seconds(self.seconds_left())} left)" if self._point.count else ""
-        return "; ".join([f"{self.position()}{left}, {self._point.name}, {self.phase()}", *self.rates()])
+        return "; ".join([f"{self.position()}{left}, {self._point.title}, {self.phase()}", *self.rates()])

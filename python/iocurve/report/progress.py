@@ -29,18 +29,30 @@ PHASES = {
 
 
 @dataclass(frozen=True)
-class RunningPoint:
-    """The point that runs now."""
+class StartedPoint:
+    """A point that begins, or one of its turns."""
 
     index: int
+    """From 0."""
     count: int | None
-    """None where a search decides after each point whether another follows."""
+    """Number of points; None where a search decides after each point whether another follows."""
     name: str
     seconds_expected: float
-    interval_ns: int
-    started: float
-    size: float
-    """Part of the point that runs now: one turn of several."""
+    interval_ns: int = SECOND_NS
+    """Reporting interval of its plan."""
+    turn: tuple[int, int] = (1, 1)
+    """Number of the turn that begins (from 1), and number of turns of the point."""
+
+    @property
+    def title(self) -> str:
+        """The name, with the turn where there are several."""
+        number, turns = self.turn
+        return self.name if turns == 1 else f"{self.name}, turn {number} of {turns}"
+
+    @property
+    def size(self) -> float:
+        """Part of the point that begins: one turn of several."""
+        return 1 / self.turn[1]
 
 
 class Progress:
@@ -48,28 +60,23 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._point: RunningPoint | None = None
+        self._point: StartedPoint | None = None
+        self._started = 0.0
+        self._preparation: str | None = None
         self._live: Live | None = None
         self._seconds_done = 0.0
         self._points_done = 0.0
 
-    def point_started(
-        self,
-        index: int,
-        count: int | None,
-        name: str,
-        seconds_expected: float,
-        interval_ns: int = SECOND_NS,
-        turn: tuple[int, int] = (1, 1),
-    ) -> None:
-        """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan."""
-        number, turns = turn
-        title = name if turns == 1 else f"{name}, turn {number} of {turns}"
-        if turns == 1:
+    def point_started(self, point: StartedPoint) -> None:
+        """A point begins, or one of its turns."""
+        if point.size == 1:
             # Points that an earlier run measured count as done.
-            self._points_done = max(self._points_done, index)
-        self._point = RunningPoint(index, count, title, seconds_expected, interval_ns, self._clock(), 1 / turns)
-        self._live = None
+            self._points_done = max(self._points_done, point.index)
+        self._point, self._started, self._live = point, self._clock(), None
+
+    def preparing(self, purpose: str | None) -> None:
+        """A load that is not measured runs for the point, until None is given."""
+        self._preparation, self._live = purpose, None
 
     def turn_finished(self) -> None:
         """Ends the running turn; its point has further turns."""
@@ -80,7 +87,7 @@ class Progress:
         point, self._point = self._point, None
         if point is None:
             return ""
-        self._seconds_done += self._clock() - point.started
+        self._seconds_done += self._clock() - self._started
         self._points_done += point.size
         if point.count is None:
             return f"{point.index + 1:>2}"
@@ -100,29 +107,31 @@ class Progress:
         point = self._point
         if point is None or (count := point.count) is None:
             return 0.0
-        running = self._clock() - point.started
+        running = self._clock() - self._started
         this = max(point.seconds_expected, running)
         with_this = self._points_done + point.size
         mean = (self._seconds_done + this) / with_this
         return this - running + mean * max(0.0, count - with_this)
 
     def phase(self) -> str:
-        """``running, 1.0 s``."""
+        """``running, 1.0 s``; of a load that prepares the point its purpose."""
         if self._live is None:
-            return "starting"
+            return self._preparation or "starting"
         if self._live.waiting is not None:
             return self._live.waiting
         phase = PHASES.get(self._live.phase, self._live.phase)
+        if self._preparation is not None:
+            phase = self._preparation if self._live.phase == "run" else f"{self._preparation}: {phase}"
         if self._live.phase == "layout" and self._live.layout_bytes_total:
             return f"{phase}: {format_bytes(self._live.layout_bytes)} of {format_bytes(self._live.layout_bytes_total)}"
         return f"{phase}, {self._live.elapsed_ns / SECOND_NS:.1f} s"
 
     def rates(self) -> list[str]:
         """Rates and latencies of the newest interval, a line for each kind of operation."""
-        if self._point is None or self._live is None:
+        if (measured := self._measured()) is None:
             return []
-        interval_ns = self._point.interval_ns
-        return [_live_line(kind, part, interval_ns) for kind, part in self._live.operations.items()]
+        live, interval_ns = measured
+        return [_live_line(kind, part, interval_ns) for kind, part in live.operations.items()]
 
     def client_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
         """The newest rates of each load client.
@@ -130,14 +139,21 @@ class Progress:
         Of more clients than there are rows, those that no longer run and then the slowest are shown, and a count of the
         rest with their mean.
         """
-        if self._point is None or self._live is None:
+        if (measured := self._measured()) is None:
             return []
-        clients, interval_ns = self._live.clients, self._point.interval_ns
+        live, interval_ns = measured
+        clients = live.clients
         if len(clients) <= rows_max:
             return [_client_row(client, interval_ns) for client in clients]
         first = sorted(clients, key=lambda client: (client.state == "running", client.bytes, client.operations))
         shown, rest = first[: rows_max - 1], first[rows_max - 1 :]
         return [*(_client_row(client, interval_ns) for client in shown), _rest_row(rest, interval_ns)]
+
+    def _measured(self) -> tuple[Live, int] | None:
+        """The state of the point's own load and its interval; figures of another load would look like the point's."""
+        if self._point is None or self._live is None or self._preparation is not None:
+            return None
+        return self._live, self._point.interval_ns
 
 
 def _client_row(client: LiveClient, interval_ns: int) -> str:

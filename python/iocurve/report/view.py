@@ -11,27 +11,18 @@ from typing import Protocol
 
 from iocurve.engine.outcome import Live
 from iocurve.report.plain import PlainView
+from iocurve.report.progress import StartedPoint
 from iocurve.result.summary import Summary
-from iocurve.units import SECOND_NS
 
 
 class View(Protocol):
     """Observes a run of several points."""
 
-    def point_started(
-        self,
-        index: int,
-        count: int | None,
-        name: str,
-        seconds_expected: float,
-        interval_ns: int = SECOND_NS,
-        turn: tuple[int, int] = (1, 1),
-    ) -> None:
-        """Point ``index`` (from 0) of ``count`` begins; ``interval_ns`` is the reporting interval of its plan.
+    def point_started(self, point: StartedPoint) -> None:
+        """A point begins, or one of its turns."""
 
-        A search does not know ``count`` before its end. ``turn`` is the number of the turn that begins (from 1), and
-        the number of turns of the point.
-        """
+    def preparing(self, purpose: str | None) -> None:
+        """A load that is not measured runs for the point, until None is given."""
 
     def update(self, live: Live) -> None:
         """Gets the state of the engine, several times a second."""
@@ -46,15 +37,10 @@ class View(Protocol):
 class NoView:
     """Shows nothing."""
 
-    def point_started(
-        self,
-        index: int,
-        count: int | None,
-        name: str,
-        seconds_expected: float,
-        interval_ns: int = SECOND_NS,
-        turn: tuple[int, int] = (1, 1),
-    ) -> None:
+    def point_started(self, point: StartedPoint) -> None:
+        """Ignored."""
+
+    def preparing(self, purpose: str | None) -> None:
         """Ignored."""
 
     def update(self, live: Live) -> None:

@@ -53,7 +53,7 @@ class DeviceMeter:
 def _device_number(path: Path, root: Path) -> str | None:
     """``MAJOR:MINOR`` of the device that a file, or else its nearest parent, is on."""
     real = path.resolve()
-    found = next((known for each in (real, *real.parents) if (known := _stat(each))), None)
+    found = nearest_status(real)
     if found is None:
         return None
     number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
@@ -64,7 +64,25 @@ def _device_number(path: Path, root: Path) -> str | None:
         if source is None or not stat.S_ISBLK(source.st_mode):
             return None
         number = source.st_rdev
+    return device_name(number)
+
+
+def device_name(number: int) -> str:
+    """``MAJOR:MINOR``, the name of a device in ``/sys/dev/block``."""
     return f"{os.major(number)}:{os.minor(number)}"
+
+
+def nearest_status(path: Path) -> os.stat_result | None:
+    """The status of a file, or else of its nearest parent."""
+    return next((known for each in (path, *path.parents) if (known := _stat(each))), None)
+
+
+def counters(device: Path) -> list[int] | None:
+    """The fields of ``stat`` in the directory of a device in ``/sys``; None if the system does not tell."""
+    try:
+        return [int(word) for word in (device / "stat").read_text(encoding="ascii").split()]
+    except (OSError, ValueError):
+        return None
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -91,12 +109,9 @@ def _sectors(devices: Iterable[Path]) -> tuple[int, int] | None:
     """Sectors read and written by all devices; None if one of them does not tell."""
     read = written = 0
     for device in devices:
-        try:
-            fields = (device / "stat").read_text(encoding="ascii").split()
-        except OSError:
+        fields = counters(device)
+        if fields is None or len(fields) <= WRITTEN_SECTORS:
             return None
-        if len(fields) <= WRITTEN_SECTORS:
-            return None
-        read += int(fields[READ_SECTORS])
-        written += int(fields[WRITTEN_SECTORS])
+        read += fields[READ_SECTORS]
+        written += fields[WRITTEN_SECTORS]
     return read, written

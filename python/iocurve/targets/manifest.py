@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -22,6 +21,9 @@ UNTOUCHED = "nothing that it names is touched"
 BYTES_MAX = 256 << 10
 PADDED_BYTES = 4096
 """Manifests are padded to multiples of this: one that is written again is never shorter than before."""
+FILES_BYTES_MAX = 48 << 10
+"""Longest text of the files of a manifest: it is written by one WRITE, which servers limit to 64 KiB and more."""
+ID_MAX = 2**64 - 1
 
 
 class ManifestFile(Struct):
@@ -32,10 +34,18 @@ class ManifestFile(Struct):
     """Its length at most."""
     id: int | None = None
     """Number in its file system; None until the file is laid out."""
+    created_empty: bool = False
+    """The load creates the file and writes nothing to it. Its number is never written down: to look up each new file
+    would be a load of its own."""
+
+    @property
+    def text_bytes(self) -> int:
+        """Length of its text in a manifest at most."""
+        return len(self.replace(id=ID_MAX).to_json()) + 1
 
 
 class Manifest(Struct):
-    """The files of one run in one directory."""
+    """The files of one run in one directory, or a part of them."""
 
     iocurve_manifest: Literal[1] = 1
     run: str
@@ -46,6 +56,8 @@ class Manifest(Struct):
     """Start of the process in clock ticks since boot, since the system reuses process numbers."""
     client: int | None = None
     """Load client that makes the files, where they are on its own machine: clients may share a directory."""
+    part: int = 0
+    """Number of this manifest, where one of a size that every server takes cannot have all files."""
     kept: bool = False
     """The files stay on purpose."""
     files: tuple[ManifestFile, ...]
@@ -59,7 +71,8 @@ class Manifest(Struct):
     @property
     def name(self) -> str:
         """Name of the manifest's own file."""
-        return self.run + (SUFFIX if self.client is None else f".client-{self.client}{SUFFIX}")
+        client = "" if self.client is None else f".client-{self.client}"
+        return f"{self.run}{client}{f'.part-{self.part}' if self.part else ''}{SUFFIX}"
 
     @property
     def total_bytes(self) -> int:
@@ -75,11 +88,6 @@ class Manifest(Struct):
         """True if the name of a file is the run's; others were named by the user."""
         return file.name.startswith(self.run) and "/" not in file.name
 
-    def described(self) -> str:
-        """``iocurve-envelope-46d4b062 of 2026-11-22 16:30 UTC on host: 4 files (1 GiB)``."""
-        amount = f"{counted(len(self.files), 'file')} ({format_bytes(self.total_bytes)})"
-        return f"{self.run} of {self.created:%Y-%m-%d %H:%M} UTC on {self.host}: {amount}"
-
     def encoded(self) -> bytes:
         """The JSON form, padded."""
         text = self.to_json().encode()
@@ -88,6 +96,9 @@ class Manifest(Struct):
     @classmethod
     def read(cls, place: Place, name: str) -> Manifest:
         """Reads a manifest. Raises ``TargetError`` if it is none of iocurve's, or names other files than its run's."""
+        # Loaded here: most runs find no manifest.
+        import json
+
         try:
             document, _ = json.JSONDecoder().raw_decode(place.read(name, BYTES_MAX).decode())
             manifest = cls.from_builtins(document)
@@ -116,6 +127,17 @@ class Leftover:
     """Names under which another file is found now."""
 
 
+def described(parts: Sequence[Manifest]) -> str:
+    """``iocurve-envelope-46d4b062 of 2026-11-22 16:30 UTC on host: 4 files (1 GiB)``, for the manifests of one run."""
+    first = parts[0]
+    return f"{first.run} of {first.created:%Y-%m-%d %H:%M} UTC on {first.host}: {_amount(parts)}"
+
+
+def _amount(parts: Sequence[Manifest]) -> str:
+    files, size = sum(len(one.files) for one in parts), sum(one.total_bytes for one in parts)
+    return f"{counted(files, 'file')} ({format_bytes(size)})"
+
+
 def manifests(place: Place) -> Iterator[Manifest | TargetError]:
     """All manifests of a directory; an error for each that cannot be used. Raises ``TargetError``."""
     for name in place.names(SUFFIX):
@@ -139,9 +161,12 @@ def _is_same(manifest: Manifest, file: ManifestFile, found: FileFacts, own: File
     A run that is killed before its layout ends has not written the numbers of its files: then it is a file no longer
     than announced that was changed after the announcement. That is not enough where a user named the file, and there
     the manifest must have the same owner: in a shared directory anyone can write one that names the files of others.
+    A file that the load created has no number: it is still empty, so that nothing is lost with it.
     """
     if not found.is_plain or found.bytes > file.bytes:
         return False
+    if file.created_empty:
+        return not found.bytes and found.owner == own.owner and found.modified_ns >= own.modified_ns
     if not manifest.is_own(file):
         return found.id == file.id and found.owner == own.owner
     return found.modified_ns >= own.modified_ns if file.id is None else found.id == file.id
@@ -156,6 +181,6 @@ def leftovers_line(place: Place, target: str) -> str | None:
         return None
     if not found:
         return None
-    files, size = sum(len(one.files) for one in found), format_bytes(sum(one.total_bytes for one in found))
-    runs = found[0].described() if len(found) == 1 else f"{len(found)} runs: {counted(files, 'file')} ({size})"
-    return f"left on the target by an earlier run, {runs}; to remove: iocurve clean '{target}'"
+    runs = len({one.run for one in found})
+    left = described(found) if runs == 1 else f"{runs} runs: {_amount(found)}"
+    return f"left on the target by an earlier run, {left}; to remove: iocurve clean '{target}'"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from iocurve.engine.plan import NfsMount
 from iocurve.errors import nearest
 
 NUMBERS = {
@@ -77,6 +78,15 @@ def parse_nfs_url(text: str) -> NfsUrl:
         gid=said.get("gid"),
         timeout_ns=_timeout_ns(said),
     )
+
+
+def nfs_address(mount: NfsMount) -> str:
+    """The URL of the export that a plan mounts."""
+    host = f"[{mount.host}]" if ":" in mount.host else mount.host
+    port = f":{mount.port}" if mount.port else ""
+    version = "vers=4.1&" if mount.version == 4 else ""
+    mount_port = f"mountport={mount.mount_port}&" if mount.mount_port not in (None, mount.port) else ""
+    return f"nfs://{host}{port}{quote(mount.export)}?{version}{mount_port}nconnect={mount.nconnect}"
 
 
 def _timeout_ns(said: dict[str, int]) -> int | None:

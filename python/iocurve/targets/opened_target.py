@@ -13,6 +13,7 @@ from pathlib import Path
 from iocurve.errors import TargetError
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
+from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
 from iocurve.volume.spec import memory_limit_bytes
@@ -39,6 +40,17 @@ class OpenedTarget:
     def allows_many_clients(self) -> bool:
         """True if the load can use any source address in 127.0.0.0/8, so that the server sees many clients."""
         return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
+
+    def place(self, timeout_ns: int | None = None) -> Place | None:
+        """The directory in which loads create their files; None for a file or a device.
+
+        ``timeout_ns`` limits the time for which a silent server is waited for; it defaults to that of the target.
+        """
+        if self.path is not None:
+            return None
+        if isinstance(self.target, NfsTarget):
+            return NfsPlace(self.target.mount(1, timeout_ns))
+        return LocalPlace(self.target.path if isinstance(self.target, LocalTarget) else self.target.spec.directory)
 
 
 UNOPENED = OpenedTarget(NfsTarget.of("nfs://unopened/export"), TargetFacts(kind="nfs", address=""))

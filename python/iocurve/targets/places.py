@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from iocurve import _native
-from iocurve.engine.plan import NfsMount
+from iocurve.engine.plan import EnginePlan, NfsEngine, NfsMetadataEngine, NfsMount
 from iocurve.errors import TargetError
-from iocurve.targets.opened_target import OpenedTarget
-from iocurve.targets.target import LocalTarget, NfsTarget
 
 
 @dataclass(frozen=True)
@@ -45,12 +42,12 @@ class Process:
     def this(cls) -> Process:
         """The process that runs this."""
         pid = os.getpid()
-        return cls(socket.gethostname(), pid, process_start(pid) or 0)
+        return cls(os.uname().nodename, pid, process_start(pid) or 0)
 
     @property
     def is_running(self) -> bool:
         """True if it still runs on this machine."""
-        return self.host == socket.gethostname() and process_start(self.pid) == self.start
+        return self.host == os.uname().nodename and process_start(self.pid) == self.start
 
 
 def process_start(pid: int) -> int | None:
@@ -102,8 +99,8 @@ class LocalPlace:
 
     def names(self, suffix: str) -> list[str]:
         """See ``Place``."""
-        with _reported(self.directory):
-            return sorted(path.name for path in self.directory.iterdir() if path.name.endswith(suffix))
+        with _reported(self.directory), os.scandir(self.directory) as entries:
+            return sorted(entry.name for entry in entries if entry.name.endswith(suffix))
 
     def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
         """See ``Place``."""
@@ -176,17 +173,14 @@ class NfsPlace:
         return _native.Export(self.mount.to_json())
 
 
-def place_of(opened: OpenedTarget, timeout_ns: int | None = None) -> Place | None:
-    """The directory in which loads create their files; None for a file or a device.
+def export_place(engine: EnginePlan) -> NfsPlace | None:
+    """The export of an engine; None for an engine of local files.
 
-    ``timeout_ns`` limits the time for which a silent server is waited for; it defaults to that of the target.
+    One mount stands for all of an export, whatever its connections and addresses.
     """
-    target = opened.target
-    if opened.path is not None:
+    if not isinstance(engine, NfsEngine | NfsMetadataEngine):
         return None
-    if isinstance(target, NfsTarget):
-        return NfsPlace(target.mount(1, timeout_ns))
-    return LocalPlace(target.path if isinstance(target, LocalTarget) else target.spec.directory)
+    return NfsPlace(engine.mount.replace(nconnect=1, source=None, durability="none", keep_payload=False))
 
 
 @contextlib.contextmanager

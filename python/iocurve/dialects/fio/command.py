@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import AUTO_CLUSTER, ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
@@ -134,7 +134,7 @@ def prepare(
         settings.apply(command)
     built = build(parsed, surroundings.directory)
     job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
-    mistakes = [*built.mistakes, *settings.mistakes, *misplaced]
+    mistakes = [*built.mistakes, *settings.mistakes, *misplaced, *settings.missing_clients()]
     mistakes += [] if mistakes else _missing_job(parsed)
     if settings.read_only:
         mistakes += _jobs_that_write(job)
@@ -172,7 +172,7 @@ def prepare(
         check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
-        cluster=ClusterRequest(names=tuple(settings.clients)) if settings.clients else None,
+        cluster=settings.cluster(),
     )
 
 
@@ -192,6 +192,7 @@ class _Settings:
     warnings_are_fatal: bool = False
     out: Path | None = None
     clients: list[str] = field(default_factory=list)
+    cluster_address: str | None = None
     disks: list[DiskMount] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -213,6 +214,23 @@ class _Settings:
         else:
             hint = _INSTEAD.get(name)
             self.mistakes.append(Mistake(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
+
+    def cluster(self) -> ClusterRequest | None:
+        """The hosts of ``--client``, on the cluster of this machine unless ``--on`` names another."""
+        if not self.clients:
+            return None
+        return ClusterRequest(self.cluster_address or AUTO_CLUSTER, tuple(self.clients))
+
+    def missing_clients(self) -> list[Mistake]:
+        """The mistake of a cluster without hosts."""
+        if self.cluster_address is None or self.clients:
+            return []
+        return [Mistake("--on: no host is named", None, "add --client=HOST for each load client, or leave out --on")]
+
+    def set_cluster(self, value: str) -> None:
+        if not value:
+            raise ValueError("--on needs a cluster: --on=auto, --on=10.0.0.4:6379")
+        self.cluster_address = value
 
     def set_output(self, value: str) -> None:
         if not value or "\0" in value:
@@ -302,6 +320,7 @@ _HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _Settings.set_out,
     "aux-path": _Settings.set_state_directory,
     "client": _Settings.add_clients,
+    "on": _Settings.set_cluster,
     "output": _Settings.set_output,
     "output-format": _Settings.set_formats,
     "minimal": _Settings.set_minimal,

@@ -21,6 +21,8 @@ Runs fio job files and fio command lines unchanged; fio's manual describes the o
   --disk=MOUNT=DISK   emulate a disk for the files below the directory MOUNT (iocurve disk list), e.g.
                       --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR'
   --nfs_timeout=TIME  stop when the NFS server has not answered for this long (default 60 s)
+  --on=CLUSTER        the cluster of the hosts that --client names: auto (the one of this machine, default), or
+                      HOST:PORT of its head
   --out=DIR           write result.json, report.html and points.csv to DIR
 
 --output-format=normal,terse,json,json+ selects fio's output formats. --enghelp[=ENGINE] and --cmdhelp[=OPTION] list

@@ -63,6 +63,7 @@ class Caches:
                 self._run(self.cases.whole(target), "filling caches")
             said = "the data set was read once before"
         else:
+            # Before each turn: the turns before it have brought the data set, which all points share, into caches.
             for target in case.on:
                 self._run(self.cases.unrelated(target), "reading unrelated data")
             unrelated = format_bytes(self.cases.form.unrelated_bytes)
@@ -106,7 +107,7 @@ class Caches:
         longest = self.cases.form_of(case).settle_ns or SETTLE_FACTOR * length
         plan = self.planned(case.job)
         watcher = _Settled(max(plan.interval_ns, length // SETTLE_ROUNDS))
-        self.run(_lasting(plan, longest), "until latency has levelled off", watcher.update)
+        self.run(_lasting(plan, longest), "waiting until latency has levelled off", watcher.update)
         took = format_duration(watcher.elapsed_ns)
         if watcher.is_settled:
             return f"the load ran for {took}, until its latency had levelled off at {format_latency(watcher.level_ns)}"

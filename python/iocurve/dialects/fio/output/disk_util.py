@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve.engine.plan import NfsEngine, NullEngine, Plan
+from iocurve.result.block_devices import counters, device_name, nearest_status
 
 _STAT_FIELDS = {
     "read_ios": 0,
@@ -76,21 +76,16 @@ def disk_paths(plan: Plan) -> list[str]:
 
 def _disk_of(path: str, root: Path) -> Path | None:
     """The sysfs directory of the disk below a file (or below the nearest directory above it), not of a partition."""
-    place = Path(path)
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    status = nearest_status(Path(path))
+    if status is None:
+        return None
     try:
-        status = place.stat()
-        number = status.st_rdev or status.st_dev
-        device = (root / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True)
+        device = (root / device_name(status.st_rdev or status.st_dev)).resolve(strict=True)
     except OSError:
         return None
     return device.parent if (device / "partition").exists() else device
 
 
 def _counters(disk: Path) -> list[int]:
-    try:
-        counters = [int(word) for word in (disk / "stat").read_text().split()]
-    except (OSError, ValueError):
-        return []
-    return counters if len(counters) > max(_STAT_FIELDS.values()) else []
+    found = counters(disk) or []
+    return found if len(found) > max(_STAT_FIELDS.values()) else []

@@ -20,12 +20,12 @@ COMMANDS = {
     "cpuclock-test": False, "crctest": None, "daemonize": True, "debug": True, "disk": True, "enghelp": None,
     "eta": True, "eta-interval": True, "eta-newline": True, "help": False, "idle-prof": True, "inflate-log": True,
     "latency-log": True, "max-jobs": True, "memcpytest": None, "merge-blktrace-only": False, "minimal": False,
-    "out": True, "output": True, "output-format": True, "append-terse": None, "parse-only": False, "profile": True,
-    "readonly": False, "remote-config": True, "section": True, "server": None, "showcmd": False,
+    "on": True, "out": True, "output": True, "output-format": True, "append-terse": None, "parse-only": False,
+    "profile": True, "readonly": False, "remote-config": True, "section": True, "server": None, "showcmd": False,
     "status-interval": True, "terse-version": True, "trigger": True, "trigger-file": True, "trigger-remote": True,
     "trigger-timeout": True, "version": False, "warnings-fatal": False,
 }  # fmt: skip
-"""Command-line options that belong to no job; ``disk`` and ``out`` are iocurve's own.
+"""Command-line options that belong to no job; ``disk``, ``on`` and ``out`` are iocurve's own.
 
 True: takes a value. False: takes none. None: takes one only after ``=``.
 """
