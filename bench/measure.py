@@ -140,10 +140,10 @@ class _Run:
 
 
 def _run(side: Side, seconds: float) -> _Run:
-    server_before, machine, start = _process_cpu_seconds(side.server_pid), MachineMeter(), time.monotonic()
+    server_before, machine, start = process_cpu_seconds(side.server_pid), MachineMeter(), time.monotonic()
     client = run_to_end(side.command_for(seconds), seconds + RUN_MARGIN_SECONDS)
     elapsed, use = time.monotonic() - start, machine.use()
-    server_cpu = _process_cpu_seconds(side.server_pid) - server_before
+    server_cpu = process_cpu_seconds(side.server_pid) - server_before
     cores_busy = use.busy_share * use.cpus if use else 0.0
     return _Run(
         reported=parse_fio_json(client.output),
@@ -190,7 +190,8 @@ def parse_fio_json(text: str) -> Reported:
     )
 
 
-def _process_cpu_seconds(pid: int | None) -> float:
+def process_cpu_seconds(pid: int | None) -> float:
+    """User and system time of a process so far; 0 without one."""
     if pid is None:
         return 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

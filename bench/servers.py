@@ -95,3 +95,18 @@ def ganesha(kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] 
         yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}")
     finally:
         subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
+
+
+def guest_command(
+    server: Server, script: str, options: str, timeout_seconds: float, added: Sequence[str] = ()
+) -> list[str]:
+    """The command that boots a Linux kernel, mounts a server there, and runs a shell script.
+
+    ``added`` names programs and files of this host for the guest, ``SOURCE`` or ``SOURCE:DESTINATION``. Needs root.
+    """
+    return [
+        *(str(RIG / "kernel-nfs"), "--timeout", str(timeout_seconds)),
+        *("--port", str(server.port), "--mountport", str(server.mount_port)),
+        *(argument for one in added for argument in ("--add", one)),
+        *("--export", server.export, "--opts", options, "--", script),
+    ]

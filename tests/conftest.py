@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from bench import servers
-from bench.servers import RIG, Server
+from bench.servers import Server
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -87,12 +87,7 @@ def _run_in_guest(
     server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [
-            *(RIG / "kernel-nfs", "--timeout", "90"),
-            *("--port", str(server.port), "--mountport", str(server.mount_port)),
-            *(argument for program in programs for argument in ("--add", program)),
-            *("--export", server.export, "--opts", options, "--", command),
-        ],
+        servers.guest_command(server, command, options, 90, programs),
         capture_output=True,
         text=True,
         timeout=110,

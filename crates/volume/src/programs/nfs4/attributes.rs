@@ -263,13 +263,13 @@ pub(super) fn to_set(new: &fattr4<'_>) -> Result<(sattr3, bitmap4), nfsstat4> {
     Ok((set, mask))
 }
 
-/// Stores keep times from 1970 to 2106.
+/// Stores keep times from 1970 to 2106; others become the nearest of these, as in Linux's file systems.
 fn to_set_time(new: Option<settime4>) -> Result<set_time, nfsstat4> {
     match new {
         None => Ok(set_time::DONT_CHANGE(())),
         Some(settime4::SET_TO_SERVER_TIME4(())) => Ok(set_time::SET_TO_SERVER_TIME(())),
         Some(settime4::SET_TO_CLIENT_TIME4(time)) if time.nseconds < 1_000_000_000 => {
-            let seconds = u32::try_from(time.seconds).map_err(|_| nfsstat4::NFS4ERR_INVAL)?;
+            let seconds = time.seconds.clamp(0, i64::from(u32::MAX)) as u32;
             Ok(set_time::SET_TO_CLIENT_TIME(nfstime3 { seconds, nseconds: time.nseconds }))
         }
         Some(_) => Err(nfsstat4::NFS4ERR_INVAL),
@@ -363,18 +363,30 @@ mod tests {
         }
     }
 
+    fn set(attributes: &Attributes<'_>) -> Result<sattr3, nfsstat4> {
+        let bytes = iocurve_wire::xdr::to_bytes(attributes);
+        to_set(&iocurve_wire::xdr::from_bytes(&bytes).unwrap()).map(|(set, _)| set)
+    }
+
+    #[test]
+    fn times_that_stores_cannot_keep_become_the_nearest() {
+        let modified = |seconds, nseconds| {
+            let time = settime4::SET_TO_CLIENT_TIME4(nfstime4 { seconds, nseconds });
+            set(&Attributes { time_modify_set: Some(time), ..Attributes::default() }).map(|set| set.mtime)
+        };
+        for (seconds, kept) in [(-1, 0), (0, 0), (1 << 31, 1 << 31), (u32::MAX.into(), u32::MAX), (1 << 32, u32::MAX)] {
+            let time = nfstime3 { seconds: kept, nseconds: 5 };
+            assert_eq!(modified(seconds, 5), Ok(set_time::SET_TO_CLIENT_TIME(time)), "{seconds}");
+        }
+        assert_eq!(modified(1, 1_000_000_000), Err(nfsstat4::NFS4ERR_INVAL));
+    }
+
     #[test]
     fn only_some_attributes_can_be_set() {
-        let set = |attributes: Attributes<'_>| {
-            let bytes = iocurve_wire::xdr::to_bytes(&attributes);
-            to_set(&iocurve_wire::xdr::from_bytes(&bytes).unwrap()).map(|(set, _)| set)
-        };
         let mode = Attributes { mode: Some(0o640), size: Some(7), owner: Some(b"12"), ..Attributes::default() };
-        assert_eq!(set(mode), Ok(sattr3 { mode: Some(0o640), size: Some(7), uid: Some(12), ..sattr3::default() }));
-        assert_eq!(set(Attributes { fileid: Some(1), ..mode }), Err(nfsstat4::NFS4ERR_INVAL));
-        assert_eq!(set(Attributes { mode: Some(0o10000), ..mode }), Err(nfsstat4::NFS4ERR_INVAL));
-        let late = settime4::SET_TO_CLIENT_TIME4(nfstime4 { seconds: 1 << 32, nseconds: 0 });
-        assert_eq!(set(Attributes { time_modify_set: Some(late), ..mode }), Err(nfsstat4::NFS4ERR_INVAL));
+        assert_eq!(set(&mode), Ok(sattr3 { mode: Some(0o640), size: Some(7), uid: Some(12), ..sattr3::default() }));
+        assert_eq!(set(&Attributes { fileid: Some(1), ..mode }), Err(nfsstat4::NFS4ERR_INVAL));
+        assert_eq!(set(&Attributes { mode: Some(0o10000), ..mode }), Err(nfsstat4::NFS4ERR_INVAL));
         let unknown = fattr4 { attrmask: bitmap4::of(&[12]), attr_vals: &[] };
         assert_eq!(to_set(&unknown), Err(nfsstat4::NFS4ERR_ATTRNOTSUPP));
     }
