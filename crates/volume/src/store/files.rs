@@ -40,6 +40,15 @@ impl Files {
     pub(crate) fn fault_counts(&self) -> Option<FaultStats> {
         if let Self::Faulty(store) = self { Some(store.counts()) } else { None }
     }
+
+    /// Returns `true` if an exclusive create keeps its verifier in the times of the file.
+    pub(crate) fn keeps_verifiers_in_times(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Directory(_) => true,
+            Self::Faulty(store) => store.inner().keeps_verifiers_in_times(),
+        }
+    }
 }
 
 impl Store for Files {

@@ -64,8 +64,23 @@ fn memory() -> MemoryStore {
 }
 
 fn faulty() -> FaultyStore<Files> {
+    with_faults(Files::Memory(memory()))
+}
+
+fn with_faults(inner: Files) -> FaultyStore<Files> {
     let faults = Faults { rates: Vec::new(), seed: 0, log: None };
-    FaultyStore::new(Files::Memory(memory()), "/vol".to_owned(), faults, None)
+    FaultyStore::new(inner, "/vol".to_owned(), faults, None)
+}
+
+#[test]
+fn only_a_directory_keeps_verifiers_in_times_with_faults_or_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = || Files::Directory(directory_store(folder.path()));
+    let faulty = |inner| Files::Faulty(Box::new(with_faults(inner)));
+    assert!(directory().keeps_verifiers_in_times());
+    assert!(faulty(directory()).keeps_verifiers_in_times());
+    assert!(!Files::Memory(memory()).keeps_verifiers_in_times());
+    assert!(!faulty(Files::Memory(memory())).keeps_verifiers_in_times());
 }
 
 fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {

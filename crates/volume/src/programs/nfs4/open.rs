@@ -193,7 +193,7 @@ fn make<'t>(
 
 /// A directory keeps the verifier in the times of the file; the reply says so, and the client sets them.
 fn with_verifier(files: &Files, mut attrset: bitmap4) -> bitmap4 {
-    if matches!(files, Files::Directory(_)) {
+    if files.keeps_verifiers_in_times() {
         attrset.insert(FATTR4_TIME_ACCESS_SET);
         attrset.insert(FATTR4_TIME_MODIFY_SET);
     }

@@ -85,6 +85,11 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
+    /// The store behind the faults.
+    pub(crate) fn inner(&self) -> &S {
+        &self.inner
+    }
+
     /// The faults injected so far.
     pub(crate) fn counts(&self) -> FaultStats {
         self.injected.counts()
