@@ -69,7 +69,7 @@ class ClientLimits(Struct):
     bandwidth_read_bytes_per_s: int | None = None
     bandwidth_write_bytes_per_s: int | None = None
     iops_read: int | None = None
-    """What the processors of a machine carry; pages show it where one client does not reach the volume's limit."""
+    """The processors of a machine set it; pages show it where one client does not reach the volume's limit."""
     iops_write: int | None = None
 
 
