@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use super::protocol::Protocol;
 use super::rpc::Rpc;
-use super::small_files::FileFacts;
 use super::socket::Socket;
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
@@ -83,6 +82,21 @@ pub(super) struct Node<H> {
     pub bytes: u64,
 }
 
+/// Facts about a file, by which it is known again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFacts {
+    /// A regular file with one name.
+    pub is_plain: bool,
+    /// Length.
+    pub bytes: u64,
+    /// Number of the file in its file system.
+    pub id: u64,
+    /// Time of the last change of its data, since 1970.
+    pub modified_ns: u64,
+    /// User number, or the name that a server of `NFSv4.1` gives.
+    pub owner: String,
+}
+
 /// Result of a WRITE.
 pub(super) struct Written {
     pub bytes: u32,
@@ -110,6 +124,12 @@ pub(super) struct Listed<H> {
     pub name: String,
     /// `None` if the server left something out.
     pub node: Option<Node<H>>,
+}
+
+/// A version of NFS whose exports can be mounted.
+pub(super) trait Mountable: Protocol {
+    /// Makes the calls that stand outside a load.
+    type Calls<'a>: Calls<'a, Self>;
 }
 
 /// The calls of a version to one export, each of which waits for its reply.

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Node, Page};
-use super::protocol::Protocol;
+use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Mountable, Node, Page};
 use super::socket::{Route, Socket};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use crate::error::EngineError;
@@ -11,11 +10,11 @@ use crate::plan::NfsMount;
 use crate::tree::EntryKind;
 
 /// A mounted export.
-pub(super) struct Export<'a, P: Protocol> {
+pub(super) struct Export<'a, P: Mountable> {
     pub(super) calls: P::Calls<'a>,
 }
 
-impl<'a, P: Protocol> Export<'a, P> {
+impl<'a, P: Mountable> Export<'a, P> {
     /// Connects to the server and finds the root of the export.
     pub(super) fn mount(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
         Ok(Self { calls: P::Calls::mount(mount, stop)? })

@@ -18,14 +18,13 @@ use crate::plan::OperationKind;
 
 use super::calls::CallLimits;
 use super::outgoing::Outgoing;
+use super::patience::JUKEBOX_DELAY_NS;
 use super::protocol::{Arguments, CallKind, Judgement, Protocol};
 use super::status::errno;
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
 pub(super) const LARGE_BYTES: u32 = 32 << 10;
-/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
-pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 /// Most calls in flight: bounds memory, whatever limits a server reports.
 pub(super) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.

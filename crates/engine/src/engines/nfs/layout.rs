@@ -14,8 +14,8 @@ use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::stall::HURRIED_NS;
 
 use super::NfsEngine;
+use super::calls::Mountable;
 use super::export::{Export, missing};
-use super::protocol::Protocol;
 use super::version::with_version;
 
 /// Writes in flight.
@@ -50,7 +50,7 @@ pub fn remove(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(
     with_version!(mount, P => remove_on::<P>(mount, paths, stop))
 }
 
-fn layout_on<P: Protocol>(
+fn layout_on<P: Mountable>(
     mount: &NfsMount,
     files: &[FilePlan],
     seed: u64,
@@ -71,7 +71,11 @@ pub(crate) fn absent(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) ->
     with_version!(mount, P => absent_on::<P>(mount, paths, stop))
 }
 
-fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBool) -> Result<Vec<String>, EngineError> {
+fn absent_on<P: Mountable>(
+    mount: &NfsMount,
+    paths: Vec<String>,
+    stop: &AtomicBool,
+) -> Result<Vec<String>, EngineError> {
     let mut export = Export::<P>::mount(mount, stop)?;
     let mut absent = Vec::new();
     for path in paths {
@@ -82,7 +86,7 @@ fn absent_on<P: Protocol>(mount: &NfsMount, paths: Vec<String>, stop: &AtomicBoo
     Ok(absent)
 }
 
-fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
+fn remove_on<P: Mountable>(mount: &NfsMount, paths: &[String], stop: &AtomicBool) -> Result<(), EngineError> {
     if paths.is_empty() {
         return Ok(());
     }
@@ -96,19 +100,19 @@ fn remove_on<P: Protocol>(mount: &NfsMount, paths: &[String], stop: &AtomicBool)
 }
 
 /// Changes that can be undone.
-struct Changes<P: Protocol> {
+struct Changes<P: Mountable> {
     created: Vec<String>,
     /// Path, handle and former length.
     extended: Vec<(String, P::Handle, u64)>,
 }
 
-impl<P: Protocol> Default for Changes<P> {
+impl<P: Mountable> Default for Changes<P> {
     fn default() -> Self {
         Self { created: Vec::new(), extended: Vec::new() }
     }
 }
 
-impl<P: Protocol> Changes<P> {
+impl<P: Mountable> Changes<P> {
     /// If a change cannot be undone, the original error is still the one to report.
     fn undo(&self, mount: &NfsMount) {
         // The layout may have failed because the server is silent.
@@ -129,14 +133,14 @@ impl<P: Protocol> Changes<P> {
 }
 
 /// Bytes of a file that must be written.
-struct Gap<P: Protocol> {
+struct Gap<P: Mountable> {
     path: String,
     handle: P::Handle,
     start: u64,
     end: u64,
 }
 
-fn lay_out<P: Protocol>(
+fn lay_out<P: Mountable>(
     mount: &NfsMount,
     files: &[FilePlan],
     seed: u64,
@@ -168,7 +172,7 @@ fn lay_out<P: Protocol>(
 }
 
 /// Creates or extends a file as planned; returns the bytes to write.
-fn prepare<P: Protocol>(
+fn prepare<P: Mountable>(
     export: &mut Export<'_, P>,
     file: &FilePlan,
     changes: &mut Changes<P>,
@@ -209,7 +213,7 @@ fn prepare<P: Protocol>(
 }
 
 /// Writes all gaps; returns `false` if the server may have lost data.
-fn write<'a, P: Protocol>(
+fn write<'a, P: Mountable>(
     export: Export<'a, P>,
     mount: &NfsMount,
     gaps: &[Gap<P>],
@@ -235,7 +239,7 @@ fn write<'a, P: Protocol>(
 }
 
 /// All writes, in order; their slots are set later.
-fn requests<P: Protocol>(gaps: &[Gap<P>], block: u32) -> impl Iterator<Item = Request> + '_ {
+fn requests<P: Mountable>(gaps: &[Gap<P>], block: u32) -> impl Iterator<Item = Request> + '_ {
     gaps.iter().enumerate().flat_map(move |(file, gap)| {
         let blocks = (gap.end - gap.start).div_ceil(u64::from(block));
         (0..blocks).map(move |number| {
@@ -246,7 +250,7 @@ fn requests<P: Protocol>(gaps: &[Gap<P>], block: u32) -> impl Iterator<Item = Re
     })
 }
 
-struct Writer<'a, P: Protocol> {
+struct Writer<'a, P: Mountable> {
     engine: NfsEngine<P>,
     clock: Clock,
     buffers: Buffers,
@@ -256,7 +260,7 @@ struct Writer<'a, P: Protocol> {
     written: u64,
 }
 
-impl<P: Protocol> Writer<'_, P> {
+impl<P: Mountable> Writer<'_, P> {
     fn write_all(
         &mut self,
         requests: impl Iterator<Item = Request>,

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Calls, Entry, Listed, Node};
+use super::calls::{Calls, Entry, Listed, Mountable, Node};
 use super::export::Export;
-use super::protocol::Protocol;
 use super::status::{EXIST, refused};
 use super::version::with_version;
 use crate::error::EngineError;
@@ -21,7 +20,7 @@ pub(crate) fn find_tree(
     with_version!(mount, P => find_tree_on::<P>(mount, root, creates_parents, stop))
 }
 
-fn find_tree_on<P: Protocol>(
+fn find_tree_on<P: Mountable>(
     mount: &NfsMount,
     root: &str,
     creates_parents: bool,
@@ -32,7 +31,7 @@ fn find_tree_on<P: Protocol>(
     list(&mut export, &directory, stop)
 }
 
-fn open_root<P: Protocol>(
+fn open_root<P: Mountable>(
     export: &mut Export<'_, P>,
     root: &str,
     creates_parents: bool,
@@ -57,7 +56,7 @@ fn open_root<P: Protocol>(
 }
 
 /// Makes a directory on the way to `root`, which another client may make at the same time.
-fn make<P: Protocol>(
+fn make<P: Mountable>(
     export: &mut Export<'_, P>,
     entry: &Entry<'_, P::Handle>,
     root: &str,
@@ -69,7 +68,7 @@ fn make<P: Protocol>(
     }
 }
 
-impl<P: Protocol> Lister for Export<'_, P> {
+impl<P: Mountable> Lister for Export<'_, P> {
     type Directory = P::Handle;
 
     fn entries(&mut self, directory: &P::Handle, below: &str) -> Result<Vec<DirectoryEntry<P::Handle>>, EngineError> {

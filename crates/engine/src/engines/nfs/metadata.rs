@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
-use super::calls::{Answer, Calls, Entry, Object, granted};
+use super::calls::{Answer, Calls, Entry, Mountable, Object, granted};
 use super::export::directory_parts;
-use super::protocol::Protocol;
 use super::status::{EXIST, NOENT, errno, refused};
 use crate::engines::buffers::SlotMap;
 use crate::engines::local::Finished;
@@ -23,11 +22,11 @@ use crate::tree::{Paths, TreeState};
 const CALL_BYTES_MAX: u32 = 512 << 10;
 
 /// An open file of a version.
-type OpenOf<'a, P> = <<P as Protocol>::Calls<'a> as Calls<'a, P>>::Open;
+type OpenOf<'a, P> = <<P as Mountable>::Calls<'a> as Calls<'a, P>>::Open;
 
 /// Performs each operation in `submit`. Handles of directories are looked up once, handles of files by operations.
 #[expect(private_bounds, reason = "the versions are this module's")]
-pub(crate) struct NfsMetadataEngine<'a, P: Protocol> {
+pub(crate) struct NfsMetadataEngine<'a, P: Mountable> {
     calls: P::Calls<'a>,
     stop: &'a AtomicBool,
     /// Names of each path, with one `/` between them.
@@ -46,7 +45,7 @@ pub(crate) struct NfsMetadataEngine<'a, P: Protocol> {
 }
 
 #[expect(private_bounds, reason = "the versions are this module's")]
-impl<'a, P: Protocol> NfsMetadataEngine<'a, P> {
+impl<'a, P: Mountable> NfsMetadataEngine<'a, P> {
     /// Mounts the export. Files are looked up by the operations.
     pub(crate) fn connect(
         mount: &NfsMount,
@@ -263,7 +262,7 @@ impl<'a, P: Protocol> NfsMetadataEngine<'a, P> {
     }
 }
 
-impl<P: Protocol> Engine for NfsMetadataEngine<'_, P> {
+impl<P: Mountable> Engine for NfsMetadataEngine<'_, P> {
     const SYNCHRONOUS: bool = true;
     const SEND_BATCH: usize = 1;
 
@@ -304,7 +303,7 @@ impl<P: Protocol> Engine for NfsMetadataEngine<'_, P> {
 }
 
 /// Closes the files that are still open, so that the server keeps nothing for them.
-impl<P: Protocol> Drop for NfsMetadataEngine<'_, P> {
+impl<P: Mountable> Drop for NfsMetadataEngine<'_, P> {
     fn drop(&mut self) {
         for (_, open) in self.opened.drain() {
             if self.calls.close_file(open).is_err() {

@@ -45,21 +45,24 @@ use crate::plan::{FilePlan, NfsMount};
 use crate::stall::Waiting;
 
 use self::calls::CallLimits;
+use self::calls::Mountable;
 use self::connection::Connection;
 use self::export::Export;
-use self::flight::{CALLS_MAX, Flight, JUKEBOX_DELAY_NS};
+use self::flight::{CALLS_MAX, Flight};
 use self::incoming::Lost;
+use self::patience::JUKEBOX_DELAY_NS;
 use self::patience::silence_ns_max;
 use self::protocol::{Protocol, Recovered, SlotCounts};
 use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
 
+pub use self::calls::FileFacts;
 pub(crate) use self::layout::absent;
 pub use self::layout::{layout, remove};
 pub(crate) use self::listing::find_tree;
 pub(crate) use self::metadata::NfsMetadataEngine;
 pub use self::nfs3::Nfs3;
 pub use self::nfs4::Nfs4;
-pub use self::small_files::{FileFacts, SmallFiles, small_files};
+pub use self::small_files::{SmallFiles, small_files};
 pub use self::version::Version;
 pub(crate) use self::version::with_version;
 
@@ -115,7 +118,7 @@ pub struct NfsEngine<P: Protocol> {
 }
 
 #[expect(private_bounds, reason = "the versions are this module's")]
-impl<P: Protocol> NfsEngine<P> {
+impl<P: Mountable> NfsEngine<P> {
     /// Mounts the export on `nconnect` connections and looks up the files, which must exist ([`layout`]).
     ///
     /// Deadlines in `reap` are in `clock`'s time. Once `stop` is set, `reap` waits for at most 100 ms.
@@ -183,7 +186,10 @@ impl<P: Protocol> NfsEngine<P> {
             stall: None,
         })
     }
+}
 
+#[expect(private_bounds, reason = "the versions are this module's")]
+impl<P: Protocol> NfsEngine<P> {
     /// Sends a call, or lets it wait for a slot of the session.
     fn dispatch(&mut self, call: u32) {
         if self.flight.acquire(call, &self.clock) {

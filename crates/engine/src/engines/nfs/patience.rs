@@ -17,6 +17,8 @@ const PAUSE_NS_MIN: Nanos = 10_000_000;
 const PAUSE_NS_MAX: Nanos = SECOND;
 /// A call without an answer for this time is a stall.
 const SILENCE_NS: Nanos = 2 * SECOND;
+/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
+pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 /// Longest time between two polls of the stop flag.
 pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
 

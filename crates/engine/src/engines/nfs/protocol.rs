@@ -10,7 +10,6 @@ use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs3::stable_how;
 
-use super::calls::Calls;
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
@@ -39,8 +38,6 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     type Sequence: Copy + Default + Debug + Send;
     /// Names a file to the server.
     type Handle: Clone + Debug;
-    /// Makes the calls that stand outside a load.
-    type Calls<'a>: Calls<'a, Self>;
 
     /// Number of files.
     fn files(&self) -> usize;

@@ -12,8 +12,7 @@ use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
 use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
-use super::flight::JUKEBOX_DELAY_NS;
-use super::patience::{Patience, STOP_CHECK_NS, connect_one, is_lost};
+use super::patience::{JUKEBOX_DELAY_NS, Patience, STOP_CHECK_NS, connect_one, is_lost};
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
 use crate::stall::{answered, has_answered};

@@ -2,28 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Calls, Entry};
+use super::calls::{Calls, Entry, FileFacts, Mountable};
 use super::export::Export;
-use super::protocol::Protocol;
 use super::status::{NOENT, refused};
 use super::version::with_version;
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
-
-/// Facts about a file, by which it is known again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileFacts {
-    /// A regular file with one name.
-    pub is_plain: bool,
-    /// Length.
-    pub bytes: u64,
-    /// Number of the file in its file system.
-    pub id: u64,
-    /// Time of the last change of its data, since 1970.
-    pub modified_ns: u64,
-    /// User number, or the name that a server of `NFSv4.1` gives.
-    pub owner: String,
-}
 
 /// An export, as a place for small files in its root.
 pub trait SmallFiles {
@@ -48,7 +32,7 @@ pub fn small_files<'a>(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Box<dyn
     with_version!(mount, P => Ok(Box::new(Export::<P>::mount(mount, stop)?)))
 }
 
-impl<P: Protocol> SmallFiles for Export<'_, P> {
+impl<P: Mountable> SmallFiles for Export<'_, P> {
     fn names(&mut self) -> Result<Vec<String>, EngineError> {
         let root = self.calls.root().clone();
         self.list_all("the export", |calls, from| calls.list_names(&root, from))

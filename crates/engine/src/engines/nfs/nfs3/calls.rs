@@ -12,13 +12,12 @@ use iocurve_wire::nfs3::{
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
 use super::super::calls::{
-    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, LIST_BYTES, Listed, NAMES_BYTES, Node, Object,
-    Page, Written, granted,
+    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
+    Node, Object, Page, Written, granted,
 };
 use super::super::mounter::{self, Mounter};
 use super::super::protocol::{Protocol, stability};
 use super::super::rpc::{Rpc, invalid_reply};
-use super::super::small_files::FileFacts;
 use super::super::socket::Socket;
 use super::super::status::refused;
 use super::Nfs3;

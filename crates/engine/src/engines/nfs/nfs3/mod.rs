@@ -12,6 +12,7 @@ use iocurve_wire::client_fast::{
 };
 use iocurve_wire::nfs3::{nfs_fh3, nfsstat3};
 
+use super::calls::Mountable;
 use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
@@ -53,13 +54,16 @@ impl FileCalls {
     }
 }
 
+impl Mountable for Nfs3 {
+    type Calls<'a> = Nfs3Calls<'a>;
+}
+
 impl Protocol for Nfs3 {
     const NAME: &'static str = "NFSv3";
     const READ_REPLY_HEAD_BYTES: usize = READ_REPLY_HEAD_BYTES;
 
     type Sequence = ();
     type Handle = nfs_fh3;
-    type Calls<'a> = Nfs3Calls<'a>;
 
     fn files(&self) -> usize {
         self.files.len()

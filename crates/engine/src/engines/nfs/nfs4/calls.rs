@@ -17,13 +17,12 @@ use iocurve_wire::nfs4::{nfs_ftype4, settime4, stable_how4, stateid4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
 use super::super::calls::{
-    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, LIST_BYTES, Listed, NAMES_BYTES, Node, Object,
-    Page, Written, granted,
+    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
+    Node, Object, Page, Written, granted,
 };
 use super::super::mounter::Mounter;
 use super::super::protocol::{Judgement, stability};
 use super::super::rpc::Rpc;
-use super::super::small_files::FileFacts;
 use super::super::socket::Socket;
 use super::super::status::{NOTDIR, refused};
 use super::client::{Client, OVERHEAD_BYTES, connect_further};

@@ -16,8 +16,8 @@ use iocurve_wire::nfs4::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
-use super::super::flight::JUKEBOX_DELAY_NS;
 use super::super::mounter;
+use super::super::patience::JUKEBOX_DELAY_NS;
 use super::super::protocol::Protocol;
 use super::super::rpc::{Rpc, invalid_reply};
 use super::super::socket::{Route, Socket};

@@ -24,6 +24,7 @@ use iocurve_wire::client_fast::nfs4::{
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs4::nfsstat4;
 
+use super::calls::Mountable;
 use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::socket::{Route, Socket};
 use crate::error::EngineError;
@@ -97,13 +98,16 @@ impl Nfs4 {
     }
 }
 
+impl Mountable for Nfs4 {
+    type Calls<'a> = Nfs4Calls<'a>;
+}
+
 impl Protocol for Nfs4 {
     const NAME: &'static str = "NFSv4.1";
     const READ_REPLY_HEAD_BYTES: usize = READ_REPLY_HEAD_BYTES;
 
     type Sequence = SlotSequence;
     type Handle = Handle;
-    type Calls<'a> = Nfs4Calls<'a>;
 
     fn files(&self) -> usize {
         self.files.len()

@@ -201,14 +201,14 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// An engine on file `f` with its buffers; `change` adapts the mount.
-pub(crate) struct Client<P: Protocol> {
+pub(crate) struct Client<P: Mountable> {
     pub(crate) engine: NfsEngine<P>,
     pub(crate) buffers: Buffers,
     pub(crate) clock: Clock,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl<P: Protocol> Client<P> {
+impl<P: Mountable> Client<P> {
     pub(crate) fn new<S: Program>(
         server: &Server<S>,
         depth: u32,
@@ -259,7 +259,10 @@ impl<P: Protocol> Client<P> {
 }
 
 /// Checks that operations which a server refuses so end with this `errno`.
-pub(crate) fn check_errno<P: Protocol, S: Program>(refuse: impl FnMut(S::Seen) -> S::Act + Send + 'static, errno: i32) {
+pub(crate) fn check_errno<P: Mountable, S: Program>(
+    refuse: impl FnMut(S::Seen) -> S::Act + Send + 'static,
+    errno: i32,
+) {
     let server = Server::<S>::new(refuse).with_file("f", b"");
     let mut client = Client::<P>::new(&server, 1, 4096, |_| {});
     assert_eq!(client.one(WRITE, 0, 4096), -i64::from(errno));
@@ -267,12 +270,12 @@ pub(crate) fn check_errno<P: Protocol, S: Program>(refuse: impl FnMut(S::Seen) -
 }
 
 /// Connects an engine to one file; the error, in words.
-pub(crate) fn explained<P: Protocol>(mount: &NfsMount, path: &str) -> String {
+pub(crate) fn explained<P: Mountable>(mount: &NfsMount, path: &str) -> String {
     connect::<P>(mount, path).unwrap_err().to_string()
 }
 
 /// An engine that transfers nothing.
-pub(crate) fn connect<P: Protocol>(mount: &NfsMount, path: &str) -> Result<NfsEngine<P>, EngineError> {
+pub(crate) fn connect<P: Mountable>(mount: &NfsMount, path: &str) -> Result<NfsEngine<P>, EngineError> {
     // SAFETY: no slot is ever borrowed.
     let slots = unsafe { Buffers::new(1, 4096).slot_map() };
     NfsEngine::connect(mount, &[file(path, 0, Layout::Existing)], slots, 1, Clock::new(), Arc::default())
