@@ -241,8 +241,6 @@ def _engine(tree: Tree, opened: Opening) -> tuple[planned.EnginePlan, str]:
     if tree.anchor.startswith("nfs:"):
         url, root = split_anchor(tree.anchor)
         mount = NfsTarget.of(url).mount(1).replace(durability=opened.durability, keep_payload=True)
-        if mount.version != 3:
-            raise PlanError([Mistake(f"{tree.anchor}: file systems are used over NFSv3; remove vers=4.1")])
         return planned.NfsMetadataEngine(mount=mount, keep_open=True), root
     how = planned.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
     return planned.MetadataEngine(open=how, keep_open=True), tree.anchor
