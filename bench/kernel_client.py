@@ -3,6 +3,7 @@
 Each turn boots the same guest kernel (``tests/rig/kernel-nfs``), which mounts one server and runs every workload once.
 Data move with direct I/O; workloads on names begin with empty caches where they read. The volume stores in memory,
 nfs-ganesha on tmpfs by its VFS store or, with ``--ganesha mem``, in memory, where it keeps 2 MiB of a file.
+Processors are kept awake (``bench.awake``): each call on a name waits for the one before.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench import servers
+from bench.awake import processors_awake
 from bench.machine import machine_facts, versions
-from bench.measure import process_cpu_seconds
+from bench.measure import median_bounds, process_cpu_seconds
 from bench.servers import Server, guest_command
 
 RESULTS = Path(__file__).parent / "results"
@@ -128,14 +130,15 @@ def _document(rounds: int, nfs_versions: Sequence[str], kind: Literal["mem", "vf
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir="/dev/shm")))
         archive = _archive(folder / "tree.tar")
+        stack.enter_context(processors_awake())
         sides = {
             "ganesha": stack.enter_context(servers.ganesha(kind, folder / "export")),
             "volume": stack.enter_context(servers.volume("--unlimited", "--no-root-squash")),
         }
         for number in range(rounds):
             for nfs in nfs_versions:
-                for name, server in sides.items():
-                    turns[nfs][name].append(_turn(server, nfs, archive, sizes))
+                for name in sorted(sides, reverse=number % 2 == 1):
+                    turns[nfs][name].append(_turn(sides[name], nfs, archive, sizes))
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
     comparisons = [_comparison(nfs, turns[nfs]) for nfs in nfs_versions]
     return {
@@ -213,20 +216,25 @@ def _rate(figures: str, seconds: float) -> tuple[float, float]:
 
 
 def _comparison(nfs: str, turns: dict[str, list[Turn]]) -> dict[str, Any]:
-    """Medians over the rounds, and the volume's to nfs-ganesha's; prints the table."""
+    """Medians over the rounds, and the volume's rate to nfs-ganesha's; prints the table."""
     rows = [_row(workload, turns) for workload in turns["volume"][0].reached]
     print(f"### NFSv{nfs}\n\n| workload | volume | nfs-ganesha | × | server CPU µs, volume | nfs-ganesha |")
     print("| --- | --- | --- | --- | --- | --- |")
     for row in rows:
         rates = (f"{_figures(row, side, 'operations_per_s', ',.0f')}/s" for side in ("volume", "ganesha"))
         costs = (_figures(row, side, "server_cpu_us_per_operation", ".1f") for side in ("volume", "ganesha"))
-        print(f"| {row['workload']} | {' | '.join(rates)} | {row['ratio']:.2f} | {' | '.join(costs)} |")
+        print(f"| {row['workload']} | {' | '.join(rates)} | {_ratio_text(row)} | {' | '.join(costs)} |")
     averages = {name: [turn.load_average for turn in side] for name, side in turns.items()}
     return {"nfs_version": nfs, "workloads": rows, "load_averages": averages}
 
 
 def _figures(row: dict[str, Any], side: str, figure: str, form: str) -> str:
     return format(row[side]["median"][figure], form)
+
+
+def _ratio_text(row: dict[str, Any]) -> str:
+    bounds = row["ratio_bounds"]
+    return f"{row['ratio']:.2f}" + (f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "")
 
 
 def _row(workload: str, turns: dict[str, list[Turn]]) -> dict[str, Any]:
@@ -240,14 +248,14 @@ def _row(workload: str, turns: dict[str, list[Turn]]) -> dict[str, Any]:
             "max": {figure: max(values) for figure, values in columns.items()},
             "rounds": records,
         }
-    medians = (row[name]["median"]["operations_per_s"] for name in ("volume", "ganesha"))
-    row["ratio"] = next(medians) / next(medians)
-    return row
+    rates = ((turn.reached[workload].operations_per_s for turn in turns[name]) for name in ("volume", "ganesha"))
+    ratios = [ours / theirs for ours, theirs in zip(*rates, strict=True)]
+    return {**row, "ratio": statistics.median(ratios), "ratio_bounds": median_bounds(ratios)}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.kernel_client", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each server; the tables show medians")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each server; 6 or more give intervals")
     parser.add_argument("--versions", nargs="+", choices=("3", "4.1"), default=("3", "4.1"), help="versions of NFS")
     parser.add_argument("--ganesha", choices=("vfs", "mem"), default="vfs", help="nfs-ganesha's store; mem: in memory")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each load of fio")

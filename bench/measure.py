@@ -14,8 +14,11 @@ import shlex
 import statistics
 import subprocess
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,18 @@ class _Run:
     client_cpu_seconds: float
     server_cpu_seconds: float
     cores_busy_elsewhere: float
+
+
+def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
+    """Two of the values between which the true median lies with 95 % or more, the narrowest; ``None`` for fewer than six.
+
+    Holds for independent values of any distribution (sign test): each is below the median with probability one half.
+    """
+    count = len(values)
+    outside = list(accumulate(2 * comb(count, below) / 2**count for below in range(count // 2)))
+    left_out = bisect_right(outside, 0.05)
+    ordered = sorted(values)
+    return (ordered[left_out - 1], ordered[-left_out]) if left_out else None
 
 
 def _run(side: Side, seconds: float) -> _Run:

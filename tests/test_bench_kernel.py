@@ -11,6 +11,7 @@ import pytest
 
 from bench.kernel_client import Reached, reached
 from bench.kernel_restarts import cloning, unpacking
+from bench.measure import median_bounds
 
 
 def test_files_count_by_the_time_between_two_lines_and_ios_by_fio() -> None:
@@ -21,6 +22,15 @@ def test_files_count_by_the_time_between_two_lines_and_ios_by_fio() -> None:
         "create": Reached(operations_per_s=50, server_cpu_us_per_operation=5_000),
         "read 64k": Reached(operations_per_s=500, server_cpu_us_per_operation=125),
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, None), (5, None), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (12, (3, 10)), (15, (4, 12)), (20, (6, 15))],
+)
+def test_bounds_of_a_median_are_those_of_the_sign_test(count: int, expected: tuple[int, int] | None) -> None:
+    """Against the tables of the sign test, two-sided, 5 %."""
+    assert median_bounds([float(value) for value in range(count, 0, -1)]) == expected
 
 
 def test_what_was_lost_of_a_tree_is_named(tmp_path: Path) -> None:
