@@ -143,7 +143,7 @@ class _Run:
 
 
 def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """Two of the values between which the true median lies with 95 % or more, the narrowest; ``None`` for fewer than six.
+    """The narrowest two of the values that hold the true median between them with 95 %; ``None`` for fewer than six.
 
     Holds for independent values of any distribution (sign test): each is below the median with probability one half.
     """
