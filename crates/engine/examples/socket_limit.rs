@@ -12,8 +12,9 @@
 
 use std::alloc::Layout;
 use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
@@ -43,17 +44,16 @@ fn main() -> io::Result<()> {
         std::process::exit(2);
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
+    send_unpaced(&listener)?;
     let memories = (0..load.connections).map(|_| Replies::new(load)).collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
     let (clients, servers): (Vec<_>, Vec<_>) = memories
         .into_iter()
         .map(|replies| -> io::Result<_> {
-            let client = TcpStream::connect(listener.local_addr()?)?;
+            let client = connect(&listener)?;
             let (server, _) = listener.accept()?;
-            for socket in [&client, &server] {
-                socket.set_nodelay(true)?;
-                send_unpaced(socket)?;
-            }
+            client.set_nodelay(true)?;
+            server.set_nodelay(true)?;
             let end = start + load.runtime;
             let client = std::thread::spawn(move || run_client(client, load, end));
             Ok((client, std::thread::spawn(move || run_server(server, load, replies))))
@@ -83,8 +83,31 @@ fn load() -> Option<Load> {
     (!numbers.contains(&0)).then_some(Load { connections, depth, request_bytes, reply_bytes, memory_bytes, runtime })
 }
 
-/// Takes a congestion control that does not send by timers, as our client and volume do on loopback.
-fn send_unpaced(socket: &TcpStream) -> io::Result<()> {
+/// Connects to the address of a listener.
+fn connect(listener: &TcpListener) -> io::Result<TcpStream> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else has it.
+    let socket = unsafe { TcpStream::from_raw_fd(fd) };
+    send_unpaced(&socket)?;
+    let mut address = MaybeUninit::<libc::sockaddr_storage>::uninit();
+    let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: room for an address of any family; `connect` reads what `getsockname` wrote.
+    let result = unsafe {
+        match libc::getsockname(listener.as_raw_fd(), address.as_mut_ptr().cast(), &raw mut length) {
+            0 => libc::connect(fd, address.as_ptr().cast(), length),
+            failed => failed,
+        }
+    };
+    if result == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes a congestion control that does not send by timers, as our client and volume do on loopback. A socket that is connected
+/// already would go on sending by timers.
+fn send_unpaced(socket: &impl AsRawFd) -> io::Result<()> {
     let name = b"reno";
     // SAFETY: the name is valid for its length.
     let result = unsafe {

@@ -14,7 +14,7 @@ use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, FolderRecord, State};
 use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
-use crate::server::epoll::allowed_cpus;
+use crate::server::cores::allowed_cpus;
 use crate::server::reactor::Reactor;
 use crate::server::socket::accept_unpaced;
 use crate::server::threads::Threads;

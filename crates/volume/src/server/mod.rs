@@ -3,7 +3,7 @@
 
 mod close;
 mod connection;
-pub(crate) mod epoll;
+pub(crate) mod cores;
 pub(crate) mod incoming;
 mod outgoing;
 pub(crate) mod reactor;
@@ -11,4 +11,5 @@ pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod threads;
 pub(crate) mod transport;
+mod wake_up;
 pub(crate) mod worker;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use libc::{c_int, epoll_event};
 
+use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos};
 
 use super::close::Close;
 use super::connection::Connection;
-use super::epoll::{Epoll, pin};
+use super::cores::pin;
 use super::incoming::INPUT_BYTES;
 use super::session::{Interest, Session};
 use super::socket::Socket;

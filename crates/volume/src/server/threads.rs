@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::connection::Connection;
-use super::epoll::WakeUp;
+use super::wake_up::WakeUp;
 use crate::pending::ConnectionId;
 use crate::stats::Connections;
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos, SECOND};
 
 use crate::engines::request::Completion;
@@ -12,7 +13,7 @@ use super::incoming::{Incoming, Lost};
 use super::outgoing::Outgoing;
 use super::patience::no_answer;
 use super::protocol::Protocol;
-use super::socket::{Epoll, Route, Socket};
+use super::socket::{Route, Socket};
 
 /// First pause between two attempts to connect; it doubles each time.
 const BACKOFF_NS_MIN: Nanos = 10_000_000;
@@ -56,7 +57,7 @@ impl Connection {
         read_bytes_max: u32,
         now: Nanos,
     ) -> io::Result<Self> {
-        epoll.add(&socket, number, libc::EPOLLIN)?;
+        epoll.add(&socket, number as u64, libc::EPOLLIN)?;
         Ok(Self {
             number,
             status: Status::Up(socket),
@@ -116,7 +117,7 @@ impl Connection {
         if self.wants_to_send == self.outgoing.is_empty() {
             self.wants_to_send = !self.wants_to_send;
             let events = if self.wants_to_send { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
-            epoll.change(socket, self.number, events).map_err(Lost::Closed)?;
+            epoll.modify(socket, self.number as u64, events).map_err(Lost::Closed)?;
         }
         Ok(())
     }
@@ -182,7 +183,7 @@ impl Connection {
 
     /// Takes a connected socket.
     pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
-        epoll.add(&socket, self.number, libc::EPOLLIN)?;
+        epoll.add(&socket, self.number as u64, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
         (self.backoff_ns, self.waiting_since, self.up_since) = (0, now, now);
         Ok(())
@@ -205,7 +206,7 @@ impl Connection {
             Status::Connecting { .. } => Err(io::ErrorKind::TimedOut.into()),
             Status::Down { .. } => {
                 let socket = Socket::start(route)?;
-                epoll.add(&socket, self.number, libc::EPOLLOUT)?;
+                epoll.add(&socket, self.number as u64, libc::EPOLLOUT)?;
                 self.status = Status::Connecting { socket, until: now + ATTEMPT_NS };
                 Ok(now + ATTEMPT_NS)
             }
@@ -228,7 +229,7 @@ impl Connection {
             unreachable!("checked above");
         };
         socket.connected()?;
-        epoll.change(&socket, self.number, libc::EPOLLIN)?;
+        epoll.modify(&socket, self.number as u64, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
         self.up_since = clock.now();
         flight.write_all(self.number, &mut self.outgoing);

@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 
+use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos};
 
 use crate::engines::buffers::SlotMap;
@@ -53,7 +54,7 @@ use self::incoming::Lost;
 use self::patience::JUKEBOX_DELAY_NS;
 use self::patience::silence_ns_max;
 use self::protocol::{Protocol, Recovered, SlotCounts};
-use self::socket::{DONTWAIT, Epoll, RECEIVE_WAIT_NS, Route};
+use self::socket::{DONTWAIT, RECEIVE_WAIT_NS, Route};
 
 pub use self::calls::FileFacts;
 pub(crate) use self::layout::absent;
@@ -265,7 +266,7 @@ impl<P: Protocol> NfsEngine<P> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; CONNECTIONS_MAX as usize];
         let count = self
             .epoll
-            .wait(&mut events, wait_ns)
+            .wait(&mut events, Some(wait_ns))
             .map_err(|source| EngineError::System { action: "wait for replies", source })?;
         for event in &events[..count] {
             let number = event.u64 as usize;

@@ -282,57 +282,6 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Waits for several sockets at once.
-#[derive(Debug)]
-pub(super) struct Epoll(OwnedFd);
-
-impl Epoll {
-    pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)? as RawFd;
-        // SAFETY: a new descriptor without another owner.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    /// Adds a socket under a number. Closing the socket removes it.
-    pub(super) fn add(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, socket, number, events)
-    }
-
-    /// Changes the events to wait for.
-    pub(super) fn change(&self, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, socket, number, events)
-    }
-
-    /// Waits for `wait_ns` at most; returns the number of events. A signal ends the wait with 0.
-    pub(super) fn wait(&self, events: &mut [libc::epoll_event], wait_ns: Nanos) -> io::Result<usize> {
-        let timeout = timespec(wait_ns);
-        // SAFETY: events and timeout are valid; the kernel writes at most `events.len()` entries.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.0.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as libc::c_int,
-                &raw const timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        match check(count as isize) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            result => result,
-        }
-    }
-
-    fn control(&self, action: libc::c_int, socket: &Socket, number: usize, events: libc::c_int) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: events as u32, u64: number as u64 };
-        // SAFETY: both descriptors are open and the event is valid.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), action, socket.as_raw_fd(), &raw mut event) } as isize)
-            .map(drop)
-    }
-}
-
 /// Returns `true` for an error that only means "try again later".
 pub(super) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
