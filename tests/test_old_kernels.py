@@ -1,4 +1,4 @@
-"""What older kernels lack: Linux 5.11 is the first with ``epoll_pwait2``."""
+"""Volume and client on older kernels: ``openat2`` came with Linux 5.6, ``epoll_pwait2`` with 5.11."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bench.servers import IOCURVE, volume
 
-EPOLL_PWAIT2 = 441
+OPENAT2, EPOLL_PWAIT2 = 437, 441
 
 WITHOUT_SYSTEM_CALL = """
 import ctypes, errno, os, struct, sys
@@ -35,16 +36,30 @@ os.execv(sys.argv[2], sys.argv[2:])
 """Runs a program for which a system call does not exist (seccomp)."""
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of the system call is that of x86-64")
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+
+
+def without(system_call: int) -> tuple[str, ...]:
+    """Begins a command for which the system call does not exist."""
+    return (sys.executable, "-c", WITHOUT_SYSTEM_CALL, str(system_call))
+
+
 @pytest.mark.parametrize("version", ["3", "4.1"])
-def test_volume_and_client_work_without_epoll_pwait2(version: str) -> None:
-    without = (sys.executable, "-c", WITHOUT_SYSTEM_CALL, str(EPOLL_PWAIT2))
-    with volume("--unlimited", prefix=without) as server:
+def test_volume_and_client_work_without_epoll_pwait2(tmp_path: Path, version: str) -> None:
+    older = without(EPOLL_PWAIT2)
+    with volume("--unlimited", prefix=older) as server:
         url = f"{server.url_of(version)}&nconnect=4"
         job = ("--name=job", "--ioengine=nfs", f"--nfs_url={url}", "--rw=randwrite", "--bs=4k", "--size=4m")
         checked = ("--iodepth=16", "--verify=crc32c", "--do_verify=1", "--output-format=json")
-        ran = subprocess.run(
-            [*without, IOCURVE, "fio", *job, *checked], capture_output=True, text=True, timeout=60, check=True
-        )
+        command = [*older, str(IOCURVE), "fio", *job, *checked]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
     (found,) = json.loads(ran.stdout)["jobs"]
     assert (found["write"]["total_ios"], found["read"]["total_ios"], found["error"]) == (1_024, 1_024, 0)
+
+
+def test_a_folder_is_not_served_where_nothing_can_be_opened_below_it(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match="to serve a folder needs Linux 5\\.6 or newer"),
+        volume("--unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
+    ):
+        pass
