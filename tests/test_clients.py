@@ -13,7 +13,7 @@ from bench.servers import Server
 from bench.servers import volume as serve
 from iocurve.analysis.limits import limit_of
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import Outcome
+from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
@@ -28,6 +28,9 @@ from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 
 EGRESS = 20 * MIB
+TRIES = 3
+"""A limit makes up for no moment in which a busy machine does not run its client; a wrong limit fails every try."""
+
 SCENARIO = """
 title = "Three clients"
 clients = 3
@@ -95,6 +98,12 @@ def total(plan: planned.Plan, outcome: Outcome, kind: str) -> Totals:
     return summarise("all", plan, outcome.workers).kinds[kind]
 
 
+def rate(plan: planned.Plan, of_one: WorkerOutcome) -> float:
+    """Bytes per second of a worker with one kind of operation."""
+    (kind,) = summarise("one", plan, [of_one]).kinds.values()
+    return kind.bytes_per_s
+
+
 def stats(server: Server) -> dict[str, Any]:
     with control.Client(str(server.port)) as client:
         found: dict[str, Any] = json.loads(client.stats().to_json())
@@ -104,12 +113,13 @@ def stats(server: Server) -> dict[str, Any]:
 def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
     with serve("--unlimited", "--client-egress", "20MiB") as server:
         plan = three_clients(server, WRITE, 2 * SECOND_NS)
-        outcome = local.run(plan)
-        assert outcome.state == "finished"
-        for number in range(3):
-            (of_one,) = summarise("one", plan, [outcome.workers[number]]).kinds.values()
-            # A moment in which the machine does not run the client is not made up for.
-            assert 0.9 * EGRESS < of_one.bytes_per_s < 1.02 * EGRESS
+        for _ in range(TRIES):
+            outcome = local.run(plan)
+            each = [rate(plan, of_one) for of_one in outcome.workers]
+            if each == pytest.approx([EGRESS] * 3, rel=0.02):
+                break
+        assert each == pytest.approx([EGRESS] * 3, rel=0.02)
+        assert total(plan, outcome, "write").bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
         facts = TargetFacts(kind="embedded_volume", address="", client_egress_bytes_per_s=EGRESS)
         limit = limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts)
         assert limit is not None
