@@ -76,7 +76,8 @@ miri: ## run the tests of the I/O memory under Miri, which finds undefined behav
 sanitize: ## run the tests of the crates under the address sanitizer, which finds wrong accesses to memory
 	RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=allocator_may_return_null=1 \
 	    cargo +nightly test --target x86_64-unknown-linux-gnu --locked --target-dir target/address-sanitizer \
-	    --package iocurve-wire --package iocurve-meter --package iocurve-epoll --package iocurve-volume --package iocurve-engine \
+	    --package iocurve-wire --package iocurve-meter --package iocurve-epoll \
+	    --package iocurve-volume --package iocurve-engine \
 	    -- --skip five_thousand_connections_hold_a_bounded_amount
 
 .PHONY: bench
