@@ -118,7 +118,7 @@ def plan(clients: int) -> planned.Plan:
     """A worker for each client; it is never run but for the last record."""
     worker = planned.Worker(
         job="simulated",
-        clone=0,
+        jobnum=0,
         report_group=0,
         engine=planned.NullEngine(),
         files=(planned.FilePlan(path="nothing", offset_bytes=0, bytes=MIB, layout="fill", keep=False),),

@@ -128,11 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _document(rounds: int, nfs_versions: Sequence[str], kind: Literal["mem", "vfs"], sizes: Sizes) -> dict[str, Any]:
     turns: dict[str, dict[str, list[Turn]]] = {nfs: {"ganesha": [], "volume": []} for nfs in nfs_versions}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir="/dev/shm")))
-        archive = _archive(folder / "tree.tar")
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir="/dev/shm")))
+        archive = _archive(directory / "tree.tar")
         stack.enter_context(processors_awake())
         sides = {
-            "ganesha": stack.enter_context(servers.ganesha(kind, folder / "export")),
+            "ganesha": stack.enter_context(servers.ganesha(kind, directory / "export")),
             "volume": stack.enter_context(servers.volume("--unlimited", "--no-root-squash")),
         }
         for number in range(rounds):

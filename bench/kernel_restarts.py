@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults = 0
     for name in options.works:
         for nfs in options.versions:
-            with tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir=options.directory) as folder:
-                faults += _survived(works[name], nfs, options.kills, Path(folder))
+            with tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir=options.directory) as directory:
+                faults += _survived(works[name], nfs, options.kills, Path(directory))
     return 1 if faults else 0
 
 
@@ -96,10 +96,10 @@ def cloning(commits: int) -> Work:
     )
 
 
-def _survived(work: Work, nfs: str, kills_max: int, folder: Path) -> int:
+def _survived(work: Work, nfs: str, kills_max: int, directory: Path) -> int:
     """Returns the number of faults, and prints them."""
     start = time.monotonic()
-    with volume_process(folder) as volume:
+    with volume_process(directory) as volume:
         work.prepare(volume.files)
         prepared = time.monotonic()
         status, errors, kills = _disturbed(work, volume, nfs, kills_max)

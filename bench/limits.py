@@ -291,7 +291,7 @@ def _worker(kind: Kind, engine: planned.EnginePlan, path: str, change: dict[str,
     )
     base = planned.Worker(
         job="load",
-        clone=0,
+        jobnum=0,
         report_group=0,
         engine=engine,
         files=(planned.FilePlan(path=path, offset_bytes=0, bytes=FILE_BYTES, layout="fill", keep=True),),

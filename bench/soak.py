@@ -57,20 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1000, help="processes (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=3600, help="time of the long run (default: %(default)s)")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="iocurve-soak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="iocurve-soak-") as directory:
         faults = [
-            *many_runs(Path(folder), options.runs),
-            *many_processes(Path(folder), options.processes),
-            *long_run(Path(folder), options.seconds),
+            *many_runs(Path(directory), options.runs),
+            *many_processes(Path(directory), options.processes),
+            *long_run(Path(directory), options.seconds),
         ]
     for fault in faults:
         print(f"soak: {fault}")
     return int(bool(faults))
 
 
-def many_runs(folder: Path, count: int) -> Iterator[str]:
+def many_runs(directory: Path, count: int) -> Iterator[str]:
     """Short runs in this process: no engine keeps a thread, a descriptor, a file or memory."""
-    (place := folder / "runs").mkdir()
+    (place := directory / "runs").mkdir()
     with volume_process(place) as volume:
         nfs = f"--ioengine=nfs --nfs_url={volume.url()} --nconnect=2"
         jobs = [_job(engine) for engine in ("--ioengine=sync", "--ioengine=libaio", "--ioengine=io_uring", nfs)]
@@ -86,9 +86,9 @@ def many_runs(folder: Path, count: int) -> Iterator[str]:
     yield from _left(place, {"data", "run", "state", "files"})
 
 
-def many_processes(folder: Path, count: int) -> Iterator[str]:
+def many_processes(directory: Path, count: int) -> Iterator[str]:
     """Processes one after the other: the volume holds nothing for those that have gone, and no file is left."""
-    (place := folder / "processes").mkdir()
+    (place := directory / "processes").mkdir()
     with volume_process(place) as volume:
         url = f"--nfs_url={volume.url()}"
         command = [str(IOCURVE), "fio", *_job(f"--ioengine=nfs {url}"), "--output=/dev/null"]
@@ -107,9 +107,9 @@ def many_processes(folder: Path, count: int) -> Iterator[str]:
     yield from _left(place, {"run", "state", "files"})
 
 
-def long_run(folder: Path, seconds: int) -> Iterator[str]:
+def long_run(directory: Path, seconds: int) -> Iterator[str]:
     """A full load: memory stays flat, and intervals sum to totals."""
-    (place := folder / "long").mkdir()
+    (place := directory / "long").mkdir()
     with volume_process(place, ("--store", "memory")) as volume:
         more = f"--ioengine=nfs --nfs_url={volume.url()} --nconnect=4 --iodepth=32 --numjobs=2 --size=64m"
         timed = f"--time_based --runtime={seconds}"

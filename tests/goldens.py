@@ -24,7 +24,7 @@ def compare(path: Path, text: str) -> None:
 
 
 def plan_document(plan: Plan) -> Any:
-    """A plan without its default values. Kinds are kept; further clones of a job list only their differences."""
+    """A plan without its default values. Kinds are kept; further workers of a job list only their differences."""
     document = _document(plan)
     for group in document["groups"]:
         group["workers"] = _folded(group["workers"])
@@ -41,12 +41,12 @@ def _document(value: Any) -> Any:
 
 
 def _folded(workers: list[Any]) -> list[Any]:
-    """The ``clones`` of a job's first worker have the differences of further clones: ``{"clone": 1, "seed": 7}``."""
+    """The ``further`` of a job's first worker have the differences of further workers: ``{"jobnum": 1, "seed": 7}``."""
     folded: list[Any] = []
     for worker in workers:
         first = folded[-1] if folded else None
-        if first and first["job"] == worker["job"] and worker["clone"] and (found := _differences(first, worker)):
-            first.setdefault("clones", []).append(found)
+        if first and first["job"] == worker["job"] and worker["jobnum"] and (found := _differences(first, worker)):
+            first.setdefault("further", []).append(found)
         else:
             folded.append(worker)
     return folded
@@ -55,7 +55,7 @@ def _folded(workers: list[Any]) -> list[Any]:
 def _differences(first: Any, other: Any) -> dict[str, Any] | None:
     """Leaves of ``other`` that differ from ``first``; None if their shapes differ."""
     known, leaves = (
-        dict(_leaves({key: part for key, part in one.items() if key != "clones"})) for one in (first, other)
+        dict(_leaves({key: part for key, part in one.items() if key != "further"})) for one in (first, other)
     )
     if known.keys() != leaves.keys():
         return None

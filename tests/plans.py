@@ -18,7 +18,7 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
     file = plan.FilePlan(path=path, offset_bytes=0, bytes=MIB, layout="fill", keep=False)
     base = plan.Worker(
         job="job",
-        clone=0,
+        jobnum=0,
         report_group=0,
         engine=engine,
         files=(file,),

@@ -380,7 +380,7 @@ def test_a_run_that_goes_on_and_files_kept_on_purpose_stay(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_target_without_a_directory_is_a_mistake() -> None:
+def test_a_target_without_a_directory_is_an_error() -> None:
     ran = clean("volume:unlimited")
     assert ran.returncode == 2
     assert "runs leave files in directories, NFS exports and disk:NAME?path=DIR only" in ran.stderr

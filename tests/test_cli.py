@@ -81,7 +81,7 @@ def test_a_job_file_runs_unmodified_in_its_directory(tmp_path: Path) -> None:
     ran = iocurve("fio", "--runtime", "30", "--output-format=json", "fiowrite.ini", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert sum(job["write"]["total_ios"] for job in json.loads(ran.stdout)["jobs"]) == 4 * 256
-    assert sorted(path.name for path in (tmp_path / "mnt").iterdir()) == [f"writer1.{clone}.0" for clone in range(4)]
+    assert sorted(path.name for path in (tmp_path / "mnt").iterdir()) == [f"writer1.{jobnum}.0" for jobnum in range(4)]
 
 
 def test_a_command_line_without_a_name_runs_and_says_that_fio_would_not(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("frobnicate",), 2, "frobnicate"),
     ],
 )
-def test_a_mistake_has_a_message_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
+def test_an_error_has_a_message_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve(*arguments)
     assert ran.returncode == status
     assert text.lower() in (ran.stderr + ran.stdout).lower()

@@ -50,7 +50,7 @@ ramp = "200ms"
 interval = "100ms"
 
 [load]
-clones = 2
+numjobs = 2
 depth = 8
 blocks = "64KiB"
 
@@ -78,7 +78,7 @@ def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: 
             worker(
                 planned.NfsEngine(mount=mount.replace(source=source(number))),
                 "",
-                clone=number,
+                jobnum=number,
                 files=(file_plan(f"f{number}", 2 * MIB),),
                 operations=(block,),
                 ramp_ns=500 * MILLISECOND_NS,

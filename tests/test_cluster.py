@@ -260,8 +260,8 @@ def test_a_signal_stops_all_clients_and_what_they_measured_is_reported(
 
 def _measuring() -> list[Path]:
     """The local files of clients that have sent an interval: its line follows those of the task and the start."""
-    folder = Path(os.environ["XDG_STATE_HOME"]) / "iocurve/clients"
-    return [path for path in folder.glob("*.jsonl") if path.read_bytes().count(b"\n") > 2]
+    directory = Path(os.environ["XDG_STATE_HOME"]) / "iocurve/clients"
+    return [path for path in directory.glob("*.jsonl") if path.read_bytes().count(b"\n") > 2]
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])

@@ -102,7 +102,7 @@ def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("arguments", "mistake"),
+    ("arguments", "error"),
     [
         (("max", "/mnt", "--p99", "20"), "'20' has no unit; write 20us, 20ms, 20s or 20m"),
         (("envelope", "--timeout", "60"), "'60' has no unit; write 60us, 60ms, 60s or 60m"),
@@ -116,14 +116,14 @@ def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.Cap
         (("knee", "nfs://127.0.0.1/vol?nconect=4"), "did you mean nconnect?"),
     ],
 )
-def test_a_mistake_names_the_remedy(arguments: tuple[str, ...], mistake: str) -> None:
+def test_an_error_names_the_remedy(arguments: tuple[str, ...], error: str) -> None:
     ran = iocurve(*arguments)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert mistake in ran.stderr
+    assert error in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_a_mistake_says_which_help_to_read() -> None:
+def test_an_error_says_which_help_to_read() -> None:
     with pytest.raises(DialectError, match=r"\(iocurve volume serve --help\)"):
         run(["volume", "serve", "--port", "many"])
 

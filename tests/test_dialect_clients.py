@@ -64,7 +64,7 @@ def test_what_a_cluster_cannot_run_is_named(tmp_path: Path) -> None:
     file = parameters(tmp_path, "sd=sd1,lun=/d/a,size=1g\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n")
     with pytest.raises(DialectError) as caught:
         vdbench([*file, "--on=auto", "-v"])
-    assert [mistake.text for mistake in caught.value.mistakes] == [
+    assert [error.text for error in caught.value.errors] == [
         "--on: the parameter file has no hosts",
         "--on: data validation keeps its maps on this machine, and does not run on a cluster",
     ]
@@ -108,6 +108,6 @@ def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pyte
         ("--on", "--on: needs a cluster: --on=auto, --on=10.0.0.4:6379"),
     ],
 )
-def test_mistakes_of_diskspds_cluster_are_named(word: str, text: str) -> None:
+def test_errors_of_diskspds_cluster_are_named(word: str, text: str) -> None:
     with pytest.raises(DialectError, match=re.escape(text)):
         diskspd(["-c64K", "-d1", word, "file"])

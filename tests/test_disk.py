@@ -111,7 +111,7 @@ def test_the_burst_duration_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mistakes"),
+    ("text", "errors"),
     [
         (
             "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
@@ -143,10 +143,10 @@ def test_the_burst_duration_can_be_set() -> None:
         ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
     ],
 )
-def test_all_mistakes_are_reported_at_once(text: str, mistakes: str) -> None:
+def test_all_errors_are_reported_at_once(text: str, errors: str) -> None:
     with pytest.raises(DialectError) as told:
         parse(text)
-    assert str(told.value) == f"{text}: {mistakes}"
+    assert str(told.value) == f"{text}: {errors}"
 
 
 def test_a_target_has_facts_and_fields_for_a_load(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     mounts = (f"--disk=/mnt/nocache={NO_CACHE}", f"--disk=/mnt/readcache={CACHED}")
     workers = fio_workers(tmp_path, *mounts)
     assert [worker.files[0].path for worker in workers] == [
-        *(f"/disks/reads/reader1.{clone}.0" for clone in range(4)),
-        *(f"/disks/writes/writer1.{clone}.0" for clone in range(4)),
+        *(f"/disks/reads/reader1.{jobnum}.0" for jobnum in range(4)),
+        *(f"/disks/writes/writer1.{jobnum}.0" for jobnum in range(4)),
     ]
     assert {worker.disk and worker.disk.vm for worker in workers} == {D8DS_V4}
     assert [worker.disk.cache for worker in workers if worker.disk] == ["read_only"] * 4 + ["none"] * 4
@@ -206,20 +206,20 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path) -> None:
-    def mistakes(*arguments: str, text: str = READ_WRITE) -> list[str]:
+    def errors(*arguments: str, text: str = READ_WRITE) -> list[str]:
         with pytest.raises((DialectError, PlanError)) as told:
             fio_workers(tmp_path, *arguments, text=text)
-        return [mistake.text for mistake in told.value.mistakes]
+        return [error.text for error in told.value.errors]
 
-    assert mistakes(f"--disk=/mnt/elsewhere={NO_CACHE}") == ["no job has files below /mnt/elsewhere"]
+    assert errors(f"--disk=/mnt/elsewhere={NO_CACHE}") == ["no job has files below /mnt/elsewhere"]
     needs = "--disk needs a directory and a disk, as in --disk '/mnt/data=disk:premium-ssd-p30?path=DIR'"
-    assert mistakes("--disk=/mnt/nocache") == [needs]
-    assert mistakes(f"--disk=relative={NO_CACHE}") == [needs]
-    assert mistakes("--disk=/mnt/nocache=disk:premium-ssd-p30") == [
+    assert errors("--disk=/mnt/nocache") == [needs]
+    assert errors(f"--disk=relative={NO_CACHE}") == [needs]
+    assert errors("--disk=/mnt/nocache=disk:premium-ssd-p30") == [
         "disk:premium-ssd-p30: path=DIR is missing; name the directory for the files of the disk"
     ]
     both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
-    assert mistakes(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
+    assert errors(f"--disk=/mnt/nocache={NO_CACHE}", text=both) == [
         "a: some of its files are below /mnt/nocache, others are not; split the job"
     ]
 

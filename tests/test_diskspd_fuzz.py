@@ -147,9 +147,9 @@ def test_a_line_is_the_same_as_a_profile(tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("xml") / "p.xml"
     text = profile_xml(parsed.profile)
     path.write_text(text, encoding="utf-8")
-    if not parsed.mistakes:
+    if not parsed.errors:
         reading = read_profile(path, [])
-        assert reading.mistakes == []
+        assert reading.errors == []
         assert profile_xml(reading.profile) == text
         # The profile writes out the default of a stride or an alignment.
         for target in [target for span in parsed.profile.time_spans for target in span.targets]:

@@ -323,7 +323,7 @@ def test_a_file_that_is_there_stays_as_long_as_it_is_without_c(tmp_path: Path, m
     assert content[512 << 10 :] == bytes(512 << 10)
 
 
-def test_mistakes_reach_the_caller_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_reach_the_caller_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DialectError):
         jobs.run(diskspd.DIALECT, ["-c1M", "-t0", "a.dat"])

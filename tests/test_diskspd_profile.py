@@ -31,7 +31,7 @@ def spans(target: str, span: str = "") -> str:
 
 def from_command_line(line: str) -> Profile:
     parsed = parse(line.split(), Path("/d"), lambda: 7)
-    assert not parsed.mistakes
+    assert not parsed.errors
     return parsed.profile
 
 
@@ -53,7 +53,7 @@ def test_a_profile_that_is_written_is_the_same_when_it_is_read(tmp_path: Path, l
     profile = from_command_line(line)
     text = profile_xml(profile)
     reading = read_profile(written(tmp_path, text), [])
-    assert reading.mistakes == []
+    assert reading.errors == []
     assert profile_xml(reading.profile) == text
     for before, after in zip(profile.time_spans, reading.profile.time_spans, strict=True):
         assert (before.random_write_data, before.affinity) == (after.random_write_data, after.affinity)
@@ -87,10 +87,10 @@ def test_a_profile_reads_back_field_by_field(tmp_path: Path) -> None:
         (spans("<Path>f</Path>"), "1:1", "the profile has no template *1 to replace"),
     ],
 )
-def test_mistakes_in_a_profile_have_their_places(tmp_path: Path, body: str, place: str, text: str) -> None:
+def test_errors_in_a_profile_have_their_places(tmp_path: Path, body: str, place: str, text: str) -> None:
     path = written(tmp_path, body)
-    found = [str(mistake) for mistake in read_profile(path, ["one.dat"]).mistakes]
-    assert any(text in mistake and mistake.startswith(f"{path}:{place}:") for mistake in found), found
+    found = [str(error) for error in read_profile(path, ["one.dat"]).errors]
+    assert any(text in error and error.startswith(f"{path}:{place}:") for error in found), found
 
 
 def test_rules_hold_for_profiles_too(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def test_a_printed_profile_keeps_what_makes_trouble_in_xml(tmp_path: Path) -> No
 def test_no_file_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("xml") / "p.xml"
     path.write_bytes(content)
-    assert read_profile(path, []).mistakes
+    assert read_profile(path, []).errors
 
 
 def test_a_profile_that_is_missing_is_told(tmp_path: Path) -> None:
-    (mistake,) = read_profile(tmp_path / "none.xml", []).mistakes
-    assert "cannot be read: No such file" in mistake.text
+    (error,) = read_profile(tmp_path / "none.xml", []).errors
+    assert "cannot be read: No such file" in error.text
 
 
 EVERY_ELEMENT = """<Profile>
@@ -223,7 +223,7 @@ def test_every_element_of_the_schema_is_honoured_or_its_lack_of_effect_is_told(t
 
 def test_what_later_versions_of_the_schema_have_is_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path, spans("<Path>f</Path>", "<IoRing/>\n<BufferSeparation>None</BufferSeparation>"))
-    assert [mistake.text for mistake in read_profile(path, []).mistakes] == [
+    assert [error.text for error in read_profile(path, []).errors] == [
         "unknown element <IoRing>",
         "unknown element <BufferSeparation>",
     ]

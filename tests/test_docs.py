@@ -219,8 +219,8 @@ def sample(directory: Path) -> HeldMachine:
         disk.mkdir()
     paths: dict[str, tuple[PathKind, int]] = {"/dev/nvme1n1": ("block", 1 << 30)}
     paths |= {str(directory / name): ("file", 1 << 30) for name in ("testfile.dat", "one.dat", "old.dat")}
-    folders = {"/mnt", "/mnt/data", "/mnt/nocache", "/mnt/readcache", "/data", *map(str, (directory, *disks))}
-    return HeldMachine(paths=paths, directories=frozenset(folders))
+    directories = {"/mnt", "/mnt/data", "/mnt/nocache", "/mnt/readcache", "/data", *map(str, (directory, *disks))}
+    return HeldMachine(paths=paths, directories=frozenset(directories))
 
 
 # ---- links

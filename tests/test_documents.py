@@ -53,9 +53,9 @@ DOCUMENT_B = {
 HOSTS, VOLUMES = 2, 2
 
 
-def iocurve(folder: Path, *arguments: str) -> str:
+def iocurve(directory: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "iocurve", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

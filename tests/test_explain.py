@@ -29,11 +29,11 @@ SEQUENTIAL = READ.replace(random_percent=0)
     [
         (
             {"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)},
-            "rate 0.5 operations/s per clone, 0.5/s",
+            "rate 0.5 operations/s per job, 0.5/s",
         ),
         (
             {"rate": plan.Rate(unit="bytes", count=MIB, per_ns=SECOND_NS, arrivals="poisson")},
-            "rate operations 1 MiB/s per clone, 1 MiB/s in all, Poisson arrivals",
+            "rate operations 1 MiB/s per job, 1 MiB/s in all, Poisson arrivals",
         ),
         ({"operations": (READ, WRITE)}, "job: 50 % 4 KiB random reads and 50 % 4 KiB random writes"),
         (

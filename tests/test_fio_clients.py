@@ -104,6 +104,6 @@ def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str) -
         (["--client=vm1", "--write_bw_log=x"], "logs of single operations"),
     ],
 )
-def test_mistakes_are_named(words: list[str], text: str) -> None:
+def test_errors_are_named(words: list[str], text: str) -> None:
     with pytest.raises(DialectError, match=re.escape(text)):
         prepare(["--name=a", "--ioengine=null", "--size=1m", *words])

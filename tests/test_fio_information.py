@@ -47,7 +47,7 @@ def test_engines_and_options_stand_one_a_line_for_grep(capsys: pytest.CaptureFix
         ("--enghelp=libaio,hipri", "ioengine=libaio has no option 'hipri'"),
     ],
 )
-def test_a_name_that_is_not_known_is_a_mistake(argument: str, expected: str) -> None:
+def test_a_name_that_is_not_known_is_an_error(argument: str, expected: str) -> None:
     with pytest.raises(DialectError) as refusal:
         information([argument])
     assert str(refusal.value).startswith(f"command line, argument 1 ({argument}): {expected}")

@@ -114,7 +114,7 @@ def prepared(text: str, options: str, tmp_path: Path) -> Prepared:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "mistake"),
+    ("text", "options", "error"),
     [
         ("a trace\n", "", "is not an iolog of fio version 2 or 3; other formats are not supported yet"),
         ("fio version 2 iolog\na add\na sync 0 0\n", "", "has no reads, writes or trims"),
@@ -127,10 +127,10 @@ def prepared(text: str, options: str, tmp_path: Path) -> Prepared:
         (VERSION_2, "--read_iolog=missing", "cannot be read: No such file or directory"),
     ],
 )
-def test_what_cannot_be_replayed_is_told(text: str, options: str, mistake: str, tmp_path: Path) -> None:
+def test_what_cannot_be_replayed_is_told(text: str, options: str, error: str, tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         prepared(text, options, tmp_path)
-    assert mistake in str(caught.value)
+    assert error in str(caught.value)
 
 
 def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_trace_that_was_written_has_every_operation(
     )
 
 
-def expected_actions(clones: int, files: int) -> list[str]:
-    names = [f"a.{clone}.{file}" for clone in range(clones) for file in range(files)]
+def expected_actions(numjobs: int, files: int) -> list[str]:
+    names = [f"a.{jobnum}.{file}" for jobnum in range(numjobs) for file in range(files)]
     kind, blocks = ("write", 3) if files == 1 else ("read", 2)
     moved = [f"{name} {kind} {4096 * block} 4096" for name in names for block in range(blocks)]
     return moved + [f"{name} {action}" for name in names for action in ("add", "open", "close")]

@@ -58,7 +58,7 @@ def written(options: str, *workers: WorkerOutcome) -> dict[str, list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -81,10 +81,10 @@ def test_offsets_stand_before_the_priority() -> None:
     assert files["x_lat.1.log"] == ["3, 2048, 0, 4096, 8192, 0", "7, 4000000, 1, 8192, 0, 0"]
 
 
-def test_clones_have_logs_of_their_own_or_share_one() -> None:
-    clones = (worker(log_of(EACH[:1])), worker(log_of(EACH[1:]), number=1))
-    assert list(written("--numjobs=2 --write_iops_log=x", *clones)) == ["x_iops.1.log", "x_iops.2.log"]
-    shared = written("--numjobs=2 --write_iops_log=x --per_job_logs=0", *clones)
+def test_jobs_have_logs_of_their_own_or_share_one() -> None:
+    members = (worker(log_of(EACH[:1])), worker(log_of(EACH[1:]), number=1))
+    assert list(written("--numjobs=2 --write_iops_log=x", *members)) == ["x_iops.1.log", "x_iops.2.log"]
+    shared = written("--numjobs=2 --write_iops_log=x --per_job_logs=0", *members)
     assert shared == {"x_iops.log": ["3, 1, 0, 4096, 0", "7, 1, 1, 8192, 0"]}
 
 

@@ -34,7 +34,7 @@ def measured(prepared: Prepared, *workers: WorkerOutcome) -> Result:
     return synthetic.result([point], kind="fio")
 
 
-def clone(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
+def fio_job(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
     """800 reads and 200 writes of 4 KiB in two seconds."""
     reads = {150: 100, 1_500: 300, 90_000: 300, 3_000_000: 99, 2_500_000_000: 1}
     intervals = [
@@ -64,7 +64,7 @@ GROUPED = (
 
 def grouped_json() -> dict[str, Any]:
     prepared = fio(GROUPED)
-    document: dict[str, Any] = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))
+    document: dict[str, Any] = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))
     return document
 
 
@@ -92,7 +92,7 @@ def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
         "percentile_list": "50:99.9",
     }
     prepared = fio("--size=1m --name=a")
-    job = json.loads(render_json(prepared, measured(prepared, clone(0))))["jobs"][0]
+    job = json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]
     assert job["job options"] == {"rw": "read", "iodepth": "1", "name": "a"}
 
 
@@ -184,11 +184,11 @@ def test_processor_and_depth() -> None:
     assert job["desc"] == "mixed"
 
 
-def test_without_group_reporting_each_clone_is_an_entry() -> None:
+def test_without_group_reporting_each_job_is_an_entry() -> None:
     prepared = fio(
         "--name=a --size=1m --numjobs=2 --name=b --size=1m --stonewall --lat_percentiles=1 --clat_percentiles=0"
     )
-    workers = [clone(0), clone(1, report_group=1), clone(0, report_group=2, group=1)]
+    workers = [fio_job(0), fio_job(1, report_group=1), fio_job(0, report_group=2, group=1)]
     jobs = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
     assert [(job["jobname"], job["groupid"]) for job in jobs] == [("a", 0), ("a", 0), ("b", 1)]
     assert jobs[0]["read"]["bw_agg"] == 50.0
@@ -216,9 +216,9 @@ def test_response_under_a_rate_and_errors_are_ours() -> None:
 )
 def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
     prepared = fio("--name=a --size=1m --numjobs=3 --group_reporting --output-format=normal,terse,json")
-    failed = [clone(1, state="failed", error="differs"), clone(2, state="failed", error="later")]
+    failed = [fio_job(1, state="failed", error="differs"), fio_job(2, state="failed", error="later")]
     numbered = [worker.replace(errno=code) for worker, code in zip(failed, (number, 28), strict=True)]
-    text = render(prepared, measured(prepared, clone(0), *numbered))
+    text = render(prepared, measured(prepared, fio_job(0), *numbered))
     assert f"a: (groupid=0, jobs=3): {words}" in text
     assert f"\n3;fio-3.33;a;0;{number};" in text
     assert json.loads(text[text.index("\n{") :])["jobs"][0]["error"] == number
@@ -233,7 +233,7 @@ def test_nothing_measured_is_zeros_not_a_crash() -> None:
 
 def test_normal_output() -> None:
     prepared = fio(GROUPED)
-    text = render(prepared, measured(prepared, clone(0), clone(1)))
+    text = render(prepared, measured(prepared, fio_job(0), fio_job(1)))
     lines = [line for line in text.splitlines() if "err= 0" not in line]
     assert lines == NORMAL.splitlines()
 
@@ -299,7 +299,7 @@ def test_keys_are_those_of_fio(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
     theirs = json.loads(done.stdout[done.stdout.index("{") :])
     prepared = fio(f"{GROUPED} --lat_percentiles=1")
-    ours = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))
+    ours = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))
     assert keys(theirs) - keys(ours) == set()
     assert {key for key in keys(ours) - keys(theirs) if "iocurve" not in key and "global options" not in key} == set()
     assert types(theirs) == types(ours)
@@ -336,7 +336,7 @@ STEADY = SteadyOutcome(
 
 def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
-    result = measured(prepared, clone(0).replace(steady_state=STEADY))
+    result = measured(prepared, fio_job(0).replace(steady_state=STEADY))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     assert job["steadystate"] == {
         "ss": "iops_slope:0.300000%",
@@ -354,7 +354,7 @@ def test_a_steady_state_is_told_as_fio_tells_it() -> None:
 def test_writing_and_reading_back_have_times_of_their_own() -> None:
     """As in fio: one second of two was for writing, the other for what was read back."""
     prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
-    worker = clone(0).replace(read_back_ns=SECOND)
+    worker = fio_job(0).replace(read_back_ns=SECOND)
     [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]
     assert {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")} == {
         "read": (1000, 800.0),
@@ -368,7 +368,7 @@ def test_writing_and_reading_back_have_times_of_their_own() -> None:
 def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     options = "--latency_target=500us --latency_window=100ms --latency_percentile=90 --iodepth=8"
     prepared = fio(f"--name=a --size=1m {options}")
-    result = measured(prepared, clone(0).replace(latency_depth=3))
+    result = measured(prepared, fio_job(0).replace(latency_depth=3))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     assert {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")} == {
         "target": 500_000,
@@ -405,7 +405,7 @@ def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_
     prepared = fio(GROUPED)
     assert prepared.disks.uses() == []
     prepared.disks.__dict__.update(vars(watch))
-    result = measured(prepared, clone(0), clone(1))
+    result = measured(prepared, fio_job(0), fio_job(1))
     assert json.loads(render_json(prepared, result))["disk_util"] == [{"name": "sdx", **use.counts, "util": 0.0}]
     both = replace(prepared, output=replace(prepared.output, formats=("terse", "normal")))
     assert ";sdx;100;400;1;2;50;70;120;0.00%;mixed\n" in render(both, result)
@@ -415,6 +415,6 @@ def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_
 
 def test_job_options_of_a_reported_group_are_those_of_its_last_job() -> None:
     prepared = fio("--name=a --size=1m --bs=4k --group_reporting --name=b --size=2m --bs=8k --description=x")
-    (job,) = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))["jobs"]
+    (job,) = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))["jobs"]
     assert job["jobname"] == "a"
     assert (job["job options"]["bs"], job["job options"]["description"]) == ("8k", "x")

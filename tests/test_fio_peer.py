@@ -21,7 +21,7 @@ from iocurve.measure import local
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
 JOBS = {
-    "clones": "--name=a --size=64k --rw=write --numjobs=3",
+    "numjobs": "--name=a --size=64k --rw=write --numjobs=3",
     "turns in directories": "--name=a --size=64k --rw=write --numjobs=3 --directory=one:two",
     "name before path": "--name=a --size=64k --rw=write --directory=one --filename=/sub/x",
     "shared files": "--name=a --size=64k --rw=write --numjobs=2 --directory=one:two --filename=x:y",
@@ -81,7 +81,7 @@ def test_every_option_of_fio_has_an_answer() -> None:
     assert [name for name in names if name not in BY_NAME] == []
 
 
-def test_a_wrong_value_is_a_mistake_wherever_fio_has_a_list_or_a_number() -> None:
+def test_a_wrong_value_is_an_error_wherever_fio_has_a_list_or_a_number() -> None:
     accepted = []
     for name, option in BY_NAME.items():
         described = subprocess.run(

@@ -16,11 +16,11 @@ from iocurve.dialects.fio.command import Prepared
 from iocurve.dialects.fio.output import bins
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.terse import render as render_terse
-from test_fio_output import GROUPED, clone, fio, measured
+from test_fio_output import GROUPED, fio, fio_job, measured
 
 
 def terse(prepared: Prepared) -> list[str]:
-    [line] = render_terse(prepared, measured(prepared, clone(0), clone(1))).splitlines()
+    [line] = render_terse(prepared, measured(prepared, fio_job(0), fio_job(1))).splitlines()
     return line.split(";")
 
 
@@ -56,14 +56,14 @@ def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:
     done = subprocess.run(["fio", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
     theirs = done.stdout.strip().split(";")
     ours = terse(fio(options))
-    # A disk under the folder has nine more.
+    # A disk under the directory has nine more.
     assert len(theirs) - len(ours) in {0, 9}
     assert (ours[0], ours[-1]) == (theirs[0], theirs[-1])
 
 
 def test_formats_follow_one_another_as_asked() -> None:
     prepared = fio(f"{GROUPED} --output-format=terse,normal")
-    text = render(prepared, measured(prepared, clone(0), clone(1)))
+    text = render(prepared, measured(prepared, fio_job(0), fio_job(1)))
     assert text.startswith("3;fio-3.33;a;0;0;6400;")
     assert text.count("\na: (g=0): rw=randrw") == 1
     assert fio(f"{GROUPED} --minimal").output.formats == ("terse",)
@@ -72,11 +72,11 @@ def test_formats_follow_one_another_as_asked() -> None:
 
 def test_json_plus_has_the_bins_of_the_latencies() -> None:
     prepared = fio(GROUPED)
-    document = json.loads(render_json(prepared, measured(prepared, clone(0, report_group=0)), with_bins=True))
+    document = json.loads(render_json(prepared, measured(prepared, fio_job(0, report_group=0)), with_bins=True))
     read = document["jobs"][0]["read"]
     assert read["clat_ns"]["bins"] == {"151": 100, "1496": 300, "89600": 300, "2998272": 99, "2499805184": 1}
     assert "bins" not in read["lat_ns"]
-    assert "bins" not in json.loads(render_json(prepared, measured(prepared, clone(0))))["jobs"][0]["read"]["clat_ns"]
+    assert "bins" not in json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]["read"]["clat_ns"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_syncs_are_reported_on_their_own() -> None:
 
 def test_all_directions_as_one() -> None:
     prepared = fio(f"{GROUPED} --unified_rw_reporting=1 --output-format=json,normal")
-    result = measured(prepared, clone(0), clone(1))
+    result = measured(prepared, fio_job(0), fio_job(1))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     assert not {"read", "write", "trim"} & set(job)
     assert (job["mixed"]["total_ios"], job["mixed"]["iops"], job["mixed"]["bw_mean"]) == (2000, 1000.0, 4000.0)
@@ -132,6 +132,6 @@ def test_all_directions_as_one() -> None:
 
 def test_all_directions_as_one_and_apart() -> None:
     prepared = fio(f"{GROUPED} --unified_rw_reporting=both")
-    [job] = json.loads(render_json(prepared, measured(prepared, clone(0), clone(1))))["jobs"]
+    [job] = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))["jobs"]
     totals = {kind: job[kind]["total_ios"] for kind in ("read", "write", "trim", "mixed")}
     assert totals == {"read": 1600, "write": 400, "trim": 0, "mixed": 2000}

@@ -50,8 +50,8 @@ CASES = {
     "kib is 1000": job(f"[a]\n{NULL}size=64kib\nbs=1000\n[b]\n{NULL}size=64ki\n"),
     "base 1000": job(f"[a]\n{NULL}size=64k\nbs=1k\nkb_base=1000\n[b]\n{NULL}kb_base=1000\nsize=64kib\n"),
     "hexadecimal": job(f"[a]\n{NULL}size=0x10000\n"),
-    "clones have their own size": job(f"[a]\n{NULL}size=64k\nnumjobs=3\n"),
-    "clones are reported as one": job(f"[a]\n{NULL}size=64k\nnumjobs=3\ngroup_reporting\n[b]\n{NULL}size=8k\n"),
+    "each job has its own size": job(f"[a]\n{NULL}size=64k\nnumjobs=3\n"),
+    "jobs are reported as one": job(f"[a]\n{NULL}size=64k\nnumjobs=3\ngroup_reporting\n[b]\n{NULL}size=8k\n"),
     "stonewall begins a group": job(f"[a]\n{NULL}size=64k\n[b]\n{NULL}size=8k\nstonewall\n[c]\n{NULL}size=16k\n"),
     "new_group begins a group": job(f"[a]\n{NULL}size=64k\n[b]\n{NULL}size=8k\nnew_group\n[c]\n{NULL}size=16k\n"),
     "groups end the merging": job(

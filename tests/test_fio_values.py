@@ -152,7 +152,7 @@ def test_other_values(reader: values.Reader, text: str, value: Any) -> None:
         (values.processors, "3-1", "option names no processor: '3-1'"),
     ],
 )
-def test_mistakes_say_what_would_be_right(reader: values.Reader, text: str, message: str) -> None:
+def test_errors_say_what_would_be_right(reader: values.Reader, text: str, message: str) -> None:
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the whole text is compared below)
         reader(text, context())
     assert str(refusal.value) == message

@@ -45,7 +45,7 @@ def test_an_invalid_state_stops_the_run_with_the_reason(content: bytes, reason: 
     with pytest.raises(PlanError) as refusal:
         prepared.require_runnable()
     text = f"a: verify_state_load=1: {path} is no verify state: {reason} (remove it and run the job that writes again)"
-    assert [str(mistake) for mistake in refusal.value.mistakes] == [text]
+    assert [str(error) for error in refusal.value.errors] == [text]
 
 
 def test_a_state_limits_the_reads_and_the_writes_that_are_only_verified(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_state_limits_the_reads_and_the_writes_that_are_only_verified(tmp_path
 def test_a_job_that_writes_anew_cannot_stop_at_a_state(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as refusal:
         prepare([*JOB.split(), "--rw=write"], cwd=tmp_path, environment={})
-    assert [str(mistake) for mistake in refusal.value.mistakes] == [
+    assert [str(error) for error in refusal.value.errors] == [
         "a: verify_state_load=1 is not supported yet in a job that writes "
         "(add verify_only, or use rw=read or rw=randread)"
     ]

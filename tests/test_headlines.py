@@ -94,9 +94,9 @@ def test_several_groups_are_named_by_their_jobs() -> None:
     ]
 
 
-def test_clones_that_report_apart_have_one_total() -> None:
-    clones = [(job("load", {"read": 1}, 4 * KIB, group=number), {"read": (10_000, 100_000)}) for number in range(3)]
-    assert tiles(synthetic.result([point("jobs", *clones)], kind="diskspd")) == [
+def test_workers_that_report_apart_have_one_total() -> None:
+    members = [(job("load", {"read": 1}, 4 * KIB, group=number), {"read": (10_000, 100_000)}) for number in range(3)]
+    assert tiles(synthetic.result([point("jobs", *members)], kind="diskspd")) == [
         ("30k", "IOPS", "4 KiB random reads", "117 MiB/s · p50 100 µs · p99 320 µs")
     ]
 

@@ -1,4 +1,4 @@
-"""Our own job files: parsed with all mistakes, and written from any dialect without changing the plan."""
+"""Our own job files: parsed with all errors, and written from any dialect without changing the plan."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ direct = false
 name = "readers"
 runtime = "30s"
 depth = 32
-clones = 2
+numjobs = 2
 blocks = { read = "4k", write = "8k", trim = "4k" }
 writes = true
 read_percent = 70
@@ -173,24 +173,24 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
         ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected `array` of length >= 1"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
-        ("[[job]]\nname = 'a'\n[[job]]\nclones = 'b'", 4, "clones: 'b'"),
+        ("[[job]]\nname = 'a'\n[[job]]\nnumjobs = 'b'", 4, "numjobs: 'b'"),
         ("[[run]]\n[[run.job]]\nx = 1", 3, "unknown key 'x'"),
         ("x = y", 1, "this is not TOML"),
         ("", 1, "there is no job; add a table [[job]]"),
     ],
 )
-def test_mistakes_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:
+def test_errors_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:
     path = written(tmp_path, line)
     with pytest.raises(DialectError) as caught:
         read(path)
-    found = [str(mistake) for mistake in caught.value.mistakes]
-    assert any(text in mistake and mistake.startswith(f"{path}:{at}:") for mistake in found), found
+    found = [str(error) for error in caught.value.errors]
+    assert any(text in error and error.startswith(f"{path}:{at}:") for error in found), found
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         read(written(tmp_path, "[[job]]\ndepth = 'a'\nsize = 'b'\n[[job]]\nx = 1\n"))
-    assert [mistake.where.line for mistake in caught.value.mistakes if mistake.where] == [2, 3, 5]
+    assert [error.where.line for error in caught.value.errors if error.where] == [2, 3, 5]
 
 
 def test_a_job_names_its_local_address(tmp_path: Path) -> None:
@@ -200,20 +200,20 @@ def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     assert mount["source"] == "127.0.1.2"
     with pytest.raises(PlanError) as caught:
         resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1'\n"))[0].job, MACHINE, Path("/d"))
-    (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: nfs_source: '127.0.1' is not an IP address"
-    assert mistake.where is not None
-    assert mistake.where.line == 6
+    (error,) = caught.value.errors
+    assert error.text == "job: nfs_source: '127.0.1' is not an IP address"
+    assert error.where is not None
+    assert error.where.line == 6
 
 
 def test_a_job_without_operations_is_refused(tmp_path: Path) -> None:
     run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
-    (mistake,) = caught.value.mistakes
-    assert mistake.text == "job: the job has no operations: neither reads nor writes nor trims"
-    assert mistake.where is not None
-    assert mistake.where.line == 3
+    (error,) = caught.value.errors
+    assert error.text == "job: the job has no operations: neither reads nor writes nor trims"
+    assert error.where is not None
+    assert error.where.line == 3
 
 
 def test_the_defaults_are_written_and_read_as_they_are() -> None:

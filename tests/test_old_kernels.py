@@ -57,9 +57,9 @@ def test_volume_and_client_work_without_epoll_pwait2(tmp_path: Path, version: st
     assert (found["write"]["total_ios"], found["read"]["total_ios"], found["error"]) == (1_024, 1_024, 0)
 
 
-def test_a_folder_is_not_served_where_nothing_can_be_opened_below_it(tmp_path: Path) -> None:
+def test_a_directory_is_not_served_where_nothing_can_be_opened_below_it(tmp_path: Path) -> None:
     with (
-        pytest.raises(RuntimeError, match="to serve a folder needs Linux 5\\.6 or newer"),
+        pytest.raises(RuntimeError, match="to serve a directory needs Linux 5\\.6 or newer"),
         volume("--unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
     ):
         pass

@@ -215,7 +215,7 @@ tree_work = st.builds(
 worker = st.builds(
     plan.Worker,
     job=text,
-    clone=u32,
+    jobnum=u32,
     report_group=u32,
     engine=engine,
     disk=st.none() | disk,

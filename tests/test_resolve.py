@@ -32,10 +32,10 @@ def worker(**fields: Any) -> plan.Worker:
     return resolved(Said.of(name="a", **fields)).plan.groups[0].workers[0]
 
 
-def mistakes(*sections: Said, dialect: str = "iocurve") -> list[str]:
+def errors(*sections: Said, dialect: str = "iocurve") -> list[str]:
     with pytest.raises(PlanError) as refusal:
         resolved(*sections, dialect=dialect)
-    return [str(mistake) for mistake in refusal.value.mistakes]
+    return [str(error) for error in refusal.value.errors]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_each_path_may_have_its_own_size() -> None:
     paths = ("x", "y")
     sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
     assert sizes == [64 * KIB, MIB]
-    assert mistakes(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
+    assert errors(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
         "a: path_sizes has 1 size for 2 files (give one size for each path)"
     ]
-    assert mistakes(Said.of(name="a", path_bytes=())) == [
+    assert errors(Said.of(name="a", path_bytes=())) == [
         "a: path_sizes has 0 sizes for 0 files (give one size for each path)"
     ]
 
@@ -190,21 +190,21 @@ def test_each_file_and_each_directory_is_examined_once() -> None:
             looks.append(path)
             return super().stat(path)
 
-    files = Said.of(name="a", file_count=3, clones=2, size=MIB, writes=True, directories=("/d/x",))
+    files = Said.of(name="a", file_count=3, numjobs=2, size=MIB, writes=True, directories=("/d/x",))
     job = Job.of("job", native.WORDS, [files, files], DEFAULTS)
     resolution = resolve(job, Watched(directories=frozenset({"/d/x"})), Path("/d"))
     assert (resolution.obstacles, resolution.directories) == ((), ())
-    assert sorted(looks) == ["/d/x", *(f"/d/x/a.{clone}.{file}" for clone in range(2) for file in range(3))]
+    assert sorted(looks) == ["/d/x", *(f"/d/x/a.{jobnum}.{file}" for jobnum in range(2) for file in range(3))]
 
 
-def test_clones_start_one_after_another() -> None:
-    workers = resolved(Said.of(clones=3, start_bytes=8192, start_increment_bytes=4096)).plan.groups[0].workers
+def test_workers_start_one_after_another() -> None:
+    workers = resolved(Said.of(numjobs=3, start_bytes=8192, start_increment_bytes=4096)).plan.groups[0].workers
     assert [worker.files[0].start_bytes for worker in workers] == [8192, 12288, 16384]
 
 
-def test_a_clone_cannot_start_behind_its_region() -> None:
-    section = Said.of(name="a", clones=3, start_increment_bytes=MIB // 2, paths=("f",))
-    assert mistakes(section) == ["a: /d/f: a worker would start at byte 1048576 of a region of 1048576 bytes"]
+def test_a_worker_cannot_start_behind_its_region() -> None:
+    section = Said.of(name="a", numjobs=3, start_increment_bytes=MIB // 2, paths=("f",))
+    assert errors(section) == ["a: /d/f: a worker would start at byte 1048576 of a region of 1048576 bytes"]
 
 
 def test_operations_of_each_kind() -> None:
@@ -266,20 +266,20 @@ def test_zones_are_parts_of_the_region() -> None:
 
 def test_zones_must_fit() -> None:
     said = zoned(ZoneShare(access_percent=100, size=2 * MIB))
-    assert mistakes(Said.of(name="a", **said), dialect="fio") == [
+    assert errors(Said.of(name="a", **said), dialect="fio") == [
         "a: random_distribution: the zones are larger than the region of 1048576 bytes"
     ]
 
 
 def test_only_one_rate() -> None:
     section = Said.of(name="a", rate_total_operations=5, rate_total_bytes=5)
-    assert mistakes(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
+    assert errors(section) == ["a: rate_total_bytes and rate_total_operations exclude one another (keep one)"]
 
 
 def test_the_slowest_rate() -> None:
     slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
     assert worker(rate_total_operations=1e-6).rate == slowest
-    assert mistakes(Said.of(name="a", rate_total_operations=9e-7)) == [
+    assert errors(Said.of(name="a", rate_total_operations=9e-7)) == [
         "a: rate_total_operations: the lowest rate is one operation in 1,000,000 s"
     ]
 
@@ -294,7 +294,7 @@ def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
         ramp_ns=0,
         check_ns=1,
     )
-    assert mistakes(Said.of(name="a", steady_state=steady)) == [
+    assert errors(Said.of(name="a", steady_state=steady)) == [
         "a: steady_state: the time between samples, 1 ns, is not whole ms"
     ]
 
@@ -312,7 +312,7 @@ def test_impossible_waits_are_refused() -> None:
         Said.of(name="b"),
         Said.of(name="c", wait_for=("b",)),
     ]
-    assert mistakes(*sections, dialect="fio") == [
+    assert errors(*sections, dialect="fio") == [
         "a: wait_for makes the job wait for itself",
         "a: wait_for: 2 jobs are named 'b'",
         "a: wait_for: there is no job 'x'",

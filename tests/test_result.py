@@ -250,7 +250,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = synthetic.envelope()
     written.write(path)
     assert Result.read(path) == written
-    assert json.loads(path.read_text())["schema_version"] == 2
+    assert json.loads(path.read_text())["schema_version"] == 3
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -260,6 +260,16 @@ def test_a_result_grows_by_its_points_and_ends() -> None:
     grown = started.with_point(synthetic.envelope().points[0]).with_note("code", "text").with_note("code", "text")
     assert (len(grown.points), len(grown.notes)) == (1, 1)
     assert grown.ended("finished").incomplete_reason is None
+
+
+def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    envelope = synthetic.envelope()
+    envelope.write(path)
+    text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 3', '"schema_version": 2')
+    assert '"clone": 0' in text
+    path.write_text(text)
+    assert Result.read(path) == envelope
 
 
 def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,10 +291,10 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 2, "iocurve"', "was it truncated"),
+        (b'{"schema_version": 3, "iocurve"', "was it truncated"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
-        (b'{"schema_version": 3}', "read it with a newer iocurve"),
+        (b'{"schema_version": 4}', "read it with a newer iocurve"),
         (b'{"schema_version": 1}', "measure again"),
         (b'{"schema_version": 2}', "missing required field `iocurve`"),
         (b"\xff\xfe", "not text"),

@@ -257,7 +257,7 @@ def test_an_outcome_is_kept_for_further_waits() -> None:
 def test_a_live_view_gets_the_intervals() -> None:
     seen: list[Live] = []
     end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)
-    two = [worker(plan.NullEngine(), "n", end=end, clone=clone) for clone in range(2)]
+    two = [worker(plan.NullEngine(), "n", end=end, jobnum=jobnum) for jobnum in range(2)]
 
     def watch(live: Live) -> bool:
         seen.append(live)

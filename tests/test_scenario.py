@@ -48,7 +48,7 @@ runtime = "40ms"
 interval = "10ms"
 
 [load]
-clones = 2
+numjobs = 2
 depth = 2
 
 [[family]]
@@ -127,7 +127,7 @@ def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
 
 def test_more_workers_than_can_run_are_refused_before_any_is_made(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="mix: 8,000,000 workers are too many; 4096 can run at once"):
-        cases_of(tiny(tmp_path, TINY.replace("clones = 2", "clones = 4_000_000")))
+        cases_of(tiny(tmp_path, TINY.replace("numjobs = 2", "numjobs = 4_000_000")))
 
 
 def test_only_cached_families_repeat_offsets(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_only_cached_families_repeat_offsets(tmp_path: Path) -> None:
     assert repeatable == {"mix": {False}, "again": {True}}
 
 
-def test_all_mistakes_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_all_errors_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
     text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("depth = 2", "dept = 2")
     with pytest.raises(DialectError) as refused:
         tiny(tmp_path, text)
-    assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
+    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
         "22:1: unknown key 'dept' (Did you mean depth?)",
         "34:1: cache: 'warm' is not one of cached, uncached, warmed, untouched",
     ]
@@ -262,11 +262,11 @@ def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_what_would_leave_no_points_is_a_mistake(tmp_path: Path) -> None:
+def test_what_would_leave_no_points_is_an_error(tmp_path: Path) -> None:
     text = TINY.replace("depth = [4, 8]", "depth = []").replace('name = "again"', 'name = "mix"')
     with pytest.raises(DialectError) as refused:
         tiny(tmp_path, text.replace('standard = "volume:unlimited"\n', ""))
-    assert [str(mistake).split("tiny.toml:")[1] for mistake in refused.value.mistakes] == [
+    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
         "6:1: standard is missing",
         "31:1: there is a family 'mix' already",
         "34:1: depth: name at least one value",

@@ -49,7 +49,7 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mistake"),
+    ("text", "error"),
     [
         ("volume:anf-ulra", "anf-ulra"),
         ("volume:anf-ultra?quota=4TB4", "quota: '4TB4' is not a size"),
@@ -61,8 +61,8 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
         ("volume:anf-ultra?vers=2", "vers must be 3 or 4.1, not '2'"),
     ],
 )
-def test_mistakes_in_a_target_are_reported(text: str, mistake: str) -> None:
-    with pytest.raises(DialectError, match=mistake) as told:
+def test_errors_in_a_target_are_reported(text: str, error: str) -> None:
+    with pytest.raises(DialectError, match=error) as told:
         parse(text)
     assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)
 

@@ -1,4 +1,4 @@
-"""File system workloads (FSD, FWD): values, trees, what runs override, mistakes, and their explanation."""
+"""File system workloads (FSD, FWD): values, trees, what runs override, errors, and their explanation."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def explained(directory: Path, text: str) -> list[str]:
     return prepared(directory, text).explain().splitlines()
 
 
-def mistakes(directory: Path, text: str) -> list[str]:
+def errors(directory: Path, text: str) -> list[str]:
     with pytest.raises(DialectError) as error:
         prepared(directory, text)
-    return [mistake.text for mistake in error.value.mistakes]
+    return [error.text for error in error.value.errors]
 
 
 @pytest.mark.parametrize(
@@ -223,5 +223,5 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_reported(tmp_path: Path, text: str, expected: str) -> None:
-    assert expected in mistakes(tmp_path, text)
+def test_an_error_is_reported(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in errors(tmp_path, text)

@@ -1,4 +1,4 @@
-"""Vdbench's parameter files: what people write, what it means, and what is said about mistakes."""
+"""Vdbench's parameter files: what people write, what it means, and what is said about errors."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tu
 
 
 def refused(directory: Path, text: str, *arguments: str) -> list[str]:
-    """Line, column and text of every mistake."""
+    """Line, column and text of every error."""
     with pytest.raises(DialectError) as caught:
         read(directory, text, *arguments)
-    positions = [(mistake.where, mistake.text) for mistake in caught.value.mistakes]
+    positions = [(error.where, error.text) for error in caught.value.errors]
     return [f"{where.line}:{where.column} {text}" if where else text for where, text in positions]
 
 
@@ -165,8 +165,8 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
         ("/d/a",),
         ("/d/sd2-localhost",),
     ]
-    (mistake,) = refused(tmp_path, text, "--map-lun", "/x=/y")
-    assert mistake.endswith("--map-lun /x=… matches nothing in the parameter files")
+    (error,) = refused(tmp_path, text, "--map-lun", "/x=/y")
+    assert error.endswith("--map-lun /x=… matches nothing in the parameter files")
 
 
 def test_a_pattern_that_matches_several_luns_maps_each_to_a_file_of_its_own(tmp_path: Path) -> None:
@@ -471,10 +471,10 @@ def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
     assert {"no_format", "seekpct_rounded"} <= codes
 
 
-# -- mistakes ----------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
     text = (
         "sd=sd1,lun=/d/a,size=10q,colour=red\nwd=wd1,sd=sd9,xfersize=(4k,10,8k,80)\n"
         "wd=wd2,sd=sd1,rdpct=101\nrd=rd1,wd=wd1,el=3,in=2\nrd=rd2,wd=wd7,io=fast\n"
@@ -490,7 +490,7 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mistake"),
+    ("text", "error"),
     [
         (f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1\n", "4:1 rd=rd1: iorate= is missing"),
         (f"{SDS}wd=wd1,sd=sdx\n{RD}", "3:8 wd=wd1: there is no sd 'sdx'; did you mean sd2?"),
@@ -509,8 +509,8 @@ def test_every_mistake_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
         (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-999,1),xf=(1k-999k,1k)\n", "4:1 the limit of 100000 runs is exceeded"),
     ],
 )
-def test_mistakes(tmp_path: Path, text: str, mistake: str) -> None:
-    assert any(mistake in found for found in refused(tmp_path, text))
+def test_errors(tmp_path: Path, text: str, error: str) -> None:
+    assert any(error in found for found in refused(tmp_path, text))
 
 
 def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
@@ -522,7 +522,7 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
             elif keyword.note:
                 line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
                 with pytest.raises(DialectError):
-                    # The file is not complete, but what is noted is no mistake.
+                    # The file is not complete, but what is noted is no error.
                     read(tmp_path, line)
                 assert not any(keyword.name in found for found in refused(tmp_path, line))
 
@@ -584,7 +584,7 @@ def test_shares_of_sizes_that_were_measured_are_kept(tmp_path: Path) -> None:
 def test_what_follows_from_an_include_that_is_missing_is_not_told(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as error:
         read(tmp_path, f"include=luns\n{WD}{RD}")
-    assert [mistake.text for mistake in error.value.mistakes] == [
+    assert [error.text for error in error.value.errors] == [
         f"{tmp_path / 'luns'} cannot be read: No such file or directory"
     ]
 
@@ -592,7 +592,7 @@ def test_what_follows_from_an_include_that_is_missing_is_not_told(tmp_path: Path
 def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as error:
         read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
-    assert [mistake.text for mistake in error.value.mistakes] == ["variable $threads has no value"]
+    assert [error.text for error in error.value.errors] == ["variable $threads has no value"]
 
 
 @pytest.mark.parametrize("option", ["-vc", "-jri", "-tf", "--nonsense", "compare"])

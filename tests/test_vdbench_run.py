@@ -1,4 +1,4 @@
-"""Vdbench runs and what they leave behind: lines on stdout, the folder, curves, early ends."""
+"""Vdbench runs and what they leave behind: lines on stdout, the directory, curves, early ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
-from iocurve.dialects.vdbench.output.folder import MARK, choose
+from iocurve.dialects.vdbench.output.directory import MARK, choose
 from iocurve.dialects.vdbench.output.rows import average, header, row, rows
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runner import Runner
@@ -158,7 +158,7 @@ def test_each_sd_is_formatted_once_before_the_first_run_that_uses_it(tmp_path: P
     ]
 
 
-def test_the_folder_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
+def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine(reads=300, writes=100))
     output = tmp_path / "output"
     assert sorted(path.name for path in output.iterdir() if path.name != MARK) == [
@@ -318,7 +318,7 @@ def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_pat
     assert "was ended early" in text.splitlines()[-1]
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "summary.html").write_text("theirs")
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
@@ -326,7 +326,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "output001" / "summary.html").is_file()
 
 
-def test_our_own_folder_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path: Path) -> None:
+def test_our_own_directory_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path: Path) -> None:
     for _ in range(2):
         printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
         (tmp_path / "output" / "mine.html").write_text("mine")
@@ -335,7 +335,7 @@ def test_our_own_folder_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path:
     assert (tmp_path / "output" / "totals.html").read_text().count("avg_2-4") == 1
 
 
-def test_folders_count_on(tmp_path: Path) -> None:
+def test_directories_count_on(tmp_path: Path) -> None:
     assert choose("out+", tmp_path, NOON) == tmp_path / "out"
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / MARK).touch()

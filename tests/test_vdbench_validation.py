@@ -68,7 +68,7 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("text", "option", "mistake"),
+    ("text", "option", "expected"),
     [
         (SD + REST, "-vc", "-vc is not supported: vdbench itself no longer has it; -jr continues with a journal"),
         (
@@ -90,10 +90,10 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
         ),
     ],
 )
-def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str, mistake: str) -> None:
+def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str, expected: str) -> None:
     with pytest.raises(DialectError) as error:
         prepared(tmp_path, text, option)
-    assert mistake in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_what_a_letter_does_not_do_is_noted(tmp_path: Path) -> None:

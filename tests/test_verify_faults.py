@@ -46,11 +46,11 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
-def options(folder: Path, fault: str, store: str = "memory", seed: int = 1) -> list[str]:
+def options(directory: Path, fault: str, store: str = "memory", seed: int = 1) -> list[str]:
     """Options of a volume with one kind of fault and a log of it."""
-    (place := folder / "files").mkdir(exist_ok=True)
+    (place := directory / "files").mkdir(exist_ok=True)
     served = ["--store", str(place), "--no-root-squash"] if store == "directory" else []
-    log = ["--fault-seed", str(seed), "--fault-log", str(folder / "log")]
+    log = ["--fault-seed", str(seed), "--fault-log", str(directory / "log")]
     return ["--unlimited", *served, "--fault", fault, *log]
 
 
@@ -59,9 +59,9 @@ def url_of(server: Server, version: str) -> str:
     return f"nfs://127.0.0.1:{server.port}{server.export}?vers={version}"
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(directory: Path) -> list[dict[str, Any]]:
     """The log of injected faults."""
-    return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    return [json.loads(line) for line in (directory / "log").read_text().splitlines()]
 
 
 def block_of(record: dict[str, Any]) -> int:
@@ -70,15 +70,15 @@ def block_of(record: dict[str, Any]) -> int:
     return offset // BLOCK * BLOCK
 
 
-def prepared_fio(url: str, folder: Path, *more: str) -> Prepared:
+def prepared_fio(url: str, directory: Path, *more: str) -> Prepared:
     """A job that writes blocks of a file one by one, and reads them back."""
     job = ["--name=a", "--rw=write", "--bs=4k", f"--size={BLOCKS * BLOCK}", "--iodepth=1", "--filename=data", *more]
-    return prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=folder, environment={})
+    return prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=directory, environment={})
 
 
-def fio(url: str, folder: Path, *more: str) -> Sequence[DifferenceOutcome]:
+def fio(url: str, directory: Path, *more: str) -> Sequence[DifferenceOutcome]:
     """The differences that a job of fio finds."""
-    return differences_of(prepared_fio(url, folder, *more).plan)
+    return differences_of(prepared_fio(url, directory, *more).plan)
 
 
 def differences_of(plan: Plan) -> Sequence[DifferenceOutcome]:
@@ -184,10 +184,10 @@ def test_a_job_file_finds_what_fio_finds(version: str, tmp_path: Path) -> None:
 def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:
     logs = []
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
-        (folder := tmp_path / name).mkdir()
-        with serve(*options(folder, "lost-write=0.05,flip-bit=1e-6", seed=seed)) as server:
-            fio(server.url, folder)
-        logs.append(records(folder))
+        (directory := tmp_path / name).mkdir()
+        with serve(*options(directory, "lost-write=0.05,flip-bit=1e-6", seed=seed)) as server:
+            fio(server.url, directory)
+        logs.append(records(directory))
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]
 
@@ -225,12 +225,12 @@ LAYOUT = 1
 _LINE = re.compile(r"(?P<kind>\w+ \w+): 4096 bytes at offset (?P<offset>\d+) of \S*data: (?P<text>.*)")
 
 
-def vdbench(port: int, folder: Path, option: str, rdpct: int = 0) -> list[tuple[str, int, int]]:
+def vdbench(port: int, directory: Path, option: str, rdpct: int = 0) -> list[tuple[str, int, int]]:
     """The differences that a run lists in its error log: kind, offset, number of the write that belongs there."""
-    (folder / "p").write_text(VDBENCH.format(port=port, rdpct=rdpct))
+    (directory / "p").write_text(VDBENCH.format(port=port, rdpct=rdpct))
     command = (IOCURVE, "vdbench", "-f", "p", option)
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    log = (folder / "output" / "errorlog.html").read_text()
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    log = (directory / "output" / "errorlog.html").read_text()
     found = []
     for line in _LINE.finditer(log):
         number = re.search(r"instead of the newest, (\d+)|it should hold write number (\d+)", line["text"])

@@ -436,7 +436,7 @@ def test_a_directory_that_others_may_write_is_refused(runtime: Path) -> None:
         (("set",), 2, "nothing to set"),
     ],
 )
-def test_mistakes_are_reported(arguments: tuple[str, ...], status: int, text: str) -> None:
+def test_errors_are_reported(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve("volume", *arguments)
     assert ran.returncode == status, ran.stderr
     assert text in ran.stderr
@@ -470,12 +470,12 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
         read_spec(path)
 
 
-def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "volumes.toml"
     path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
     with pytest.raises(DialectError) as refused:
         read_spec(path)
-    assert [str(mistake).removeprefix(f"--config {path}: ") for mistake in refused.value.mistakes] == [
+    assert [str(error).removeprefix(f"--config {path}: ") for error in refused.value.errors] == [
         "port: expected an integer <= 65535",
         "addres: there is no such key; did you mean address?",
         "export.0.quota: expected a string, got an integer",

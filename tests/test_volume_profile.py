@@ -301,7 +301,7 @@ def test_every_profile_is_complete_and_cites_its_figures() -> None:
         ),
     ],
 )
-def test_mistakes_in_a_profile_have_their_path(text: str, reason: str) -> None:
+def test_errors_in_a_profile_have_their_path(text: str, reason: str) -> None:
     with pytest.raises(DialectError, match=f"^{reason}"):
         profile.parse(text, "t")
 

@@ -167,19 +167,19 @@ def test_a_run_works_with_the_defaults() -> None:
 
 @needs_root
 def test_root_is_the_anonymous_user_in_a_served_directory(tmp_path: Path) -> None:
-    folder = tmp_path / "srv"
-    folder.mkdir(mode=0o755)
-    with serve("--unlimited", "--store", str(folder)) as server:
-        assert write_to(server.url).returncode == 1, "root's folder is not the anonymous user's"
-        folder.chmod(0o777)
+    directory = tmp_path / "srv"
+    directory.mkdir(mode=0o755)
+    with serve("--unlimited", "--store", str(directory)) as server:
+        assert write_to(server.url).returncode == 1, "root's directory is not the anonymous user's"
+        directory.chmod(0o777)
         done = write_to(server.url)
         assert done.returncode == 0, done.stderr
-    [made] = folder.iterdir()
+    [made] = directory.iterdir()
     assert (made.stat().st_uid, made.stat().st_gid) == (65534, 65534)
-    with serve("--unlimited", "--store", str(folder), "--no-root-squash") as server:
+    with serve("--unlimited", "--store", str(directory), "--no-root-squash") as server:
         made.unlink()
         assert write_to(server.url).returncode == 0
-    [made] = folder.iterdir()
+    [made] = directory.iterdir()
     assert made.stat().st_uid == 0
 
 

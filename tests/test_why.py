@@ -342,7 +342,7 @@ def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest
     assert {"point", "family", "code", "confidence", "evidence", "next_step"} <= rows[0].keys()
 
 
-def test_an_unknown_point_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     synthetic.fio_run().write(tmp_path / RESULT_NAME)
     with pytest.raises(SystemExit) as ended:
         main(["why", str(tmp_path), "--point", "nowhere"])

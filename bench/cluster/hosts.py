@@ -35,9 +35,9 @@ while True:
 class Host:
     """A host of a network; it can be killed, and its link can be cut."""
 
-    def __init__(self, network: str, number: int, name: str, folder: Path) -> None:
+    def __init__(self, network: str, number: int, name: str, directory: Path) -> None:
         self.name, self.address = name, f"{NETWORK}.{number}"
-        self.home = folder / name
+        self.home = directory / name
         for made in (self.home, self.home / "run", self.home / "state"):
             made.mkdir(mode=0o700)
         self.environment: dict[str, str] = {}
@@ -126,11 +126,11 @@ class Host:
         """Its processes whose command line begins with ``title``, by their numbers on this machine."""
         namespace = Path(f"/proc/{self._pid}/ns/pid").readlink()
         found = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for directory in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                is_here = (folder / "ns/pid").readlink() == namespace
-                if is_here and (folder / "cmdline").read_bytes().startswith(title.encode()):
-                    found.append(int(folder.name))
+                is_here = (directory / "ns/pid").readlink() == namespace
+                if is_here and (directory / "cmdline").read_bytes().startswith(title.encode()):
+                    found.append(int(directory.name))
         return found
 
     def remove(self) -> None:
@@ -141,11 +141,11 @@ class Host:
 
 @contextmanager
 def hosts(
-    names: Sequence[str], folder: Path, environment: Mapping[str, Mapping[str, str]] | None = None
+    names: Sequence[str], directory: Path, environment: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[list[Host]]:
     """Hosts with these names on one network, while the context lasts; ``environment`` has variables by host."""
     network = f"ioh{os.getpid() % 100_000}"
-    made = [Host(network, number, name, folder) for number, name in enumerate(names, start=1)]
+    made = [Host(network, number, name, directory) for number, name in enumerate(names, start=1)]
     run_command(f"ip netns add {network}")
     try:
         run_command(f"ip -n {network} link add bridge type bridge")

@@ -56,7 +56,7 @@ LOSES_ONE = "exit 1; the client is named, 2 of 3 finish"
 class Scene:
     """A cluster of a head and three load clients, a volume on a host of its own, and a run."""
 
-    folder: Path
+    directory: Path
     head: Host
     nodes: list[Host]
     run: Client
@@ -72,7 +72,7 @@ class Scene:
     def result(self) -> dict[str, Any] | None:
         """The result, if there is one."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / "report" / "result.json").read_text())
+            found: dict[str, Any] = json.loads((self.directory / "report" / "result.json").read_text())
         except (OSError, ValueError):
             return None
         return found
@@ -131,36 +131,36 @@ def rows() -> tuple[Row, ...]:
 
 @contextmanager
 def scene(
-    folder: Path,
+    directory: Path,
     environment: Mapping[str, Mapping[str, str]] | None = None,
     prepare: Callable[[list[Host]], object] = lambda _: None,
     seconds: int = RUN_SECONDS,
 ) -> Iterator[Scene]:
     """A run on three load clients that has just been started. ``prepare`` changes hosts before they join."""
     names = ("head", "load1", "load2", "load3", "volume")
-    with hosts(names, folder, environment) as (head, *nodes, server):
+    with hosts(names, directory, environment) as (head, *nodes, server):
         prepare(nodes)
-        (folder / "store").mkdir()
-        with volume_process(folder / "store", ("--store", "memory"), server.prefix, server.address) as volume:
-            start_cluster(head, nodes, folder)
-            run = _started(folder, head, volume.url(), seconds=seconds)
-            yield Scene(folder, head, nodes, run, volume.url())
+        (directory / "store").mkdir()
+        with volume_process(directory / "store", ("--store", "memory"), server.prefix, server.address) as volume:
+            start_cluster(head, nodes, directory)
+            run = _started(directory, head, volume.url(), seconds=seconds)
+            yield Scene(directory, head, nodes, run, volume.url())
 
 
-def _started(folder: Path, head: Host, url: str, out: str = "report", seconds: int = RUN_SECONDS) -> Client:
-    job = folder / "load.toml"
+def _started(directory: Path, head: Host, url: str, out: str = "report", seconds: int = RUN_SECONDS) -> Client:
+    job = directory / "load.toml"
     job.write_text(JOB.format(url=url, seconds=seconds), encoding="utf-8")
-    words = ["run", str(job), "--clients", "3", "--on", "auto", "--out", str(folder / out), "--quiet"]
-    return Client(folder, words, prefix=head.prefix)
+    words = ["run", str(job), "--clients", "3", "--on", "auto", "--out", str(directory / out), "--quiet"]
+    return Client(directory, words, prefix=head.prefix)
 
 
 def _broken(
     disturb: Callable[[Scene], None],
     look: Callable[[Scene, Seen, Ended], None],
-    folder: Path,
+    directory: Path,
     seconds: int = RUN_SECONDS,
 ) -> Seen:
-    with scene(folder, seconds=seconds) as made:
+    with scene(directory, seconds=seconds) as made:
         made.wait_until_measured()
         has_begun = made.run.is_running
         disturb(made)
@@ -237,7 +237,7 @@ def _lost(made: Scene, seen: Seen, ended: Ended) -> None:
         seen.expect(client["until_loss"]["intervals"] > 0, "what it had sent is missing")
     reason = (made.result or {}).get("incomplete_reason") or ""
     seen.expect("2 of 3 load clients finished" in reason, f"the reason is: {reason}")
-    page = made.folder / "report" / "report.html"
+    page = made.directory / "report" / "report.html"
     seen.expect(page.exists() and "2 of 3 load clients finished" in page.read_text(), "the report does not say so")
 
 
@@ -247,7 +247,7 @@ def _lost_and_merged(made: Scene, seen: Seen, ended: Ended) -> None:
     _seconds_until(partial(_has_stopped, made, made.victim), made.broken_at)
     journals = made.journals(made.victim)
     seen.expect(len(journals) == 1, f"{len(journals)} local files")
-    report = made.folder / "report"
+    report = made.directory / "report"
     merged = made.head.run([str(IOCURVE), "result", "merge", str(report), *map(str, journals)])
     states = [client["state"] for client in _clients(made)]
     seen.end += f"; merged: {before:,} operations became {_operations(made):,}"
@@ -262,7 +262,7 @@ def _clients_gone(made: Scene, seen: Seen, ended: Ended) -> None:
     kept = sum(bool(made.journals(node)) for node in made.nodes)
     seen.end = f"clients gone after {gone_s:.1f} s; {kept} local files"
     seen.expect(kept == 3, "local files are missing")
-    again = _started(made.folder, made.head, made.url, "again", seconds=1).wait()
+    again = _started(made.directory, made.head, made.url, "again", seconds=1).wait()
     seen.end += f"; the next run: exit {again.status}"
     seen.expect(again.status == 0, f"the next run: {again.last_line}")
 
@@ -279,10 +279,10 @@ def _has_stopped(made: Scene, node: Host) -> bool:
     return any(b'\n{"kind":"end"' in path.read_bytes() for path in made.journals(node))
 
 
-def _clocks(folder: Path) -> Seen:
+def _clocks(directory: Path) -> Seen:
     wrong_ms = {"load1": 700, "load2": -700, "load3": 0}
-    environment = {name: wrong_clock(folder, 0, step_ms) for name, step_ms in wrong_ms.items() if step_ms}
-    with scene(folder, environment) as made:
+    environment = {name: wrong_clock(directory, 0, step_ms) for name, step_ms in wrong_ms.items() if step_ms}
+    with scene(directory, environment) as made:
         ended = made.run.wait()
         seen = _seen(made, ended)
         _finished(made, seen, ended)
@@ -300,14 +300,14 @@ def _clocks(folder: Path) -> Seen:
         return seen
 
 
-def _version(folder: Path) -> Seen:
+def _version(directory: Path) -> Seen:
     def replace_version(nodes: list[Host]) -> None:
-        other = folder / "version.py"
+        other = directory / "version.py"
         other.write_text('def iocurve_version() -> str:\n    return "9.9.9"\n')
         mounted = nodes[_VICTIM].run(["mount", "--bind", str(other), str(version.__file__)])
         assert mounted.returncode == 0, mounted.stderr
 
-    with scene(folder, {"load3": {"PYTHONDONTWRITEBYTECODE": "1"}}, replace_version) as made:
+    with scene(directory, {"load3": {"PYTHONDONTWRITEBYTECODE": "1"}}, replace_version) as made:
         ended = made.run.wait()
         seen = _seen(made, ended)
         seen.end = f"exit {ended.status}; {ended.last_line.strip()}"

@@ -14,14 +14,14 @@ from bench.servers import IOCURVE
 _SSH = """#!/bin/sh
 # Stands in for ssh: the hosts are namespaces of this machine.
 host=$1; shift
-exec $(cat {folder}/"$host") sh -c "$*"
+exec $(cat {directory}/"$host") sh -c "$*"
 """
 _START_S = 180
 
 
-def start_cluster(head: Host, nodes: Sequence[Host], folder: Path) -> None:
+def start_cluster(head: Host, nodes: Sequence[Host], directory: Path) -> None:
     """Returns once every line has been run; nodes may still be joining. Raises ``RuntimeError``."""
-    ssh = _ssh(nodes, folder / "ssh")
+    ssh = _ssh(nodes, directory / "ssh")
     named = [f"--node={node.name}" for node in nodes]
     printed = head.run([str(IOCURVE), "cluster", "commands", "ssh", "--head", head.address, *named])
     if printed.returncode:
@@ -45,13 +45,13 @@ def start_cluster(head: Host, nodes: Sequence[Host], folder: Path) -> None:
             raise RuntimeError(f"{line}\n{ran.stdout[-1000:]}{ran.stderr[-1000:]}")
 
 
-def _ssh(nodes: Sequence[Host], folder: Path) -> Path:
+def _ssh(nodes: Sequence[Host], directory: Path) -> Path:
     """A program ``ssh`` that runs commands on the hosts."""
-    folder.mkdir()
+    directory.mkdir()
     for node in nodes:
-        (folder / node.name).write_text(shlex.join(node.prefix))
-    program = folder / "bin" / "ssh"
+        (directory / node.name).write_text(shlex.join(node.prefix))
+    program = directory / "bin" / "ssh"
     program.parent.mkdir()
-    program.write_text(_SSH.format(folder=shlex.quote(str(folder))))
+    program.write_text(_SSH.format(directory=shlex.quote(str(directory))))
     program.chmod(0o755)
     return program

@@ -21,19 +21,19 @@ _LIMITS = ("memory.max", "memory.limit_in_bytes")
 class MemoryGroup:
     """A group, by the directory that stands for it."""
 
-    folder: Path
+    directory: Path
 
     @property
     def prefix(self) -> tuple[str, ...]:
         """Comes before a command that is to run in the group."""
-        return ("sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.folder / "cgroup.procs"))
+        return ("sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.directory / "cgroup.procs"))
 
     def allow_no_growth(self) -> None:
         """Lowers the limit as far as memory can be freed; version 2 kills at once, version 1 refuses the limit."""
-        if (swap := self.folder / "memory.swap.max").exists():
+        if (swap := self.directory / "memory.swap.max").exists():
             swap.write_text("0")
-        [limit] = [self.folder / name for name in _LIMITS if (self.folder / name).exists()]
-        usage = self.folder / ("memory.current" if limit.name == "memory.max" else "memory.usage_in_bytes")
+        [limit] = [self.directory / name for name in _LIMITS if (self.directory / name).exists()]
+        usage = self.directory / ("memory.current" if limit.name == "memory.max" else "memory.usage_in_bytes")
         with suppress(OSError):
             while (bytes_left := int(usage.read_text()) - _STEP_BYTES) > 0:
                 limit.write_text(str(bytes_left))
@@ -41,7 +41,7 @@ class MemoryGroup:
     def kills(self) -> int:
         """Processes that the kernel has killed."""
         for name in ("memory.events", "memory.oom_control"):
-            if (file := self.folder / name).exists():
+            if (file := self.directory / name).exists():
                 return int((re.search(r"^oom_kill (\d+)", file.read_text(), re.MULTILINE) or ["0", "0"])[1])
         return 0
 
@@ -52,17 +52,17 @@ def memory() -> Iterator[MemoryGroup]:
     first = _ROOT / "memory"
     group = MemoryGroup((first if first.is_dir() else _ROOT) / f"iocurve-faults-{os.getpid()}")
     try:
-        group.folder.mkdir()
+        group.directory.mkdir()
     except OSError as error:
         raise CannotRunError(f"no memory group can be made: {error.strerror}") from None
     try:
-        if not any((group.folder / name).exists() for name in _LIMITS):
+        if not any((group.directory / name).exists() for name in _LIMITS):
             raise CannotRunError("the kernel limits no memory of groups")
         yield group
     finally:
         # A process that was killed leaves the group a moment later.
         for _ in range(50):
             with suppress(OSError):
-                group.folder.rmdir()
+                group.directory.rmdir()
                 break
             time.sleep(0.1)

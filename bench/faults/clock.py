@@ -8,12 +8,12 @@ from pathlib import Path
 HOUR_MS = 3_600_000
 
 
-def wrong_clock(folder: Path, after_s: int, step_ms: int) -> dict[str, str]:
+def wrong_clock(directory: Path, after_s: int, step_ms: int) -> dict[str, str]:
     """Variables for a process whose time of day moves by ``step_ms`` some seconds after its start.
 
     Only the clock of the day moves; the monotonic clock stays as it is.
     """
-    library = folder / "clock_step.so"
+    library = directory / "clock_step.so"
     source = Path(__file__).with_name("clock_step.c")
     if not library.exists():
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)

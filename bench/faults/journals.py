@@ -35,24 +35,24 @@ class Kill:
     """What the recovery reported; empty if every acknowledged write was there."""
 
 
-def kills(volume: VolumeProcess, folder: Path, count: int, seed: int = 1) -> Iterator[Kill]:
+def kills(volume: VolumeProcess, directory: Path, count: int, seed: int = 1) -> Iterator[Kill]:
     """Kills so often, each time at a random moment, and recovers after each. One journal lives through all of it.
 
     A victim is killed while the client starts, recovers the journal, writes or ends: an undisturbed run says how long
     that takes here. Raises ``RuntimeError`` if that run fails.
     """
     moments = random.Random(seed)
-    (folder / "p").write_text(PARAMETERS.format(url=volume.url(), seconds=_RUN_SECONDS))
+    (directory / "p").write_text(PARAMETERS.format(url=volume.url(), seconds=_RUN_SECONDS))
     for option in ("-j", "-jr"):
-        undisturbed = Client(folder, ["vdbench", "-f", "p", option]).wait()
+        undisturbed = Client(directory, ["vdbench", "-f", "p", option]).wait()
         if undisturbed.status:
             raise RuntimeError(f"a run that nothing disturbs failed: {undisturbed.last_line}")
     for number in range(count):
-        yield _kill(volume, folder, VICTIMS[number % len(VICTIMS)], moments.uniform(0, undisturbed.seconds))
+        yield _kill(volume, directory, VICTIMS[number % len(VICTIMS)], moments.uniform(0, undisturbed.seconds))
 
 
-def _kill(volume: VolumeProcess, folder: Path, victim: Victim, after_seconds: float) -> Kill:
-    client = Client(folder, ["vdbench", "-f", "p", "-jr"])
+def _kill(volume: VolumeProcess, directory: Path, victim: Victim, after_seconds: float) -> Kill:
+    client = Client(directory, ["vdbench", "-f", "p", "-jr"])
     time.sleep(after_seconds)
     if victim != "volume":
         client.signal(signal.SIGKILL)
@@ -61,12 +61,12 @@ def _kill(volume: VolumeProcess, folder: Path, victim: Victim, after_seconds: fl
         time.sleep(_DOWN_SECONDS)
         volume.start()
     ended = client.wait()
-    return Kill(victim, after_seconds, ended.status, fault=recover(folder))
+    return Kill(victim, after_seconds, ended.status, fault=recover(directory))
 
 
-def recover(folder: Path) -> str:
+def recover(directory: Path) -> str:
     """Recovers the journal. Returns what it reported; nothing if every acknowledged write is there."""
-    ended = Client(folder, ["vdbench", "-f", "p", "-jro"]).wait()
+    ended = Client(directory, ["vdbench", "-f", "p", "-jro"]).wait()
     if ended.status == 0 and "no differences" in ended.output:
         return ""
     return f"the recovery ended with {ended.status}: {ended.last_line}"

@@ -24,7 +24,7 @@ BREAK_AFTER_SECONDS = 2.5
 class Scene:
     """A volume behind a relay, and the client that loads it."""
 
-    folder: Path
+    directory: Path
     volume: VolumeProcess
     relay: Relay
     client: Client
@@ -44,17 +44,17 @@ _JOB = ("--name=load", "--rw=randrw", "--bs=4k", "--size=8m", "--iodepth=8", "--
 _TIMED = ("--time_based", f"--runtime={RUN_SECONDS}", "--output-format=json", "--output=result.json")
 
 
-def load(disturb: Callable[[Scene], None], folder: Path, *more: str) -> Seen:
+def load(disturb: Callable[[Scene], None], directory: Path, *more: str) -> Seen:
     """Disturbs a load, which goes on."""
-    with volume_process(folder) as volume, relay(volume.port) as between:
-        client = Client(folder, arguments(volume.url(between.port), *more))
+    with volume_process(directory) as volume, relay(volume.port) as between:
+        client = Client(directory, arguments(volume.url(between.port), *more))
         time.sleep(BREAK_AFTER_SECONDS)
-        disturb(Scene(folder, volume, between, client))
-        return _went_on(client.wait(), folder, volume)
+        disturb(Scene(directory, volume, between, client))
+        return _went_on(client.wait(), directory, volume)
 
 
-def _went_on(ended: Ended, folder: Path, volume: VolumeProcess) -> Seen:
-    seen, job = Seen.of(ended, volume.files), job_of(folder)
+def _went_on(ended: Ended, directory: Path, volume: VolumeProcess) -> Seen:
+    seen, job = Seen.of(ended, volume.files), job_of(directory)
     operations = sum(int(job[kind]["total_ios"]) for kind in ("read", "write")) if job else 0
     seen.end += f"; {operations:,} operations"
     seen.expect_success(ended)
@@ -102,23 +102,23 @@ def stop_client(scene: Scene) -> None:
     scene.client.signal(signal.SIGCONT)
 
 
-def half_open(folder: Path) -> Seen:
+def half_open(directory: Path) -> Seen:
     """The server's ends of all connections vanish; a new connection works."""
-    return load(lambda scene: scene.relay.vanish(), folder, "--nfs_timeout=6")
+    return load(lambda scene: scene.relay.vanish(), directory, "--nfs_timeout=6")
 
 
-def networked(disturb: Callable[[Link], object], folder: Path) -> Seen:
+def networked(disturb: Callable[[Link], object], directory: Path) -> Seen:
     """Disturbs the link to a volume in a network namespace of its own."""
     if not network.is_possible():
         raise CannotRunError("network namespaces need root")
     with (
         network.link() as link,
-        volume_process(folder, prefix=link.prefix, address=network.SERVER_ADDRESS) as volume,
+        volume_process(directory, prefix=link.prefix, address=network.SERVER_ADDRESS) as volume,
     ):
-        client = Client(folder, arguments(volume.url()))
+        client = Client(directory, arguments(volume.url()))
         time.sleep(BREAK_AFTER_SECONDS)
         disturb(link)
-        seen = _went_on(client.wait(), folder, volume)
+        seen = _went_on(client.wait(), directory, volume)
         if dropped := link.dropped():
             seen.end += f"; {dropped:,} packets dropped"
         seen.expect(disturb is not Link.lose_packets or dropped > 0, "no packet was dropped")
@@ -132,27 +132,27 @@ def link_down(link: Link) -> None:
     link.mend()
 
 
-def clock_step(folder: Path) -> Seen:
+def clock_step(directory: Path) -> Seen:
     """Sets the time of day back, for the client alone."""
-    clock = wrong_clock(folder, 3, -HOUR_MS)
-    with volume_process(folder) as volume:
-        ended = Client(folder, arguments(volume.url()), clock).wait()
-        seen = _went_on(ended, folder, volume)
-        milliseconds = (job_of(folder) or {"job_runtime": 0})["job_runtime"]
+    clock = wrong_clock(directory, 3, -HOUR_MS)
+    with volume_process(directory) as volume:
+        ended = Client(directory, arguments(volume.url()), clock).wait()
+        seen = _went_on(ended, directory, volume)
+        milliseconds = (job_of(directory) or {"job_runtime": 0})["job_runtime"]
         seen.end += f" in {milliseconds / 1000:.1f} s"
         seen.expect(5_900 < milliseconds < 7_000, f"the window is {milliseconds} ms")
         return seen
 
 
-def server_gone(folder: Path) -> Seen:
+def server_gone(directory: Path) -> Seen:
     """Kills the volume for good."""
-    with volume_process(folder) as volume:
-        client = Client(folder, arguments(volume.url(), "--nfs_timeout=3"))
+    with volume_process(directory) as volume:
+        client = Client(directory, arguments(volume.url(), "--nfs_timeout=3"))
         time.sleep(BREAK_AFTER_SECONDS)
         volume.kill()
         ended = client.wait()
         seen = Seen.of(ended, volume.files)
         seen.expect_error(ended)
-        seen.expect(job_of(folder) is not None, "result.json is missing")
+        seen.expect(job_of(directory) is not None, "result.json is missing")
         seen.files_left = "the data file, on a server that is gone"
         return seen

@@ -19,17 +19,17 @@ _REPORT_BYTES = 512 << 10
 """Room for result.json; the page is larger."""
 
 
-def export_read_only(folder: Path) -> Seen:
+def export_read_only(directory: Path) -> Seen:
     """Starts the volume again with an export that nobody may write."""
 
     def forbid(volume: VolumeProcess) -> None:
         volume.kill()
         volume.start("--read-only")
 
-    return _refused(forbid, "Read-only file system", folder)
+    return _refused(forbid, "Read-only file system", directory)
 
 
-def permission_lost(folder: Path) -> Seen:
+def permission_lost(directory: Path) -> Seen:
     """Gives the data file to root, who is another user for a client that is squashed."""
     if os.geteuid() != 0:
         raise CannotRunError("giving files away needs root")
@@ -38,13 +38,15 @@ def permission_lost(folder: Path) -> Seen:
         os.chown(volume.files / "data", 0, 0)
         (volume.files / "data").chmod(0o600)
 
-    return _refused(give_away, "Permission denied", folder, ("--all-squash",))
+    return _refused(give_away, "Permission denied", directory, ("--all-squash",))
 
 
-def _refused(forbid: Callable[[VolumeProcess], None], message: str, folder: Path, options: Sequence[str] = ()) -> Seen:
-    with volume_process(folder, options) as volume:
+def _refused(
+    forbid: Callable[[VolumeProcess], None], message: str, directory: Path, options: Sequence[str] = ()
+) -> Seen:
+    with volume_process(directory, options) as volume:
         volume.files.chmod(0o777)
-        client = Client(folder, arguments(volume.url(), "--rw=randwrite"))
+        client = Client(directory, arguments(volume.url(), "--rw=randwrite"))
         time.sleep(BREAK_AFTER_SECONDS)
         forbid(volume)
         ended = client.wait()
@@ -53,10 +55,10 @@ def _refused(forbid: Callable[[VolumeProcess], None], message: str, folder: Path
         return seen
 
 
-def file_system_read_only(folder: Path) -> Seen:
+def file_system_read_only(directory: Path) -> Seen:
     """Reports an error to an ext4 of its own, which then turns read-only."""
-    with _ext4(folder) as (mounted, device):
-        client = Client(folder, local_arguments(mounted, "--rw=randwrite"))
+    with _ext4(directory) as (mounted, device):
+        client = Client(directory, local_arguments(mounted, "--rw=randwrite"))
         time.sleep(BREAK_AFTER_SECONDS)
         Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1")
         ended = client.wait()
@@ -65,48 +67,48 @@ def file_system_read_only(folder: Path) -> Seen:
         return seen
 
 
-def report_full(folder: Path) -> Seen:
+def report_full(directory: Path) -> Seen:
     """Writes the report to a file system on which its page does not fit."""
-    report = folder / "report"
+    report = directory / "report"
     report.mkdir()
-    with _mounted(("-t", "tmpfs", "-o", f"size={_REPORT_BYTES}", "tmpfs"), report), volume_process(folder) as volume:
-        ended = Client(folder, scenario(volume.url())).wait()
+    with _mounted(("-t", "tmpfs", "-o", f"size={_REPORT_BYTES}", "tmpfs"), report), volume_process(directory) as volume:
+        ended = Client(directory, scenario(volume.url())).wait()
         seen = Seen.of(ended, volume.files)
         seen.expect(ended.status == 1, f"exit {ended.status}: {ended.last_line}")
         seen.expect_error(ended, "report.html cannot be written: No space left on device")
-        seen.expect_report(folder, ended, ("result.json",))
+        seen.expect_report(directory, ended, ("result.json",))
         seen.expect("random-4k-mix" in ended.output, "the table is missing")
         return seen
 
 
-def stdout_to(place: str, folder: Path) -> Seen:
+def stdout_to(place: str, directory: Path) -> Seen:
     """Runs a job whose stdout cannot be written."""
-    with volume_process(folder) as volume:
+    with volume_process(directory) as volume:
         job = arguments(volume.url())
         shown = " ".join(word for word in job if not word.startswith("--output"))
-        ended = Client(folder, [], prefix=("sh", "-c", f'"$0" {shown} >{place}')).wait()
+        ended = Client(directory, [], prefix=("sh", "-c", f'"$0" {shown} >{place}')).wait()
         seen = Seen.of(ended, volume.files)
         seen.expect_error(ended, "stdout cannot be written")
         return seen
 
 
-def plain_terminal(folder: Path) -> Seen:
+def plain_terminal(directory: Path) -> Seen:
     """Runs a scenario for a terminal that is narrow and knows ASCII only."""
     environment = {"COLUMNS": "10", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with volume_process(folder) as volume:
-        ended = Client(folder, scenario(volume.url()), environment).wait()
+    with volume_process(directory) as volume:
+        ended = Client(directory, scenario(volume.url()), environment).wait()
         seen = Seen.of(ended, volume.files)
         seen.expect_success(ended)
         seen.expect((ended.output + ended.error).isascii(), "a character that the terminal does not know")
-        seen.expect_report(folder, ended)
+        seen.expect_report(directory, ended)
         seen.expect(left_on(volume) == [], "files are left")
         return seen
 
 
 @contextmanager
-def _ext4(folder: Path) -> Iterator[tuple[Path, str]]:
+def _ext4(directory: Path) -> Iterator[tuple[Path, str]]:
     """A new ext4 in a file: its directory, and the name of its device."""
-    image, mounted = folder / "image", folder / "mounted"
+    image, mounted = directory / "image", directory / "mounted"
     mounted.mkdir()
     with image.open("wb") as file:
         file.truncate(_FILE_SYSTEM_BYTES)

@@ -77,9 +77,9 @@ def _written(page: Path) -> dict[str, str]:
 
 
 def _run(row: Row) -> Seen:
-    with tempfile.TemporaryDirectory(prefix="iocurve-faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix="iocurve-faults-") as directory:
         try:
-            return row.run(Path(folder))
+            return row.run(Path(directory))
         except CannotRunError as error:
             return Seen("not run", not_run=str(error))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:

@@ -23,15 +23,15 @@ def scenario(url: str, out: str = "report") -> list[str]:
     return ["run", "envelope", "--short", *points, "--target", url, "--out", out]
 
 
-def server_gone(folder: Path) -> Seen:
+def server_gone(directory: Path) -> Seen:
     """Kills the volume for good."""
-    seen, ended = _reported(lambda volume, _: volume.kill(), folder, "?timeo=100")
+    seen, ended = _reported(lambda volume, _: volume.kill(), directory, "?timeo=100")
     seen.expect_error(ended)
     seen.files_left = "the data file, on a server that is gone"
     return seen
 
 
-def server_restarts(folder: Path) -> Seen:
+def server_restarts(directory: Path) -> Seen:
     """Kills the volume, and starts it after 3 s."""
 
     def restart(volume: VolumeProcess, _: Client) -> None:
@@ -39,14 +39,14 @@ def server_restarts(folder: Path) -> Seen:
         time.sleep(3)
         volume.start()
 
-    seen, ended = _reported(restart, folder)
+    seen, ended = _reported(restart, directory)
     seen.expect_success(ended)
     return seen
 
 
-def signalled(number: signal.Signals, folder: Path) -> Seen:
+def signalled(number: signal.Signals, directory: Path) -> Seen:
     """Sends a signal to the client."""
-    seen, ended = _reported(lambda _, client: client.signal(number), folder)
+    seen, ended = _reported(lambda _, client: client.signal(number), directory)
     seconds = ended.seconds_after_signal
     seen.end += f"; {seconds:.1f} s after the signal"
     seen.expect(ended.status not in (0, 124, -number), f"exit {ended.status}: {ended.last_line}")
@@ -55,47 +55,47 @@ def signalled(number: signal.Signals, folder: Path) -> Seen:
     return seen
 
 
-def client_killed(folder: Path) -> Seen:
+def client_killed(directory: Path) -> Seen:
     """Kills the client; the next run names what is left."""
-    return _killed(lambda _, client: client.signal(signal.SIGKILL), folder)
+    return _killed(lambda _, client: client.signal(signal.SIGKILL), directory)
 
 
-def out_of_memory(folder: Path) -> Seen:
+def out_of_memory(directory: Path) -> Seen:
     """Gives the client no more memory than it holds, so that the kernel kills it."""
     with cgroup.memory() as group:
-        seen = _killed(lambda *_: group.allow_no_growth(), folder, group.prefix)
+        seen = _killed(lambda *_: group.allow_no_growth(), directory, group.prefix)
         seen.expect(group.kills() > 0, "the kernel did not kill it for want of memory")
         return seen
 
 
 def _disturbed(
-    disturb: Disturb, folder: Path, volume: VolumeProcess, options: str = "", prefix: Sequence[str] = ()
+    disturb: Disturb, directory: Path, volume: VolumeProcess, options: str = "", prefix: Sequence[str] = ()
 ) -> Ended:
     """The end of a scenario that is disturbed after its first point."""
-    client = Client(folder, scenario(volume.url() + options), prefix=prefix)
-    result = folder / "report" / "result.json"
+    client = Client(directory, scenario(volume.url() + options), prefix=prefix)
+    result = directory / "report" / "result.json"
     while client.is_running and not points_of(result):
         time.sleep(0.05)
     disturb(volume, client)
     return client.wait()
 
 
-def _reported(disturb: Disturb, folder: Path, options: str = "") -> tuple[Seen, Ended]:
+def _reported(disturb: Disturb, directory: Path, options: str = "") -> tuple[Seen, Ended]:
     """The end of a disturbed scenario, of which there is a report."""
-    with volume_process(folder) as volume:
-        ended = _disturbed(disturb, folder, volume, options)
+    with volume_process(directory) as volume:
+        ended = _disturbed(disturb, directory, volume, options)
         seen = Seen.of(ended, volume.files)
-        seen.expect_report(folder, ended)
+        seen.expect_report(directory, ended)
         return seen, ended
 
 
-def _killed(kill: Disturb, folder: Path, prefix: Sequence[str] = ()) -> Seen:
-    with volume_process(folder) as volume:
-        ended = _disturbed(kill, folder, volume, prefix=prefix)
+def _killed(kill: Disturb, directory: Path, prefix: Sequence[str] = ()) -> Seen:
+    with volume_process(directory) as volume:
+        ended = _disturbed(kill, directory, volume, prefix=prefix)
         seen, left = Seen.of(ended, volume.files), left_on(volume)
         seen.expect(ended.status == -signal.SIGKILL, f"exit {ended.status}: {ended.last_line}")
-        seen.expect_report(folder, ended, ("result.json",))
-        again = Client(folder, scenario(volume.url(), "again")).wait()
+        seen.expect_report(directory, ended, ("result.json",))
+        again = Client(directory, scenario(volume.url(), "again")).wait()
         seen.expect_success(again)
         seen.expect("iocurve clean" in again.output + again.error, "the next run does not name what was left")
         seen.expect(set(left) <= set(left_on(volume)), "the next run removed what is not its own")

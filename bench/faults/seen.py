@@ -49,11 +49,11 @@ class Seen:
         named = not names or any(name in ended.error for name in names)
         self.expect(ended.status not in (0, 124) and named, f"exit {ended.status}: {ended.last_line}")
 
-    def expect_report(self, folder: Path, ended: Ended, report: tuple[str, ...] = REPORT) -> None:
+    def expect_report(self, directory: Path, ended: Ended, report: tuple[str, ...] = REPORT) -> None:
         """Notes a fault unless the report is there, with at least one point."""
         for name in report:
-            self.expect((folder / "report" / name).exists(), f"{name} is missing")
-        points = points_of(folder / "report" / "result.json")
+            self.expect((directory / "report" / name).exists(), f"{name} is missing")
+        points = points_of(directory / "report" / "result.json")
         self.end += f"; {len(points)} points kept"
         self.expect(len(points) > 0, f"no point was kept: {ended.last_line}")
 
@@ -69,10 +69,10 @@ def left_on(volume: VolumeProcess) -> list[str]:
     return left_in(volume.files)
 
 
-def job_of(folder: Path) -> dict[str, Any] | None:
+def job_of(directory: Path) -> dict[str, Any] | None:
     """The only job in the output of fio."""
     try:
-        found: dict[str, Any] = json.loads((folder / "result.json").read_text())["jobs"][0]
+        found: dict[str, Any] = json.loads((directory / "result.json").read_text())["jobs"][0]
     except (OSError, ValueError, LookupError):
         return None
     return found
@@ -86,6 +86,6 @@ def points_of(result: Path) -> list[Any]:
         return []
 
 
-def fault_log(folder: Path) -> list[dict[str, Any]]:
+def fault_log(directory: Path) -> list[dict[str, Any]]:
     """The faults that a volume has injected."""
-    return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    return [json.loads(line) for line in (directory / "log").read_text().splitlines()]

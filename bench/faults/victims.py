@@ -19,12 +19,12 @@ class VolumeProcess:
     """``iocurve volume serve`` on one port, over one directory (or memory), however often it is started."""
 
     def __init__(
-        self, folder: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
+        self, directory: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
     ) -> None:
         self._address = address
-        self.files = folder / "files"
+        self.files = directory / "files"
         self.files.mkdir()
-        self._environment = runtime_environment(folder)
+        self._environment = runtime_environment(directory)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         squash = () if "--all-squash" in options else ("--no-root-squash",)
@@ -72,10 +72,10 @@ class VolumeProcess:
 
 @contextmanager
 def volume_process(
-    folder: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
+    directory: Path, options: Sequence[str] = (), prefix: Sequence[str] = (), address: str = "127.0.0.1"
 ) -> Iterator[VolumeProcess]:
     """A volume that serves while the context lasts, unless it is killed."""
-    made = VolumeProcess(folder, options, prefix, address)
+    made = VolumeProcess(directory, options, prefix, address)
     made.start()
     try:
         yield made
@@ -106,11 +106,11 @@ class Ended:
 
 
 class Client:
-    """A run of ``iocurve`` in a folder of its own."""
+    """A run of ``iocurve`` in a directory of its own."""
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
@@ -118,12 +118,12 @@ class Client:
         self._began = self._signalled = time.monotonic()
         self._process = subprocess.Popen(
             [*prefix, str(IOCURVE), *arguments],
-            cwd=folder,
+            cwd=directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             text=True,
-            env={**runtime_environment(folder), **(environment or {})},
+            env={**runtime_environment(directory), **(environment or {})},
         )
 
     @property
@@ -149,9 +149,9 @@ class Client:
         return Ended(status, output, error, now - self._began, now - self._signalled)
 
 
-def runtime_environment(folder: Path) -> dict[str, str]:
+def runtime_environment(directory: Path) -> dict[str, str]:
     """The environment with control sockets and keys apart from those of other volumes of this machine."""
-    own = {"XDG_RUNTIME_DIR": str(folder / "run"), "XDG_STATE_HOME": str(folder / "state")}
+    own = {"XDG_RUNTIME_DIR": str(directory / "run"), "XDG_STATE_HOME": str(directory / "state")}
     for path in own.values():
         Path(path).mkdir(exist_ok=True)
     return {**os.environ, **own}

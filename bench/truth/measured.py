@@ -117,7 +117,7 @@ def load(engine: planned.EnginePlan, path: str, operations: int, depth: int, **c
     mix = planned.OperationPlan(kind=kind, share=1, blocks=blocks, random_percent=100, rate=None)
     worker = planned.Worker(
         job="truth",
-        clone=0,
+        jobnum=0,
         report_group=0,
         engine=engine,
         files=(planned.FilePlan(path=path, offset_bytes=0, bytes=FILE_BYTES, layout="existing", keep=True),),

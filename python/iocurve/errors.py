@@ -3,7 +3,7 @@
 ::
 
     IocurveError            base of all
-    ├── DialectError        a job file or a command line has mistakes (lists all, with file and line)
+    ├── DialectError        a job file or a command line has errors (lists all, with file and line)
     ├── PlanError           a valid job cannot run on this machine (lists all reasons)
     ├── TargetError         the target cannot be reached, read or written
     ├── RunError            a run failed
@@ -58,8 +58,8 @@ _QUOTED_MAX = 60
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """One mistake in a job file, a command line or a plan."""
+class Diagnostic:
+    """One error in a job file, a command line or a plan."""
 
     text: str
     """The problem."""
@@ -82,45 +82,45 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Mistake:
+def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Diagnostic:
     """A name that does not exist; ``see`` is a command that lists the names."""
     names = {each.lower(): each for each in known}
     close = nearest(name.lower(), names)
     hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(names.values())}"
-    return Mistake(f"there is no {kind} '{name}'; {hint}", hint=see)
+    return Diagnostic(f"there is no {kind} '{name}'; {hint}", hint=see)
 
 
-def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+def in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Removes duplicates and sorts by file and line."""
-    unique = list(dict.fromkeys(mistakes))
-    sources = list(dict.fromkeys(mistake.where.source for mistake in unique if mistake.where))
+    unique = list(dict.fromkeys(errors))
+    sources = list(dict.fromkeys(error.where.source for error in unique if error.where))
 
-    def place(mistake: Mistake) -> tuple[int, int, int]:
-        where = mistake.where
+    def place(error: Diagnostic) -> tuple[int, int, int]:
+        where = error.where
         return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
 
     return sorted(unique, key=place)
 
 
-MISTAKES_SHOWN = 20
-"""Mistakes in the text of an error; the rest is counted."""
+ERRORS_SHOWN = 20
+"""Errors in the text of an error; the rest is counted."""
 
 
-class _MistakesError(IocurveError):
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        shown = [*map(str, self.mistakes[:MISTAKES_SHOWN])]
-        if len(self.mistakes) > MISTAKES_SHOWN:
-            shown.append(f"… and {len(self.mistakes) - MISTAKES_SHOWN:,} more mistakes")
+class _DiagnosticsError(IocurveError):
+    def __init__(self, errors: Sequence[Diagnostic]) -> None:
+        self.errors = tuple(errors)
+        shown = [*map(str, self.errors[:ERRORS_SHOWN])]
+        if len(self.errors) > ERRORS_SHOWN:
+            shown.append(f"… and {len(self.errors) - ERRORS_SHOWN:,} more errors")
         super().__init__("\n".join(shown))
 
 
-class DialectError(_MistakesError):
-    """A job file or a command line has mistakes; ``mistakes`` lists all of them."""
+class DialectError(_DiagnosticsError):
+    """A job file or a command line has errors; ``errors`` lists all of them."""
 
 
-class PlanError(_MistakesError):
-    """A valid job cannot run on this machine; ``mistakes`` lists all reasons."""
+class PlanError(_DiagnosticsError):
+    """A valid job cannot run on this machine; ``errors`` lists all reasons."""
 
 
 class TargetError(IocurveError):

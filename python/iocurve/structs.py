@@ -37,12 +37,12 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, metaclass=_StructMeta):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Parses the JSON form. Raises ``ValueError`` with the mistake and its path."""
+        """Parses the JSON form. Raises ``ValueError`` with the error and its path."""
         return msgspec.json.decode(text, type=cls)
 
     @classmethod
     def from_builtins(cls, value: Any) -> Self:
-        """The inverse of ``to_builtins``. Raises ``ValueError`` with the mistake and its path."""
+        """The inverse of ``to_builtins``. Raises ``ValueError`` with the error and its path."""
         return msgspec.convert(value, cls)
 
 

@@ -213,7 +213,7 @@ def worker_outcome(
         group=group,
         worker=number,
         job=job,
-        clone=0,
+        jobnum=0,
         report_group=report_group,
         engine=engine,
         state=state,
@@ -249,7 +249,7 @@ def worker_plan(
 ) -> Worker:
     return Worker(
         job=job,
-        clone=0,
+        jobnum=0,
         report_group=report_group,
         engine=NullEngine() if nconnect is None else NfsEngine(mount=_mount(nconnect)),
         files=(FilePlan(path="iocurve.0", offset_bytes=0, bytes=256 * MIB, layout="fill", keep=False),),

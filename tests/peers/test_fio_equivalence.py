@@ -30,7 +30,7 @@ ROWS: list[str] = []
 HEAD = (
     "# The same jobs in fio and in iocurve",
     "",
-    "Each job below was run by Debian's fio 3.33 and by iocurve in a folder of its own, every operation logged.",
+    "Each job below was run by Debian's fio 3.33 and by iocurve in a directory of its own, every operation logged.",
     "Operations, bytes, flushes and the files there afterwards (with their sizes in bytes) are the same in both;",
     "addresses are compared as the column says. `tests/peers/test_fio_equivalence.py` runs them again with every",
     "`make test`; with `IOCURVE_UPDATE_GOLDEN=1` it writes this table. Speed is no part of it.",
@@ -140,10 +140,10 @@ CASES = (
     case("loops", "--rw=randread --size=256k --loops=3", "set"),
     case("counted", "--rw=read --size=256k --number_ios=10 --loops=3", "order"),
     case("an offset", "--rw=write --size=64k --offset=128k", "order"),
-    case("an offset for each clone", "--rw=write --size=64k --offset_increment=128k --numjobs=2 --filename=x", "order"),
+    case("an offset for each job", "--rw=write --size=64k --offset_increment=128k --numjobs=2 --filename=x", "order"),
     case("a share of a file", "--rw=read --filename=there --size=50%", "order"),
     # Files
-    case("clones", "--rw=write --size=64k --numjobs=3", "order"),
+    case("numjobs", "--rw=write --size=64k --numjobs=3", "order"),
     case("several files in turn", "--rw=read --size=128k --nrfiles=4", "order"),
     case("one file after another", "--rw=read --size=128k --nrfiles=4 --file_service_type=sequential", "order"),
     case("runs in each file", "--rw=read --size=128k --nrfiles=2 --file_service_type=roundrobin:4", "order"),
@@ -233,13 +233,13 @@ def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
 def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int], tmp_path: Path) -> None:
     filling = Case("until it is full", f"--name=a --rw=write --fill_device=1 --verify_state_save=0 {options}", "order")
     done = []
-    for run, folder in ((by_iocurve, tmp_path / "ours"), (by_fio, tmp_path / "theirs")):
-        folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
+    for run, directory in ((by_iocurve, tmp_path / "ours"), (by_fio, tmp_path / "theirs")):
+        directory.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], check=True)
         try:
-            done.append(run(filling, folder))
+            done.append(run(filling, directory))
         finally:
-            subprocess.run(["umount", folder], check=True)
+            subprocess.run(["umount", directory], check=True)
     ours, theirs = done
     # fio counts writes that failed for lack of space as operations.
     assert (ours.workers, ours.bytes, ours.files) == (theirs.workers, theirs.bytes, theirs.files)
@@ -321,14 +321,14 @@ WORDS = {
 }
 
 
-def prepared_folder(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "there").write_bytes(bytes(256 << 10))
-    return folder
+def prepared_directory(directory: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "there").write_bytes(bytes(256 << 10))
+    return directory
 
 
-def by_iocurve(case: Case, folder: Path) -> Done:
-    prepared = prepare(case.options.split(), cwd=prepared_folder(folder), environment={})
+def by_iocurve(case: Case, directory: Path) -> Done:
+    prepared = prepare(case.options.split(), cwd=prepared_directory(directory), environment={})
     prepared.require_runnable()
     outcome = local.run(logged(prepared.plan))
     kinds = [kind for worker in outcome.workers for name, kind in worker.operations.items() if name in KINDS]
@@ -338,7 +338,7 @@ def by_iocurve(case: Case, folder: Path) -> Done:
         bytes=sum(kind.bytes for kind in kinds),
         syncs=flushes(outcome.workers, ("fsync",)),
         timed_syncs=flushes(outcome.workers, get_args(SyncKind)),
-        files=sizes(folder),
+        files=sizes(directory),
     )
 
 
@@ -364,13 +364,13 @@ def operations_of(worker: WorkerOutcome) -> Iterator[Operation]:
     yield from (Operation(*each) for each in zip(log.kind, log.offset, log.bytes, strict=True) if each[0] in KINDS)
 
 
-def by_fio(case: Case, folder: Path) -> Done:
-    prepared_folder(folder)
-    logs = folder.with_name("logs")
+def by_fio(case: Case, directory: Path) -> Done:
+    prepared_directory(directory)
+    logs = directory.with_name("logs")
     logs.mkdir()
     command = ["fio", *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
     command += [f"--aux-path={logs}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     jobs = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     return Done(
@@ -379,7 +379,7 @@ def by_fio(case: Case, folder: Path) -> Done:
         bytes=sum(job[kind]["io_bytes"] for job in jobs for kind in KINDS),
         syncs=sum(job["sync"]["total_ios"] for job in jobs),
         timed_syncs=sum(job["sync"]["lat_ns"].get("N", 0) for job in jobs),
-        files=sizes(folder),
+        files=sizes(directory),
     )
 
 
@@ -390,6 +390,6 @@ def fio_log(path: Path) -> Iterator[Operation]:
         yield Operation(KINDS[int(direction)], int(offset), int(size))
 
 
-def sizes(folder: Path) -> dict[str, int]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith("verify.state"))
-    return {str(path.relative_to(folder)): path.stat().st_size for path in found}
+def sizes(directory: Path) -> dict[str, int]:
+    found = (path for path in directory.rglob("*") if path.is_file() and not path.name.endswith("verify.state"))
+    return {str(path.relative_to(directory)): path.stat().st_size for path in found}

@@ -17,7 +17,7 @@ ENGINES = ("filecreate", "filestat", "filedelete")
 JOBS = {
     "created as reads": "--nrfiles=20 --filesize=4k",
     "as writes": "--nrfiles=20 --filesize=4k --rw=write",
-    "clones": "--nrfiles=5 --filesize=4k --rw=write --numjobs=2",
+    "numjobs": "--nrfiles=5 --filesize=4k --rw=write --numjobs=2",
     "larger blocks": "--nrfiles=5 --filesize=64k --bs=64k --rw=write",
     "counted": "--filename=x:y:z --filesize=4k --number_ios=2 --rw=randwrite",
     "removed": "--nrfiles=5 --filesize=4k --rw=write --unlink=1",
@@ -38,8 +38,8 @@ def test_each_further_loop_or_second_does_the_operation_again_where_it_can(engin
     job = f"--nrfiles=3 --filesize=4k --loops=4 --ioengine={engine}"
     statuses = []
     for tool in (IOCURVE, ("fio",)):
-        folder = tmp_path / tool[0][-3:]
-        entry = run(tool, job, folder)[0]
+        directory = tmp_path / tool[0][-3:]
+        entry = run(tool, job, directory)[0]
         statuses.append((entry["error"], entry["read"]["total_ios"]))
     failed = engine == "filedelete"
     assert statuses[0][0] == statuses[1][0] == (2 if failed else 0)
@@ -51,19 +51,19 @@ def test_without_a_size_each_created_file_counts_a_block(tmp_path: Path) -> None
     assert done(IOCURVE, job, tmp_path / "ours") == done(("fio",), job, tmp_path / "fio")
 
 
-def done(tool: tuple[str, ...], job: str, folder: Path) -> tuple[list[Any], dict[str, int]]:
-    entries = run(tool, job, folder)
+def done(tool: tuple[str, ...], job: str, directory: Path) -> tuple[list[Any], dict[str, int]]:
+    entries = run(tool, job, directory)
     counts = [
         (kind, entry[kind]["total_ios"], entry[kind]["io_bytes"], entry[kind]["clat_ns"].get("N", 0))
         for entry in entries
         for kind in ("read", "write", "trim")
     ]
-    return counts, {path.name: path.stat().st_size for path in folder.iterdir()}
+    return counts, {path.name: path.stat().st_size for path in directory.iterdir()}
 
 
-def run(tool: tuple[str, ...], job: str, folder: Path) -> list[dict[str, Any]]:
-    folder.mkdir()
+def run(tool: tuple[str, ...], job: str, directory: Path) -> list[dict[str, Any]]:
+    directory.mkdir()
     command = [*tool, "--name=a", *job.split(), "--output-format=json"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
     jobs: list[dict[str, Any]] = json.loads(result.stdout[result.stdout.index("{") :])["jobs"]
     return jobs

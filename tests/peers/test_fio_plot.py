@@ -17,19 +17,19 @@ if not FIO_PLOT.exists():
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """JSON of random reads at three depths with one and with two jobs, named as fio-plot requires."""
-    folder = tmp_path_factory.mktemp("results")
+    directory = tmp_path_factory.mktemp("results")
     for depth in (1, 4, 16):
         for jobs in (1, 2):
-            name = folder / f"randread-{depth}-{jobs}.json"
+            name = directory / f"randread-{depth}-{jobs}.json"
             options = f"--name=t --ioengine=null --rw=randread --bs=4k --size=64m --iodepth={depth} --numjobs={jobs}"
             command = [*(sys.executable, "-m", "iocurve", "fio"), *options.split(), "--group_reporting"]
             command += ["--eta=never", "--output-format=json", f"--output={name}"]
             subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return folder
+    return directory
 
 
-def drawn(folder: Path, chart: Path, *options: str) -> Image.Image:
-    command = [str(FIO_PLOT), "-i", str(folder), "-T", "title", "-s", "source", "-r", "randread", "-o", chart.name]
+def drawn(directory: Path, chart: Path, *options: str) -> Image.Image:
+    command = [str(FIO_PLOT), "-i", str(directory), "-T", "title", "-s", "source", "-r", "randread", "-o", chart.name]
     done = subprocess.run(
         [*command, *options], cwd=chart.parent, capture_output=True, text=True, timeout=60, check=False
     )

@@ -22,21 +22,21 @@ JOB = "--name=a --size=256k --verify=crc32c"
 PART = f"{JOB} --rw=write --number_ios=16 --do_verify=0"
 
 
-def reads(tool: tuple[str, ...], options: str, folder: Path) -> tuple[int, int]:
-    """Exit status and reads of a run in a folder."""
+def reads(tool: tuple[str, ...], options: str, directory: Path) -> tuple[int, int]:
+    """Exit status and reads of a run in a directory."""
     command = [*tool, *options.split(), "--output-format=json", "--output=out.json"]
-    status = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60).returncode
-    text = (folder / "out.json").read_text()
+    status = subprocess.run(command, cwd=directory, capture_output=True, check=False, timeout=60).returncode
+    text = (directory / "out.json").read_text()
     return status, sum(job["read"]["total_ios"] for job in json.loads(text[text.index("{") :])["jobs"])
 
 
 def states(options: str, tmp_path: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The state files that both tools write, by name."""
     found = []
-    for tool, folder in ((IOCURVE, tmp_path / "ours"), (FIO, tmp_path / "theirs")):
-        folder.mkdir()
-        reads(tool, options, folder)
-        found.append({path.name: path.read_bytes() for path in folder.glob("*.state")})
+    for tool, directory in ((IOCURVE, tmp_path / "ours"), (FIO, tmp_path / "theirs")):
+        directory.mkdir()
+        reads(tool, options, directory)
+        found.append({path.name: path.read_bytes() for path in directory.glob("*.state")})
     return found[0], found[1]
 
 
@@ -69,15 +69,15 @@ def test_each_tool_stops_at_the_state_of_the_other(rw: str, tmp_path: Path) -> N
     write = "--rw=write" if rw == "read" else "--rw=randwrite"
     ours, theirs = states(PART.replace("--rw=write", write), tmp_path)
     check = f"{JOB} --rw={rw} --verify_state_load=1"
-    for folder, tool, own, other in (
+    for directory, tool, own, other in (
         (tmp_path / "ours", IOCURVE, ours, theirs),
         (tmp_path / "theirs", FIO, theirs, ours),
     ):
-        (folder / STATE).write_bytes(own[STATE])
-        assert reads(tool, check, folder) == (0, 16)
+        (directory / STATE).write_bytes(own[STATE])
+        assert reads(tool, check, directory) == (0, 16)
         if rw == "read":
-            (folder / STATE).write_bytes(other[STATE])
-            assert reads(tool, check, folder) == (0, 16)
+            (directory / STATE).write_bytes(other[STATE])
+            assert reads(tool, check, directory) == (0, 16)
 
 
 def test_without_a_state_both_fail_and_read_nothing(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_without_a_state_both_fail_and_read_nothing(tmp_path: Path) -> None:
     prepared = prepare(check.split(), cwd=tmp_path, environment={})
     with pytest.raises(PlanError) as refusal:
         prepared.require_runnable()
-    assert str(refusal.value.mistakes[0]) == (
+    assert str(refusal.value.errors[0]) == (
         f"a: verify_state_load=1: {tmp_path}/{STATE} cannot be read: No such file or directory "
         "(run the job that writes first, with verify and without verify_state_save=0)"
     )

@@ -132,15 +132,15 @@ def parts(document: Mapping[str, Any]) -> Iterator[set[tuple[str, str]]]:
     yield set(fields({key: value for key, value in document.items() if key != "jobs"}))
 
 
-def output(tool: list[str], jobs: tuple[str, ...], form: str, version: int, folder: Path) -> tuple[Any, list[int]]:
+def output(tool: list[str], jobs: tuple[str, ...], form: str, version: int, directory: Path) -> tuple[Any, list[int]]:
     """The JSON document, and the number of fields of each terse line."""
-    folder.mkdir()
+    directory.mkdir()
     text = "[global]\nsize=64k\n" + "".join(
         f"[job{number}]\nstonewall\n" + options.replace(";", "\n") + "\n" for number, options in enumerate(jobs)
     )
-    (folder / "jobs.fio").write_text(text)
+    (directory / "jobs.fio").write_text(text)
     command = [*tool, f"--output-format={form},terse", f"--terse-version={version}", "jobs.fio"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     start = done.stdout.index("{\n")
     document, end = json.JSONDecoder().raw_decode(done.stdout[start:])

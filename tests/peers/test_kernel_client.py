@@ -179,9 +179,9 @@ def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNf
 
 
 @contextmanager
-def _served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """A volume of a folder's files that may be killed; it is ready on entry."""
-    options = ("--unlimited", "--no-root-squash", "--store", str(folder), "--port", str(port))
+def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """A volume of a directory's files that may be killed; it is ready on entry."""
+    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
     command = [str(IOCURVE), "volume", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -92,7 +92,7 @@ fn run(row: &str, operations: &str, file: &str) -> Result<(), EngineError> {
 /// A worker that reads 4 KiB blocks of 1 GiB at random with 32 in flight.
 fn plain(operations: u64, file: &str) -> Value {
     json!({
-        "job": "job", "clone": 0, "report_group": 0,
+        "job": "job", "jobnum": 0, "report_group": 0,
         "engine": {"kind": "null"}, "disk": null,
         "files": [{
             "path": file, "offset_bytes": 0, "bytes": 1_u64 << 30, "start_bytes": 0, "layout": "existing", "keep": true,

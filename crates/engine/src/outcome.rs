@@ -58,7 +58,7 @@ pub struct WorkerOutcome {
     /// Name of its job.
     pub job: String,
     /// Clone of its job.
-    pub clone: u32,
+    pub jobnum: u32,
     /// Workers with the same number are reported as one.
     pub report_group: u32,
     /// Description of the engine (`io_uring, registered buffers and files`).

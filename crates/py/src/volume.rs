@@ -25,7 +25,7 @@ impl Volume {
     #[new]
     fn new(py: Python<'_>, config: &str) -> PyResult<Self> {
         let config: Config = parse(py, config)?;
-        let config = VolumeConfig::try_from(config).map_err(|mistake| raise(py, "TargetError", mistake))?;
+        let config = VolumeConfig::try_from(config).map_err(|error| raise(py, "TargetError", error))?;
         let served = py.detach(|| Served::start(&config)).map_err(|error| refuse(py, &error))?;
         Ok(Self { port: served.port(), served: Mutex::new(Some(served)) })
     }

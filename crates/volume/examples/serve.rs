@@ -1,4 +1,4 @@
-//! Serves a volume until its standard input ends: `serve PORT [MIB_PER_S [FOLDER]]`; 0 MiB/s is without limit.
+//! Serves a volume until its standard input ends: `serve PORT [MIB_PER_S [DIRECTORY]]`; 0 MiB/s is without limit.
 
 use std::io::{self, Write};
 

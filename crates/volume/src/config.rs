@@ -23,9 +23,9 @@ pub enum StoreConfig {
         /// Data and metadata together.
         limit_bytes: u64,
     },
-    /// In a folder of this machine.
+    /// In a directory of this machine.
     Directory {
-        /// The folder; it must exist.
+        /// The directory; it must exist.
         path: PathBuf,
     },
 }
@@ -69,7 +69,7 @@ pub struct VolumeConfig {
     /// Memory that connections may hold together for records in part, replies not taken and operations that wait. Beyond it they
     /// go on with small pieces, and those that stall are closed.
     pub connection_memory_bytes: u64,
-    /// Proves handles of files in folders. With the same key they outlive a restart; nobody else should know it.
+    /// Proves handles of files in directories. With the same key they outlive a restart; nobody else should know it.
     pub handle_key: [u8; 16],
     /// Faults that all stores inject; none if `None`.
     pub faults: Option<Faults>,

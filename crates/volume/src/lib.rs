@@ -18,7 +18,7 @@
 //! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
-//! | `store` | files in memory or in a folder, permissions, quotas, injected faults | RPC, connections, limits |
+//! | `store` | files in memory or in a directory, permissions, quotas, injected faults | RPC, connections, limits |
 //! | `faults`, `random` | kinds and rates of faults, their records; a generator of random numbers | everything else |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
 //!

@@ -98,7 +98,7 @@ impl Export {
 
 impl Exports {
     /// Numbers the exports, of which there must be one. `None` if two of them would give out the same handles: they are the same
-    /// folder.
+    /// directory.
     pub(crate) fn new(mut exports: Vec<Export>) -> Option<Self> {
         exports.iter_mut().enumerate().for_each(|(number, export)| export.number = number);
         let prefixes: BTreeSet<_> = exports.iter().map(|export| export.prefix).collect();
@@ -269,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn the_same_folder_is_not_exported_twice() {
-        let folder = tempfile::tempdir().unwrap();
+    fn the_same_directory_is_not_exported_twice() {
+        let directory = tempfile::tempdir().unwrap();
         let open =
-            || export(Files::Directory(DirectoryStore::open(folder.path(), 1 << 30, HandleKey::random()).unwrap()));
+            || export(Files::Directory(DirectoryStore::open(directory.path(), 1 << 30, HandleKey::random()).unwrap()));
         assert!(Exports::new(vec![open(), open()]).is_none());
     }
 }

@@ -11,7 +11,7 @@ use iocurve_meter::{Clock, Nanos};
 use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
 use crate::faults::Faults;
 use crate::memory::ConnectionMemory;
-use crate::nfs4_state::{ClientRecord, FolderRecord, State};
+use crate::nfs4_state::{ClientRecord, DirectoryRecord, State};
 use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
 use crate::server::cores::allowed_cpus;
@@ -211,7 +211,7 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
         Ok(Export::new(export.path.clone(), files, export.limits, threads, now).with_rules(export.rules.clone()))
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
-    Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same folder".to_owned()))
+    Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same directory".to_owned()))
 }
 
 fn open_fault_log(faults: &Faults) -> Result<Option<FaultLog>, VolumeError> {
@@ -221,7 +221,7 @@ fn open_fault_log(faults: &Faults) -> Result<Option<FaultLog>, VolumeError> {
     faults.log.as_ref().map(create).transpose()
 }
 
-/// Names the server to NFSv4.1 clients: by its exports, so that those in folders are known again after a restart.
+/// Names the server to NFSv4.1 clients: by its exports, so that those in directories are known again after a restart.
 fn scope(exports: &Exports) -> String {
     let digits = |export: &Export| {
         let root = export.files.root();
@@ -231,11 +231,11 @@ fn scope(exports: &Exports) -> String {
     exports.iter().map(digits).take(SCOPE_EXPORTS_MAX).collect::<Vec<_>>().join("-")
 }
 
-/// Folders in which the clients are on record that may reclaim their state after a restart. Files in memory are gone by then.
+/// Directories in which the clients are on record that may reclaim their state after a restart. Files in memory are gone by then.
 fn records(config: &VolumeConfig) -> Vec<Box<dyn ClientRecord>> {
     let record = |export: &ExportConfig| match &export.store {
         StoreConfig::Memory { .. } => None,
-        StoreConfig::Directory { path } => Some(Box::new(FolderRecord::new(path.clone())) as Box<dyn ClientRecord>),
+        StoreConfig::Directory { path } => Some(Box::new(DirectoryRecord::new(path.clone())) as Box<dyn ClientRecord>),
     };
     config.exports.iter().filter_map(record).collect()
 }

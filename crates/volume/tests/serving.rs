@@ -368,10 +368,10 @@ fn the_lock_manager_is_refused() {
 }
 
 #[test]
-fn a_folder_is_served() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = StoreConfig::Directory { path: folder.path().into() };
-    // Root's folder is root's to write.
+fn a_directory_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = StoreConfig::Directory { path: directory.path().into() };
+    // Root's directory is root's to write.
     let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };
     let config = exporting(ExportConfig { store, rules, ..ExportConfig::default() });
     let file = {
@@ -382,7 +382,7 @@ fn a_folder_is_served() {
         assert_eq!(client.write(file, 0, &vec![5; 100_000]).unwrap().count, 100_000);
         file
     };
-    assert_eq!(std::fs::read(folder.path().join("f")).unwrap(), vec![5; 100_000]);
+    assert_eq!(std::fs::read(directory.path().join("f")).unwrap(), vec![5; 100_000]);
     let volume = Volume::start(&config).unwrap();
     assert_eq!(Client::connect(&volume).read(file, 99_999, 10), [5]);
 }
@@ -411,9 +411,12 @@ fn what_cannot_be_served_is_said() {
     assert!(taken.to_string().ends_with("; choose another port, or 0 for any free one"), "{taken}");
     let export = Volume::start(&exporting(ExportConfig { path: "vol".to_owned(), ..memory_export() })).unwrap_err();
     assert_eq!(export.to_string(), "the export must be a path that begins with /");
-    let store = StoreConfig::Directory { path: "/no/such/folder".into() };
-    let folder = Volume::start(&exporting(ExportConfig { store, ..memory_export() })).unwrap_err();
-    assert_eq!(folder.to_string(), "cannot keep files in /no/such/folder: No such file or directory (os error 2)");
+    let store = StoreConfig::Directory { path: "/no/such/directory".into() };
+    let directory = Volume::start(&exporting(ExportConfig { store, ..memory_export() })).unwrap_err();
+    assert_eq!(
+        directory.to_string(),
+        "cannot keep files in /no/such/directory: No such file or directory (os error 2)"
+    );
     let limits = Limits { iops: Some(0), ..Limits::default() };
     assert!(matches!(
         Volume::start(&exporting(ExportConfig { limits, ..memory_export() })),

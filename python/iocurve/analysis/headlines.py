@@ -167,7 +167,7 @@ def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
 
 
 def _groups(point: Point) -> list[list[WorkerOutcome]]:
-    """The report groups. Those of the same jobs are one: clones and threads may report apart, their total counts."""
+    """The report groups. Those of the same jobs are one: workers may report apart, their total counts."""
     numbered: dict[int, list[WorkerOutcome]] = {}
     for outcome in point.outcome.workers:
         numbered.setdefault(outcome.report_group, []).append(outcome)

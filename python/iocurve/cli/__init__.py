@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iocurve.result.document import Result
 
 EXIT_INCOMPLETE = 1
-EXIT_MISTAKE = 2
+EXIT_USAGE = 2
 EXIT_CANNOT_RUN = 3
 
 
@@ -56,7 +56,7 @@ def _status_of(words: list[str]) -> int:
         return _run(words)
     except (DialectError, PlanError) as error:
         complain(error)
-        return EXIT_MISTAKE
+        return EXIT_USAGE
     except Interrupted as error:
         complain(error)
         return exit_status()

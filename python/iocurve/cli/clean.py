@@ -7,7 +7,7 @@ import sys
 from iocurve.cli import EXIT_INCOMPLETE
 from iocurve.cli.common import TargetText
 from iocurve.cli.quantities import Flag
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.manifest import Leftover, Manifest, described, leftover, manifests
@@ -53,7 +53,9 @@ def _place(text: str) -> Place:
         with opened_target.opened(parsed) as opened:
             if (place := opened.place()) is not None:
                 return place
-    raise DialectError([Mistake(f"{text}: runs leave files in directories, NFS exports and disk:NAME?path=DIR only")])
+    raise DialectError(
+        [Diagnostic(f"{text}: runs leave files in directories, NFS exports and disk:NAME?path=DIR only")]
+    )
 
 
 def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:

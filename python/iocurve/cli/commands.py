@@ -14,7 +14,7 @@ from rich.text import Text
 
 from iocurve.cli.common import example
 from iocurve.dialects.registry import REGISTRY
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.result.version import iocurve_version
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
-2 a mistake in the command line, a job file or a target, nothing was run; \
+2 an error in the command line, a job file or a target, nothing was run; \
 3 the job that was explained cannot run on this machine; 130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
@@ -217,9 +217,9 @@ for _order, (_title, _commands) in enumerate(GROUPS.items()):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parses and runs a command; gives its exit status. Raises ``DialectError`` for a mistake in the command line."""
+    """Parses and runs a command; gives its exit status. Raises ``DialectError`` for an error in the command line."""
     try:
         return app(arguments, result_action="return_value", print_error=False, exit_on_error=False) or 0
     except CycloptsError as error:
         command = " ".join(("iocurve", *(error.command_chain or ())))
-        raise DialectError([Mistake(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{command} --help")]) from None
+        raise DialectError([Diagnostic(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{command} --help")]) from None

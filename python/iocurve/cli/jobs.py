@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve.cli import EXIT_CANNOT_RUN, EXIT_MISTAKE, dialects
+from iocurve.cli import EXIT_CANNOT_RUN, EXIT_USAGE, dialects
 from iocurve.cli.common import Words, example, show_json
 from iocurve.cli.quantities import Flag
 from iocurve.dialects.base import Prepared
@@ -69,7 +69,7 @@ def convert(*arguments: Words) -> int:
         path, words = Path(words[1]), words[2:]
     if not words or words[0] not in REGISTRY:
         print(CONVERT_HELP)
-        return 0 if words in ([], ["--help"], ["-h"]) else EXIT_MISTAKE
+        return 0 if words in ([], ["--help"], ["-h"]) else EXIT_USAGE
     _write(jobs.convert(load(words[0]).prepare(words[1:])), path)
     return 0
 

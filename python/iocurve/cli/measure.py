@@ -14,7 +14,7 @@ from iocurve.cli.clients import CLUSTER, ClusterOptions
 from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show_tables
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import jobs
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
@@ -72,7 +72,9 @@ def envelope(
         Measure reads only; nothing is written.
     """
     if unlimited and target:
-        raise DialectError([Mistake("--unlimited is for the embedded volume; leave it out, or leave out the target")])
+        raise DialectError(
+            [Diagnostic("--unlimited is for the embedded volume; leave it out, or leave out the target")]
+        )
     asked = scenarios.envelope(
         str(target) if target else "volume:unlimited" if unlimited else None,
         quick=quick,
@@ -249,7 +251,7 @@ def find_max(
     """
     limits = [(percent, ns) for percent, ns in ((50.0, p50), (95.0, p95), (99.0, p99), (99.9, p999)) if ns is not None]
     if len(limits) != 1:
-        raise DialectError([Mistake("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
+        raise DialectError([Diagnostic("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
     question = options.question(target)
     with cluster.machines() as machines:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from iocurve.cli.common import example, given, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, FractionText, Many, Port, SizeText, TimeNs, TimeText
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.units import SECOND_NS, format_bytes, format_duration
 from iocurve.volume import control
 from iocurve.volume import profile as profiles
@@ -266,7 +266,7 @@ def set_volume(
     )
     if not changes:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", "level", *REPLACING))
-        raise DialectError([Mistake(f"nothing to set: name {options}")])
+        raise DialectError([Diagnostic(f"nothing to set: name {options}")])
     with control.Client(volume) as client:
         done = client.set(SetRequest(export=export or client.export, **changes))
     if json:
@@ -300,7 +300,7 @@ def volume_stats(
     """
     seconds = interval / SECOND_NS
     if not 0.01 <= seconds <= control.IDLE_S_MAX / 2:
-        raise DialectError([Mistake(f"--interval {format_duration(interval)}: choose 10ms to 30m")])
+        raise DialectError([Diagnostic(f"--interval {format_duration(interval)}: choose 10ms to 30m")])
     with control.Client(volume) as client:
         volume_view.show(client.stats, lambda: time.sleep(seconds), once=once, as_json=json)
     return 0
@@ -310,7 +310,7 @@ def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) ->
     """The profile that --profile, --level or --unlimited names."""
     named = given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
     if len(named) > 1:
-        raise DialectError([Mistake(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
+        raise DialectError([Diagnostic(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
     return next(iter(named.values()), None)
 
 
@@ -320,10 +320,14 @@ def _volume_spec(
     """The specification of the volume: from one export's options, from --export, or from --config."""
     if config is not None:
         if one or exports or whole:
-            raise DialectError([Mistake("--config: the file describes the whole volume; leave out the other options")])
+            raise DialectError(
+                [Diagnostic("--config: the file describes the whole volume; leave out the other options")]
+            )
         return read_spec(config)
     if exports and one:
-        raise DialectError([Mistake("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")])
+        raise DialectError(
+            [Diagnostic("--export: its settings follow its path, as in /a:quota=2TiB,profile=anf-premium")]
+        )
     specs = tuple(map(parse_export, exports)) or (spec_of(one),)
     return volume_of(specs, whole)
 

@@ -9,7 +9,7 @@ from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
 from iocurve.cli.common import TargetText, show_json
 from iocurve.cli.quantities import Flag
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
 
 CLIENTS_LISTED_MAX = 12
@@ -62,7 +62,7 @@ def _judged(document: Result, name: str | None) -> list[tuple[Point, Limit]]:
     if not judged:
         names = ", ".join(point.name for point in document.points)
         what = f"--point {name}: there is no such point" if name else "nothing was measured"
-        raise DialectError([Mistake(f"{what}; points: {names or 'none'}")])
+        raise DialectError([Diagnostic(f"{what}; points: {names or 'none'}")])
     return judged
 
 

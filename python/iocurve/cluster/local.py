@@ -19,7 +19,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from iocurve.cluster import ray_options, session
-from iocurve.cluster.token import made_token, state_folder
+from iocurve.cluster.token import made_token, state_directory
 from iocurve.errors import RunError
 from iocurve.units import counted
 
@@ -82,7 +82,7 @@ def _started(options: list[str], environment: dict[str, str], number: int) -> in
         raise RunError("the command ray is missing: pip install 'iocurve[scale]'")
     first = min(os.sched_getaffinity(0))
     words = [*ray_options.bound(first), ray, "start", *options, *ray_options.common(_free_ports()), "--block"]
-    log = state_folder() / f"node-{number}.log"
+    log = state_directory() / f"node-{number}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
             words, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -109,7 +109,7 @@ def _wait_for(address: str, nodes: int) -> None:
         if ended or time.monotonic() > until:
             why = "a process of the local cluster has ended" if ended else f"it is not up after {UP_S} s"
             there = f"{found or 0} of {counted(nodes, 'node')}"
-            raise RunError(f"{why}; {there} joined; see {state_folder()}/node-*.log")
+            raise RunError(f"{why}; {there} joined; see {state_directory()}/node-*.log")
         time.sleep(0.5)
 
 
@@ -124,7 +124,7 @@ def _nodes_at(address: str) -> int | None:
 
 
 def _memory() -> Path:
-    return state_folder() / "local.json"
+    return state_directory() / "local.json"
 
 
 def _remember(processes: list[int]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from iocurve import interrupts
 from iocurve.cluster.token import authentication
 from iocurve.dialects.base import AUTO_CLUSTER
-from iocurve.errors import IocurveError, Mistake, PlanError, RunError
+from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
 from iocurve.measure.records import Introduction
@@ -149,7 +149,7 @@ def _chosen(nodes: list[dict[str, Any]], clients: int | None, on: Sequence[str])
     by_name = {node[key]: node for node in nodes for key in ("NodeManagerHostname", "NodeManagerAddress")}
     if missing := [name for name in on if name not in by_name]:
         there = ", ".join(node["NodeManagerAddress"] for node in nodes)
-        raise PlanError([Mistake(f"the cluster has no load client '{name}'; it has {there}") for name in missing])
+        raise PlanError([Diagnostic(f"the cluster has no load client '{name}'; it has {there}") for name in missing])
     return [by_name[name] for name in on]
 
 
@@ -158,7 +158,7 @@ async def _introduced(links: Sequence[RayLink]) -> list[Member]:
     introductions = await asyncio.gather(*(_introduction(link) for link in links))
     own = iocurve_version()
     other = [
-        Mistake(
+        Diagnostic(
             f"{link.name} has iocurve {one.iocurve}, this machine has {own}", hint="install the same version on all"
         )
         for link, one in zip(links, introductions, strict=True)

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def state_folder() -> Path:
+def state_directory() -> Path:
     """``~/.local/state/iocurve/cluster``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "iocurve/cluster"
 
 
 def token_path() -> Path:
     """The file with the token of this user's clusters."""
-    return state_folder() / "token"
+    return state_directory() / "token"
 
 
 def made_token() -> Path:

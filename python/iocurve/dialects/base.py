@@ -14,7 +14,7 @@ from typing import Protocol
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Mistake, PlanError, TargetError
+from iocurve.errors import Diagnostic, PlanError, TargetError
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
@@ -54,7 +54,7 @@ class Prepared(ABC):
     """A command line that was read: holds everything to run it, to explain it and to write the tool's output."""
 
     notes: tuple[PlanNote, ...]
-    obstacles: tuple[Mistake, ...] = ()
+    obstacles: tuple[Diagnostic, ...] = ()
     """Reasons why the plans cannot run on this machine."""
     directories: tuple[str, ...] = ()
     """Directories of the target files, to be created before the run, as the tools do."""
@@ -117,7 +117,7 @@ class Prepared(ABC):
         """Files that the output goes to. They must be writable before the run starts."""
         return ()
 
-    def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+    def check(self) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
         """Returns all notes and obstacles, including those that take a slower check. Raises ``PlanError``."""
         return self.notes, self.obstacles
 
@@ -147,7 +147,7 @@ class Prepare(Protocol):
     """Reads a command line (without the tool's name) and the files it names.
 
     ``cwd``, ``environment`` and ``machine`` default to those of this process.
-    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if the text cannot be turned into a plan.
+    Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
 
     def __call__(

@@ -25,7 +25,7 @@ REGISTRY = {
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
     "diskspd": Entry("iocurve.dialects.diskspd.command", "DiskSpd command lines and XML profiles"),
 }
-"""The dialects of other tools. To add one, add a folder and a line here."""
+"""The dialects of other tools. To add one, add a directory and a line here."""
 
 
 def load(name: str) -> Dialect:

@@ -247,7 +247,7 @@ class WorkerOutcome(Struct):
     group: int
     worker: int
     job: str
-    clone: int
+    jobnum: int
     report_group: int
     engine: str
     """Description of the engine: ``io_uring, registered buffers and files``."""

@@ -749,8 +749,8 @@ class Worker(Struct):
     """One thread: its engine, its files, its load."""
 
     job: str
-    clone: U32
-    """Number of this clone of the job (fio's numjobs), from 0."""
+    jobnum: U32
+    """Number of this worker in the job (fio's $jobnum), from 0."""
     report_group: U32
     """Workers with the same number are reported as one (fio's group_reporting)."""
     engine: EnginePlan

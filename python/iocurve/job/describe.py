@@ -73,10 +73,10 @@ def load_text(worker: Worker) -> str:
     return " and ".join(parts)
 
 
-def rate_text(rate: Rate, what: str, clones: int, called: str) -> str:
-    """``100 reads/s per clone, 400/s in all``; ``called`` is the dialect's name for a clone."""
+def rate_text(rate: Rate, what: str, numjobs: int, called: str) -> str:
+    """``100 reads/s per job, 400/s in all``; ``called`` is the dialect's name for a worker."""
     seconds = rate.per_ns / 1e9
-    each, total = rate.count / seconds, clones * rate.count / seconds
+    each, total = rate.count / seconds, numjobs * rate.count / seconds
     arrivals = ", Poisson arrivals" if rate.arrivals == "poisson" else ""
     if rate.unit == "operations":
         return f"{each:,.12g} {what}/s per {called}, {total:,.12g}/s in all{arrivals}"

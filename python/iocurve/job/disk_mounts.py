@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import Job
 from iocurve.job.resolve import Machine, PathFacts
 from iocurve.targets.disk import parse_disk
@@ -24,7 +24,7 @@ class DiskMount:
 
     @classmethod
     def of(cls, text: str, where: Where | None) -> DiskMount:
-        """Reads ``MOUNT=disk:…``. Raises ``ValueError`` with all mistakes."""
+        """Reads ``MOUNT=disk:…``. Raises ``ValueError`` with all errors."""
         mount, equals, disk = text.partition("=")
         if not equals or not disk.startswith("disk:") or not mount.startswith("/"):
             raise ValueError(
@@ -68,11 +68,11 @@ class MountedMachine:
         return self.machine.fresh_seed()
 
 
-def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tuple[Job, list[Mistake]]:
-    """The job with its files on the disks, and the mistakes; relative names start from ``directory``."""
+def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tuple[Job, list[Diagnostic]]:
+    """The job with its files on the disks, and the errors; relative names start from ``directory``."""
     if not mounts:
         return job, []
-    mistakes: list[Mistake] = []
+    errors: list[Diagnostic] = []
     used: set[DiskMount] = set()
     sections = []
     for section in job.sections:
@@ -85,15 +85,17 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
             used.add(one)
             if not all(within):
                 text = f"{section.name}: some of its files are below {one.mount}, others are not; split the job"
-                mistakes.append(Mistake(text, section.where("directories", "paths", "name")))
+                errors.append(Diagnostic(text, section.where("directories", "paths", "name")))
             field = "directories" if section.files.directories else "paths"
             moved = section.said.but(**{"disk": one.disk, field: tuple(name or "." for name in within)})
             sections.append(moved)
             break
         else:
             sections.append(section.said)
-    mistakes += [Mistake(f"no job has files below {mount.mount}", mount.where) for mount in mounts if mount not in used]
-    return Job.of(job.name, job.words, sections, job.defaults), mistakes
+    errors += [
+        Diagnostic(f"no job has files below {mount.mount}", mount.where) for mount in mounts if mount not in used
+    ]
+    return Job.of(job.name, job.words, sections, job.defaults), errors
 
 
 def _within(mount: str, path: Path) -> str | None:

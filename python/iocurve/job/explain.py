@@ -16,7 +16,7 @@ from iocurve.engine.plan import (
     SpaceEngine,
     Worker,
 )
-from iocurve.errors import Mistake
+from iocurve.errors import Diagnostic
 from iocurve.job.describe import (
     batch_text,
     flush_text,
@@ -42,10 +42,10 @@ FILES_SHOWN = 6
 def explain(
     plan: Plan,
     notes: Sequence[PlanNote],
-    obstacles: Sequence[Mistake],
+    obstacles: Sequence[Diagnostic],
     machine: Machine,
     *,
-    called: str = "clone",
+    called: str = "job",
     parts: str | None = None,
 ) -> str:
     """Explains a plan as plain text.
@@ -56,8 +56,8 @@ def explain(
     for number, group in enumerate(plan.groups):
         if len(plan.groups) > 1:
             lines += ["", f"Group {number + 1} of {len(plan.groups)}" + (", after the one before it" if number else "")]
-        for clones in _jobs(group.workers):
-            lines += ["", *explain_job(clones, machine, called)]
+        for workers in _jobs(group.workers):
+            lines += ["", *explain_job(workers, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
     lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
@@ -76,30 +76,30 @@ def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
     """Workers grouped by job; two jobs may have the same name."""
     jobs: list[list[Worker]] = []
     for worker in workers:
-        if worker.clone == 0 or not jobs:
+        if worker.jobnum == 0 or not jobs:
             jobs.append([])
         jobs[-1].append(worker)
     return jobs
 
 
-def explain_job(clones: Sequence[Worker], machine: Machine, called: str) -> list[str]:
-    """The clones of one job: load, engine, rates, files, end; ``called`` is the dialect's name for a clone."""
-    first = clones[0]
-    in_flight = len(clones) * first.depth
+def explain_job(workers: Sequence[Worker], machine: Machine, called: str) -> list[str]:
+    """The workers of one job: load, engine, rates, files, end; ``called`` is the dialect's name for a worker."""
+    first = workers[0]
+    in_flight = len(workers) * first.depth
     return [
         f"{first.job}: {load_text(first)}",
-        f"  in flight  {counted(len(clones), called)} × depth {first.depth} = {in_flight}",
+        f"  in flight  {counted(len(workers), called)} × depth {first.depth} = {in_flight}",
         f"  engine     {_engine(first)}",
-        *_rates(clones, called),
-        *_details(clones),
-        *_files(clones, machine),
-        f"  ends       {_ending(first, '' if len(clones) == 1 else f' per {called}')}",
+        *_rates(workers, called),
+        *_details(workers),
+        *_files(workers, machine),
+        f"  ends       {_ending(first, '' if len(workers) == 1 else f' per {called}')}",
     ]
 
 
-def _details(clones: Sequence[Worker]) -> list[str]:
+def _details(workers: Sequence[Worker]) -> list[str]:
     """Settings that differ from a plain job, a line each."""
-    worker = clones[0]
+    worker = workers[0]
     writes = any(operation.kind == "write" for operation in worker.operations)
     said = {
         "offsets": offsets_text(worker),
@@ -111,7 +111,7 @@ def _details(clones: Sequence[Worker]) -> list[str]:
         "searches": latency_target_text(worker.latency_target) if worker.latency_target else "",
         "steady": steady_state_text(worker.steady_state) if worker.steady_state else "",
         "records": log_text(worker.log) if worker.log else "",
-        "processors": ", ".join(map(str, sorted({cpu for clone in clones for cpu in clone.cpus}))),
+        "processors": ", ".join(map(str, sorted({cpu for worker in workers for cpu in worker.cpus}))),
         "share": f"weight {worker.flow.weight} in flow {worker.flow.id}" if worker.flow else "",
         "waits for": " and ".join(worker.wait_for),
     }
@@ -145,19 +145,19 @@ def _engine(worker: Worker) -> str:
     return f"{names[worker.engine.kind]}, {caching}{durable}"
 
 
-def _rates(clones: Sequence[Worker], called: str) -> list[str]:
-    first = clones[0]
+def _rates(workers: Sequence[Worker], called: str) -> list[str]:
+    first = workers[0]
     rates = [(operation.rate, f"{operation.kind}s") for operation in first.operations]
-    texts = [rate_text(rate, what, len(clones), called) for rate, what in [*rates, (first.rate, "operations")] if rate]
+    texts = [rate_text(rate, what, len(workers), called) for rate, what in [*rates, (first.rate, "operations")] if rate]
     return [f"  rate       {text}" for text in texts]
 
 
-def _files(clones: Sequence[Worker], machine: Machine) -> list[str]:
-    files = _distinct(clones)
+def _files(workers: Sequence[Worker], machine: Machine) -> list[str]:
+    files = _distinct(workers)
     total = sum(file.bytes for file in files)
-    up_to = "up to " if clones[0].end.when_full else ""
+    up_to = "up to " if workers[0].end.when_full else ""
     lines = [f"  files      {counted(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
-    lines += [f"             {file.path}: {_file(file, clones[0], machine)}" for file in files[:FILES_SHOWN]]
+    lines += [f"             {file.path}: {_file(file, workers[0], machine)}" for file in files[:FILES_SHOWN]]
     if len(files) > FILES_SHOWN:
         lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
     return lines
@@ -291,7 +291,7 @@ def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
 
 
 def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:
-    """Files without duplicates; clones may share files."""
+    """Files without duplicates; workers may share files."""
     found = {(file.path, file.offset_bytes): file for worker in workers for file in worker.files}
     return list(found.values())
 

@@ -2,7 +2,7 @@
 
 A dialect reads its text into ``Said`` (fields by name, each with its position), and has its defaults in the same form.
 Together they fill sections, which leave no field open. Quantities are numbers already (bytes, nanoseconds);
-``iocurve.job.resolve`` then applies them to files, devices and clones.
+``iocurve.job.resolve`` then applies them to files, devices and the jobs of a section.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class Files(Struct):
     """Files and devices, and the region of each that is used."""
 
     paths: tuple[str, ...] = ()
-    """Files by name, shared by all clones. Default: each clone has its own files."""
+    """Files by name, shared by all jobs of the section. Default: each job has its own files."""
     directories: tuple[str, ...] = ()
-    """Directories of the files; clones take them in turn. Files by name are in the first."""
-    file_name_pattern: str = "{job}.{clone}.{file}"
-    """Pattern of file names, with ``{job}``, ``{clone}`` and ``{file}``."""
+    """Directories of the files; jobs take them in turn. Files by name are in the first."""
+    file_name_pattern: str = "{job}.{jobnum}.{file}"
+    """Pattern of file names, with ``{job}``, ``{jobnum}`` and ``{file}``."""
     file_count: int = 1
     file_bytes: tuple[int, int] | None = None
     """Size of each file, drawn at random between the two values."""
@@ -113,7 +113,7 @@ class Files(Struct):
     offset: Amount = 0
     """Start of the used region in each file."""
     offset_increment: Amount = 0
-    """Added to the offset for each further clone."""
+    """Added to the offset for each further job."""
     offset_align: int = 0
     """Offsets given as a percentage are rounded up to a multiple of this; 0 is one block."""
     file_select: FileSelect = "round_robin"
@@ -158,7 +158,7 @@ class Load(Struct):
     start_bytes: int = 0
     """Offset in the region at which sequential operations begin."""
     start_increment_bytes: int = 0
-    """Added to ``start_bytes`` for each further clone (DiskSpd's -T)."""
+    """Added to ``start_bytes`` for each further job (DiskSpd's -T)."""
     at_end: Literal["wrap", "stop"] = "wrap"
     position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
     """Sharing of the sequential position, as in ``plan.Access``."""
@@ -317,16 +317,16 @@ class Said:
 
 
 class Section(Struct):
-    """One job of a job file, with all open fields filled in: the load of its workers (clones)."""
+    """One job of a job file, with all open fields filled in: the load of its workers."""
 
     name: str | None = None
     description: str | None = None
-    clones: int = 1
+    numjobs: int = 1
     """Number of workers; each runs the section's whole load."""
     cpus: tuple[int, ...] = ()
     """Processors that workers may run on; empty leaves the choice to the scheduler."""
     cpus_split: bool = False
-    """Each clone is bound to one of the processors; otherwise to all of them."""
+    """Each worker is bound to one of the processors; otherwise to all of them."""
     target: Target = Target()
     files: Files = Files()
     load: Load = Load()
@@ -369,7 +369,7 @@ PARTS: Mapping[str, type[Struct]] = {
 }
 """The parts of a section, by the names of its fields."""
 FIELDS: Mapping[str, str] = {
-    **dict.fromkeys(("name", "description", "clones", "cpus", "cpus_split"), ""),
+    **dict.fromkeys(("name", "description", "numjobs", "cpus", "cpus_split"), ""),
     **{field: part for part, of in PARTS.items() for field in of.__struct_fields__},
 }
 """The part that each field is in; empty for fields of the section itself. Field names are unique over all parts."""

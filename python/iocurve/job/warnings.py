@@ -28,8 +28,8 @@ class _Case:
 
     @property
     def each(self) -> str:
-        """``4 clones``."""
-        return f"{len(self.workers)} {self.words.clone}s"
+        """``4 jobs``."""
+        return f"{len(self.workers)} {self.words.worker}s"
 
 
 def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
@@ -117,13 +117,13 @@ def _mix_lost(case: _Case) -> PlanNote | None:
     return case.note("mix_lost", text, "read_percent", "rate_operations", "rate_bytes", level="warning")
 
 
-def _rate_per_clone(case: _Case) -> PlanNote | None:
+def _rate_per_job(case: _Case) -> PlanNote | None:
     if not _is_paced(case.workers):
         return None
     workers = case.workers
     totals = [_rate_total(one.rate, one.kind, len(workers)) for one in workers[0].operations if one.rate]
-    text = f"a rate applies per direction and per {case.words.clone}: {' and '.join(totals)} in all"
-    return case.note("rate_per_clone", text, "rate_operations", "rate_bytes")
+    text = f"a rate applies per direction and per {case.words.worker}: {' and '.join(totals)} in all"
+    return case.note("rate_per_job", text, "rate_operations", "rate_bytes")
 
 
 def _rate_total(rate: planned.Rate, kind: str, workers: int) -> str:
@@ -133,7 +133,7 @@ def _rate_total(rate: planned.Rate, kind: str, workers: int) -> str:
     return f"{kind}s of {format_bytes(total)} per second"
 
 
-def _size_per_clone(case: _Case) -> PlanNote | None:
+def _size_per_job(case: _Case) -> PlanNote | None:
     section, workers = case.section, case.workers
     if len(workers) == 1:
         return None
@@ -146,19 +146,19 @@ def _size_per_clone(case: _Case) -> PlanNote | None:
         return case.note("file_shared", text, "paths", level="warning" if is_trap else "info")
     total = sum(file.bytes for worker in workers for file in worker.files)
     text = (
-        f"{case.option('size')} applies per {case.words.clone}: {case.each} have files of their own, "
+        f"{case.option('size')} applies per {case.words.worker}: {case.each} have files of their own, "
         f"{format_bytes(total)} in all"
     )
-    return case.note("size_per_clone", text, "size", "file_bytes", "clones")
+    return case.note("size_per_job", text, "size", "file_bytes", "numjobs")
 
 
-def _connections_per_clone(case: _Case) -> PlanNote | None:
+def _connections_per_job(case: _Case) -> PlanNote | None:
     engine = case.workers[0].engine
     if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(case.workers) == 1:
         return None
     total = engine.mount.nconnect * len(case.workers)
-    text = f"{case.option('nconnect')} applies per {case.words.clone}: {total} connections in all"
-    return case.note("connections_per_clone", text, "nconnect", "nfs_url")
+    text = f"{case.option('nconnect')} applies per {case.words.worker}: {total} connections in all"
+    return case.note("connections_per_job", text, "nconnect", "nfs_url")
 
 
 def _repeated_offsets(case: _Case) -> PlanNote | None:
@@ -223,9 +223,9 @@ _CHECKS: tuple[Callable[[_Case], PlanNote | None], ...] = (
     _ends_after_size,
     _ramp,
     _mix_lost,
-    _rate_per_clone,
-    _size_per_clone,
-    _connections_per_clone,
+    _rate_per_job,
+    _size_per_job,
+    _connections_per_job,
     _visits,
     _repeated_offsets,
     _payload_repeats,

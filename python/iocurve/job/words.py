@@ -16,7 +16,7 @@ class Words:
     """Separator of an option and its value."""
     asks: Mapping[str, str]
     """Options with their values in the dialect, for ``direct``, ``repeat``, ``no repeat``, ``no create``, ``size``."""
-    clone: str
+    worker: str
     """The dialect's name for one of the workers of a job."""
     warns_about: frozenset[str] = frozenset()
     """Codes of warnings that only this dialect needs."""

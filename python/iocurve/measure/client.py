@@ -214,13 +214,13 @@ def _journal_path(task: Task) -> Path:
     """Where the records of a client are kept: ``~/.local/state/iocurve/clients``, or below the temporary directory."""
     name = f"{task.run}-{task.client}.jsonl"
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    for folder in (Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"):
+    for directory in (Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).touch()
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / name).touch()
         except OSError:
             continue
-        return folder / name
+        return directory / name
     raise RunError(f"{state}/iocurve/clients: the client can write neither there nor in {tempfile.gettempdir()}")
 
 

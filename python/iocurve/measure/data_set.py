@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iocurve.errors import Mistake, PlanError
+from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import Said
 from iocurve.job.target_fields import target_fields
 from iocurve.targets.opened_target import OpenedTarget
@@ -37,7 +37,9 @@ class DataSet:
         available = size_bytes if opened.bytes is None else min(size_bytes, opened.bytes)
         files = min(count, available // MULTIPLE_BYTES)
         if not files:
-            raise PlanError([Mistake(f"a data set of {format_bytes(available)} is too small; it needs at least 1 MiB")])
+            raise PlanError(
+                [Diagnostic(f"a data set of {format_bytes(available)} is too small; it needs at least 1 MiB")]
+            )
         return cls(opened, stem, files, available // files // MULTIPLE_BYTES * MULTIPLE_BYTES)
 
     def section(self, numbers: Sequence[int]) -> Said:

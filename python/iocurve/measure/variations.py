@@ -100,7 +100,7 @@ def _more_clients(plan: Plan) -> Plan | None:
     halves = tuple(
         worker.replace(
             depth=max(1, worker.depth // 2),
-            clone=worker.clone + number * len(workers),
+            jobnum=worker.jobnum + number * len(workers),
             engine=NfsEngine(mount=worker.engine.mount.replace(source=f"127.0.{1 + number}.1")),
         )
         for number in (0, 1)
@@ -113,7 +113,7 @@ def _more_clients(plan: Plan) -> Plan | None:
 def _more_workers(plan: Plan) -> Plan:
     """Twice the threads, each with its own depth."""
     workers = plan.groups[0].workers
-    doubled = (*workers, *(worker.replace(clone=worker.clone + len(workers)) for worker in workers))
+    doubled = (*workers, *(worker.replace(jobnum=worker.jobnum + len(workers)) for worker in workers))
     return plan.replace(groups=(plan.groups[0].replace(workers=doubled),))
 
 

@@ -146,8 +146,8 @@ def _jobs(result: Result) -> Fact:
     if len(result.points) != 1:
         return ""
     workers = [worker for group in result.points[0].plan.groups for worker in group.workers]
-    clones = Counter(_job_text(worker) for worker in workers)
-    return _listed("jobs", (f"{text} (× {count})" if count > 1 else text for text, count in clones.items()))
+    jobs = Counter(_job_text(worker) for worker in workers)
+    return _listed("jobs", (f"{text} (× {count})" if count > 1 else text for text, count in jobs.items()))
 
 
 def _job_text(worker: Worker) -> str:

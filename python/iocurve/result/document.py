@@ -28,7 +28,7 @@ from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, format_number
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 RESULT_NAME = "result.json"
 """File name of the result in a report's directory."""
 Axis = int | float | str
@@ -506,7 +506,7 @@ class ClusterFacts(Struct):
 class Result(Struct):
     """``result.json``."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     iocurve: str
     """Version of iocurve that measured."""
     kind: str
@@ -573,9 +573,9 @@ class Result(Struct):
             document = json.loads(text)
         except ValueError as error:
             raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
-        _check_version(path, document)
+        version = _checked_version(path, document)
         try:
-            return cls.from_json(text)
+            return cls.from_json(text if version == SCHEMA_VERSION else json.dumps(_from_version_2(document)))
         except ValueError as error:
             raise ResultError(f"{path} is not a result of iocurve: {error}") from None
 
@@ -685,14 +685,26 @@ def _read_text(path: Path) -> str:
         raise ResultError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _check_version(path: Path | str, document: Any) -> None:
-    """Checked first, so that a newer document is reported as newer and not as faulty."""
+def _checked_version(path: Path | str, document: Any) -> int:
+    """The version of the document. Checked first, so that a newer document is reported as newer and not as faulty."""
     found = document.get("schema_version") if isinstance(document, dict) else None
     if found is None:
         raise ResultError(f"{path} is not a result of iocurve: it has no schema_version")
-    if found != SCHEMA_VERSION:
+    if not isinstance(found, int) or found not in (2, SCHEMA_VERSION):
         hint = "read it with a newer iocurve" if isinstance(found, int) and found > SCHEMA_VERSION else "measure again"
-        raise ResultError(f"{path} has schema_version {found}, this iocurve reads {SCHEMA_VERSION}; {hint}")
+        raise ResultError(f"{path} has schema_version {found}, this iocurve reads 2 and {SCHEMA_VERSION}; {hint}")
+    return found
+
+
+def _from_version_2(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of version 2 as version 3, in which a worker's ``clone`` is its ``jobnum``."""
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {"jobnum" if key == "clone" else key: renamed(part) for key, part in value.items()}
+        return [renamed(part) for part in value] if isinstance(value, list) else value
+
+    return {**renamed(document), "schema_version": SCHEMA_VERSION}
 
 
 RESULT_BYTES_MIN = 64 << 10

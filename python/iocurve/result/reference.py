@@ -16,7 +16,7 @@ from iocurve.structs import Struct
 
 Unit = Literal["IOPS", "MiB/s", "ms", "×"]
 Axis = int | float | str
-FOLDER = Path(__file__).parent / "references"
+DIRECTORY = Path(__file__).parent / "references"
 
 
 class Conditions(Struct):
@@ -83,7 +83,7 @@ class Reference(Struct):
 
 def names() -> list[str]:
     """The names of all bundled references."""
-    return bundled.names(FOLDER)
+    return bundled.names(DIRECTORY)
 
 
 @cache
@@ -91,5 +91,5 @@ def load(name: str) -> Reference:
     """Loads a bundled reference. Raises ``ResultError``."""
     if name not in names():
         raise ResultError(f"there is no reference '{name}'; choose one of: {', '.join(names())}")
-    document = bundled.read(FOLDER, name)
+    document = bundled.read(DIRECTORY, name)
     return Reference.from_builtins(document | {"name": name, "figures": document.pop("figure", [])})

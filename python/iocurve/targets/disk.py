@@ -39,13 +39,13 @@ class DiskSpec:
 
 
 def parse_disk(text: str) -> DiskSpec:
-    """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` with all mistakes."""
+    """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` with all errors."""
     if not text.startswith("disk:"):
         raise ValueError(f"'{text}' is not a disk such as disk:premium-ssd-p30?path=DIR")
     reader = _Reader(text)
     spec = reader.spec()
-    if spec is None or reader.mistakes:
-        raise ValueError(f"{text}: {'; '.join(reader.mistakes)}")
+    if spec is None or reader.errors:
+        raise ValueError(f"{text}: {'; '.join(reader.errors)}")
     return spec
 
 
@@ -98,23 +98,23 @@ class _Limits:
 
 
 class _Reader:
-    """Parses one disk and collects the mistakes."""
+    """Parses one disk and collects the errors."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.mistakes: list[str] = []
+        self.errors: list[str] = []
         name, _, query = text.removeprefix("disk:").partition("?")
         self.name = name
         self.said = dict(parse_qsl(query, keep_blank_values=True))
         if len(self.said) < len(parse_qsl(query, keep_blank_values=True)):
-            self.mistakes.append("a setting is given twice")
+            self.errors.append("a setting is given twice")
 
     def spec(self) -> DiskSpec | None:
         """The disk; None if there is no disk of that name."""
         try:
             family, size = data.find(self.name)
         except KeyError:
-            self.mistakes.append(str(unknown("disk", self.name, data.disk_names(), "iocurve disk list")))
+            self.errors.append(str(unknown("disk", self.name, data.disk_names(), "iocurve disk list")))
             family, size = None, None
         self._check_keys(family)
         stripe = self._value("stripe", lambda word: _whole(word, STRIPE_MAX)) or 1
@@ -123,11 +123,11 @@ class _Reader:
         burst_ns = self._value("burst", parse_time_ns)
         vm = self._vm(cache)
         if not self.said.get("path"):
-            self.mistakes.append("path=DIR is missing; name the directory for the files of the disk")
+            self.errors.append("path=DIR is missing; name the directory for the files of the disk")
         if family is None:
             return None
         if cache != "none" and not family.host_cache:
-            self.mistakes.append(f"{family.title} has no host cache: leave out cache={self.said['cache']}")
+            self.errors.append(f"{family.title} has no host cache: leave out cache={self.said['cache']}")
         limits = self._provisioned(family.provisioned) if family.provisioned else _sized(size, burst_ns)
         striped = f"{self.name} × {stripe}" if stripe > 1 else self.name
         described = DiskPlan(
@@ -147,7 +147,7 @@ class _Reader:
             known.append("burst")
         if family is None or family.provisioned:
             known += ["size", "iops", "throughput"]
-        self.mistakes += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
+        self.errors += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
 
     def _value(self, key: str, read: Callable[[str], Any]) -> Any:
         if key not in self.said:
@@ -155,7 +155,7 @@ class _Reader:
         try:
             return read(self.said[key])
         except ValueError as error:
-            self.mistakes.append(f"{key}: {error}")
+            self.errors.append(f"{key}: {error}")
             return None
 
     def _vm(self, cache: HostCache) -> VmPlan | None:
@@ -163,21 +163,21 @@ class _Reader:
         name = self.said.get("vm")
         if name is None:
             if cache != "none":
-                self.mistakes.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
+                self.errors.append("cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4")
             if burst_ns is not None:
-                self.mistakes.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
+                self.errors.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
             return None
         # VM sizes are written with and without the prefix Standard_.
         names = {known.lower(): known for known in data.vms()}
         found = names.get(name.lower()) or names.get(f"standard_{name.lower()}")
         if found is None:
-            self.mistakes.append(str(unknown("virtual machine", name, data.vms(), "iocurve disk list")))
+            self.errors.append(str(unknown("virtual machine", name, data.vms(), "iocurve disk list")))
             return None
         _, size = data.vms()[found]
         if cache != "none" and size.cached is None:
-            self.mistakes.append(f"{found}: no cached limits are published for it; use cache=none or another vm")
+            self.errors.append(f"{found}: no cached limits are published for it; use cache=none or another vm")
         if burst_ns and size.burst is None:
-            self.mistakes.append(f"vm-burst: {found} does not burst; leave it out")
+            self.errors.append(f"vm-burst: {found} does not burst; leave it out")
         return VmPlan(
             name=found,
             uncached=_limits(size.uncached, size.burst if burst_ns else None, burst_ns),
@@ -188,14 +188,14 @@ class _Reader:
     def _provisioned(self, how: data.Provisioned) -> IoLimits:
         size = self._value("size", parse_bytes) or 1024 * GIB
         if not GIB <= size <= how.at_most_gib * GIB:
-            self.mistakes.append(f"size: a disk has 1 to {how.at_most_gib:,} GiB")
+            self.errors.append(f"size: a disk has 1 to {how.at_most_gib:,} GiB")
             size = GIB
         most = how.most_iops(size // GIB)
         iops = self._value("iops", lambda word: _whole(word, most)) or how.iops or most
         most = how.most_bytes_per_s(iops)
         throughput = self._value("throughput", parse_bytes) or how.mb_per_s * data.MB or most
         if throughput > most:
-            self.mistakes.append(f"throughput: with {iops:,} IOPS it is at most {most // data.MB:,} MB/s")
+            self.errors.append(f"throughput: with {iops:,} IOPS it is at most {most // data.MB:,} MB/s")
         return IoLimits(iops=iops, bytes_per_s=throughput)
 
 

@@ -199,5 +199,5 @@ _Family = TypeVar("_Family", bound=Struct)
 
 
 def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
-    folder = Path(__file__).parent / directory
-    return {name: family.from_builtins(bundled.read(folder, name, Decimal)) for name in bundled.names(folder)}
+    files = Path(__file__).parent / directory
+    return {name: family.from_builtins(bundled.read(files, name, Decimal)) for name in bundled.names(files)}

@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.errors import DialectError, Mistake, TargetError
+from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.result import host
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
@@ -48,7 +48,7 @@ class NfsTarget:
         try:
             return cls(text, parse_nfs_url(text))
         except ValueError as error:
-            raise DialectError([Mistake(str(error))]) from None
+            raise DialectError([Diagnostic(str(error))]) from None
 
     @property
     def nconnect(self) -> int:
@@ -136,13 +136,13 @@ class VolumeTarget:
         try:
             parse_nfs_url(f"nfs://volume/?{mount}")
         except ValueError as error:
-            raise DialectError([Mistake(f"{text}: {str(error).partition(': ')[2]}")]) from None
+            raise DialectError([Diagnostic(f"{text}: {str(error).partition(': ')[2]}")]) from None
         try:
             export = spec_of(said | ({"profile": profile} if profile else {}))
             export.limits()
         except DialectError as error:
-            mistakes = [Mistake(f"{text}: {mistake.text.lstrip('-')}") for mistake in error.mistakes]
-            raise DialectError(mistakes) from None
+            errors = [Diagnostic(f"{text}: {error.text.lstrip('-')}") for error in error.errors]
+            raise DialectError(errors) from None
         return cls(text, export, mount)
 
     @contextmanager
@@ -165,7 +165,7 @@ class DiskTarget:
         try:
             spec = parse_disk(text)
         except ValueError as error:
-            raise DialectError([Mistake(str(error))]) from None
+            raise DialectError([Diagnostic(str(error))]) from None
         if not spec.directory.is_dir():
             raise TargetError(f"{text}: there is no directory {spec.directory}; create it or check the path")
         return cls(text, spec)
@@ -196,7 +196,7 @@ class NewDiskTarget:
         try:
             parse_disk(placed)
         except ValueError as error:
-            raise DialectError([Mistake(str(error).replace(placed, text, 1))]) from None
+            raise DialectError([Diagnostic(str(error).replace(placed, text, 1))]) from None
         return target
 
     def in_directory(self, directory: Path) -> DiskTarget:
@@ -225,7 +225,7 @@ Target = NfsTarget | LocalTarget | VolumeTarget | DiskTarget | NewDiskTarget
 def parse(text: str, *, create: bool = False) -> Target:
     """Reads a target as people name it; with ``create`` a path may name a file that does not exist yet.
 
-    Raises ``DialectError`` for a mistake in the text, and ``TargetError`` for a path that cannot be measured.
+    Raises ``DialectError`` for an error in the text, and ``TargetError`` for a path that cannot be measured.
     """
     if text.startswith("nfs://"):
         return NfsTarget.of(text)
@@ -234,7 +234,9 @@ def parse(text: str, *, create: bool = False) -> Target:
     if text.startswith("disk:"):
         return DiskTarget.of(text) if re.search(r"[?&]path=", text) else NewDiskTarget.of(text)
     if "://" in text:
-        raise DialectError([Mistake(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")])
+        raise DialectError(
+            [Diagnostic(f"{text}: only nfs:// URLs, directories, files and block devices can be measured")]
+        )
     return LocalTarget.of(text, create=create)
 
 

@@ -73,7 +73,7 @@ class Control:
 
     def _set(self, request: SetRequest) -> NewSettings:
         with self._lock:
-            # Work out everything first, so that a mistake changes nothing.
+            # Work out everything first, so that an error changes nothing.
             new = self._named(request.export).changed(request.changes)
             quota_bytes, limits = new.quota_bytes(), new.limits()
             self._served.set_limits(new.path, limits.to_json())
@@ -91,7 +91,7 @@ class Control:
 
 
 def _request(line: bytes) -> Request:
-    """Reads a request. Raises ``ValueError`` with all mistakes."""
+    """Reads a request. Raises ``ValueError`` with all errors."""
     try:
         return _REQUESTS.decode(line)
     except msgspec.ValidationError:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from iocurve.errors import DialectError, Mistake, unknown
+from iocurve.errors import Diagnostic, DialectError, unknown
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
@@ -45,7 +45,7 @@ def load(name: str) -> Profile:
         return parse(Path(name).read_text(encoding="utf-8"), f"profile {name}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise DialectError([Mistake(f"profile {name}: {reason}")]) from None
+        raise DialectError([Diagnostic(f"profile {name}: {reason}")]) from None
 
 
 def absolute_name(name: str) -> str:
@@ -64,13 +64,13 @@ def _published(name: str) -> Profile:
 
 
 def parse(text: str, where: str) -> Profile:
-    """Reads a profile from TOML. Raises ``DialectError`` with all mistakes and their places."""
+    """Reads a profile from TOML. Raises ``DialectError`` with all errors and their places."""
     try:
         return validated(tomllib.loads(text, parse_float=_exact), Profile)
     except tomllib.TOMLDecodeError as error:
-        raise DialectError([Mistake(f"{where}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{where}: {error}")]) from None
     except InvalidDocument as error:
-        raise DialectError([Mistake(f"{where}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{where}: {error}")]) from None
 
 
 def _exact(text: str) -> Decimal | int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.units import GIB, MIB, TIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
@@ -214,7 +214,7 @@ def _not_settable(name: str, what: str, source: str) -> DialectError:
 
 
 def _refused(text: str) -> DialectError:
-    return DialectError([Mistake(text)])
+    return DialectError([Diagnostic(text)])
 
 
 def _in_brackets(profile: Profile, figure: Cited) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
-from iocurve.errors import DialectError, Mistake, TargetError
+from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.result.document import FurtherLimits, TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
@@ -130,7 +130,7 @@ class ExportSpec(Struct):
         try:
             return parse_fraction(self.speed or "1")
         except ValueError as error:
-            raise DialectError([Mistake(f"--speed: {error}")]) from None
+            raise DialectError([Diagnostic(f"--speed: {error}")]) from None
 
     def rules(self) -> ExportRules:
         """The clients that may use the export, and the users that they act as."""
@@ -242,11 +242,11 @@ class VolumeSpec(Struct):
 
 
 def read_spec(path: Path) -> VolumeSpec:
-    """Reads a volume's TOML file. Raises ``DialectError`` with all mistakes and their places."""
+    """Reads a volume's TOML file. Raises ``DialectError`` with all errors and their places."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DialectError([Mistake(f"--config {path}: {error}")]) from None
+        raise DialectError([Diagnostic(f"--config {path}: {error}")]) from None
     return _validated(document, VolumeSpec, f"--config {path}: ")
 
 
@@ -255,7 +255,7 @@ def parse_export(text: str) -> ExportSpec:
     path, _, settings = text.partition(":")
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
     if wrong := [key for key, equals, _ in pairs if not equals]:
-        raise DialectError([Mistake(f"--export {text}: '{wrong[0]}' is not key=value, as in /a:quota=2TiB")])
+        raise DialectError([Diagnostic(f"--export {text}: '{wrong[0]}' is not key=value, as in /a:quota=2TiB")])
     allow = {"allow": [value for key, _, value in pairs if key == "allow"]}
     others = {key: value for key, _, value in pairs if key != "allow"}
     document = {"path": path} | others | (allow if allow["allow"] else {})
@@ -271,7 +271,7 @@ def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> Volume
     """The volume with the given exports; the settings are those of ``VolumeSpec``. Raises ``DialectError``."""
     port = settings.get("port", 0)
     if not 0 <= int(port) <= PORT_MAX:
-        raise DialectError([Mistake(f"--port {port}: choose 0 to {PORT_MAX}")])
+        raise DialectError([Diagnostic(f"--port {port}: choose 0 to {PORT_MAX}")])
     return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, "--")
 
 
@@ -330,7 +330,7 @@ def _validated(document: object, kind: type[T], prefix: str) -> T:
     try:
         return validated(document, kind)
     except InvalidDocument as error:
-        raise DialectError([Mistake(prefix + mistake) for mistake in error.mistakes]) from None
+        raise DialectError([Diagnostic(prefix + error) for error in error.errors]) from None
 
 
 def _optional(option: str, text: str | None, parse: Callable[[str], int], at_least: int = 0) -> int | None:
@@ -343,7 +343,7 @@ def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) 
         if not at_least <= value <= NUMBER_MAX:
             raise ValueError(f"'{text}' is too {'small' if value < at_least else 'large'}")
     except ValueError as error:
-        raise DialectError([Mistake(f"{option}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{option}: {error}")]) from None
     return value
 
 

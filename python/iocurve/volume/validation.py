@@ -1,4 +1,4 @@
-"""Validates documents that users write, and reports every mistake at once, each with its place."""
+"""Validates documents that users write, and reports every error at once, each with its place."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Found = Iterator[tuple[str, str]]
 
 
 class InvalidDocument(ValueError):  # noqa: N818 - the document is invalid, not the program
-    """A document has mistakes; ``mistakes`` lists all of them, each as ``place: text``."""
+    """A document has errors; ``errors`` lists all of them, each as ``place: text``."""
 
-    def __init__(self, mistakes: Sequence[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__("; ".join(mistakes))
+    def __init__(self, errors: Sequence[str]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(errors))
 
 
 class InvalidField(ValueError):  # noqa: N818 - the field is invalid, not the program
@@ -37,15 +37,15 @@ def validated(document: object, kind: type[T]) -> T:
 
     A number may be written as text, because on a command line everything is text.
     """
-    mistakes = [f"{place}: {text}" if place else text for place, text in _mistakes(document, kind, "")]
-    if mistakes:
-        raise InvalidDocument(mistakes)
+    errors = [f"{place}: {text}" if place else text for place, text in _errors(document, kind, "")]
+    if errors:
+        raise InvalidDocument(errors)
     return msgspec.convert(document, kind, strict=False)
 
 
-def _mistakes(value: object, kind: Any, place: str) -> Found:
-    """The mistakes in the parts of a value; where there are none, the mistake in the whole."""
-    parts = list(_mistakes_in_parts(value, kind, place))
+def _errors(value: object, kind: Any, place: str) -> Found:
+    """The errors in the parts of a value; where there are none, the error in the whole."""
+    parts = list(_errors_in_parts(value, kind, place))
     yield from parts
     if not parts:
         try:
@@ -58,16 +58,16 @@ def _mistakes(value: object, kind: Any, place: str) -> Found:
                 yield place, _text(error)
 
 
-def _mistakes_in_parts(value: object, kind: Any, place: str) -> Found:
+def _errors_in_parts(value: object, kind: Any, place: str) -> Found:
     kind = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
     if isinstance(value, dict) and (structs := _structs(kind)):
-        yield from _mistakes_in_table(value, structs, place)
+        yield from _errors_in_table(value, structs, place)
     elif isinstance(value, dict) and typing.get_origin(kind) is dict:
         for key, part in value.items():
-            yield from _mistakes(part, typing.get_args(kind)[1], _below(place, key))
+            yield from _errors(part, typing.get_args(kind)[1], _below(place, key))
     elif isinstance(value, list) and typing.get_origin(kind) is tuple:
         for index, part in enumerate(value):
-            yield from _mistakes(part, typing.get_args(kind)[0], _below(place, index))
+            yield from _errors(part, typing.get_args(kind)[0], _below(place, index))
 
 
 def _structs(kind: Any) -> list[type[msgspec.Struct]]:
@@ -76,7 +76,7 @@ def _structs(kind: Any) -> list[type[msgspec.Struct]]:
     return [arm for arm in arms if isinstance(arm, type) and issubclass(arm, msgspec.Struct)]
 
 
-def _mistakes_in_table(table: dict[str, Any], structs: Sequence[type[msgspec.Struct]], place: str) -> Found:
+def _errors_in_table(table: dict[str, Any], structs: Sequence[type[msgspec.Struct]], place: str) -> Found:
     tag_field = structs[0].__struct_config__.tag_field
     struct = structs[0]
     if tag_field is not None:
@@ -89,7 +89,7 @@ def _mistakes_in_table(table: dict[str, Any], structs: Sequence[type[msgspec.Str
     fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     for key, value in table.items():
         if key in fields:
-            yield from _mistakes(value, fields[key].type, _below(place, key))
+            yield from _errors(value, fields[key].type, _below(place, key))
         elif key != tag_field:
             close = get_close_matches(key, fields, n=1, cutoff=0.6)
             yield _below(place, key), f"there is no such key{f'; did you mean {close[0]}?' if close else ''}"

@@ -59,10 +59,10 @@ pub struct Group {
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Worker {
-    /// Name of the job this worker is a clone of.
+    /// Name of the job this worker is a part of.
     pub job: String,
-    /// Number of this clone of the job (fio's `numjobs`), from 0.
-    pub clone: u32,
+    /// Number of this worker in the job (fio's `$jobnum`), from 0.
+    pub jobnum: u32,
     /// Workers with the same number are reported as one (fio's `group_reporting`).
     pub report_group: u32,
     /// Engine that performs the I/O.

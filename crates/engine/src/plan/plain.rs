@@ -25,7 +25,7 @@ pub(crate) fn operation(kind: OperationKind, block_bytes: u32) -> OperationPlan 
 pub(crate) fn worker() -> Worker {
     Worker {
         job: "job".into(),
-        clone: 0,
+        jobnum: 0,
         report_group: 0,
         engine: EnginePlan::Null {},
         disk: None,

@@ -196,7 +196,7 @@ fn run_threads<'a>(
 ) -> Vec<Result<Option<WorkerOutcome>, EngineError>> {
     std::thread::scope(|scope| {
         let spawn = |member: WorkerThread<'a>| {
-            let thread = std::thread::Builder::new().name(format!("{}.{}", member.worker.job, member.worker.clone));
+            let thread = std::thread::Builder::new().name(format!("{}.{}", member.worker.job, member.worker.jobnum));
             thread.spawn_scoped(scope, move || run_worker(&member)).map_err(|source| {
                 order.failed();
                 EngineError::System { action: "start a thread", source }

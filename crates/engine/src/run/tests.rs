@@ -35,10 +35,10 @@ fn operations(worker: &WorkerOutcome) -> u64 {
 
 #[test]
 fn a_waiting_worker_starts_when_all_workers_of_the_job_have_ended() {
-    let clones = [reader("first", Some(10)), Worker { clone: 1, ..reader("first", Some(20_000)) }];
+    let workers = [reader("first", Some(10)), Worker { jobnum: 1, ..reader("first", Some(20_000)) }];
     let second = Worker { start_delay_ns: 3 * MS, ..waiting(reader("second", Some(20)), &["first"]) };
     let third = waiting(reader("third", Some(30)), &["second", "first"]);
-    let workers = [clones.to_vec(), vec![second, third]].concat();
+    let workers = [workers.to_vec(), vec![second, third]].concat();
     let outcome = outcome_of(&start(workers));
     assert_eq!(outcome.state, State::Finished);
     let [a, b, second, third] = outcome.workers.as_slice() else { panic!("{} workers", outcome.workers.len()) };

@@ -8,8 +8,8 @@
 //! Nothing here knows stores or the encoding of calls; time is an argument.
 
 mod clients;
+mod directory_record;
 mod files;
-mod folder_record;
 mod ranges;
 mod recovery;
 pub(crate) mod session;
@@ -24,8 +24,8 @@ use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::{clientid4, sessionid4};
 
 pub(crate) use clients::{ClientOwner, Exchanged, Principal, SessionRequest};
+pub(crate) use directory_record::DirectoryRecord;
 pub(crate) use files::{LockError, LockRequest, Locker, OpenRequest};
-pub(crate) use folder_record::FolderRecord;
 pub(crate) use ranges::Range;
 pub(crate) use recovery::ClientRecord;
 pub(crate) use session::{NfsSession, SlotUse, Started};

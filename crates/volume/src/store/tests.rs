@@ -22,8 +22,8 @@ macro_rules! suite {
     ($($check:ident),* $(,)?) => {
         mod memory_store { $(#[test] fn $check() { super::$check(&super::memory()); })* }
         mod directory_store { $(#[test] fn $check() {
-            let folder = tempfile::tempdir().unwrap();
-            super::$check(&super::directory_store(folder.path()));
+            let served = tempfile::tempdir().unwrap();
+            super::$check(&super::directory_store(served.path()));
         })* }
         mod store_with_faults_that_never_happen { $(#[test] fn $check() { super::$check(&super::faulty()); })* }
     };
@@ -74,8 +74,8 @@ fn with_faults(inner: Files) -> FaultyStore<Files> {
 
 #[test]
 fn only_a_directory_keeps_verifiers_in_times_with_faults_or_without() {
-    let folder = tempfile::tempdir().unwrap();
-    let directory = || Files::Directory(directory_store(folder.path()));
+    let served = tempfile::tempdir().unwrap();
+    let directory = || Files::Directory(directory_store(served.path()));
     let faulty = |inner| Files::Faulty(Box::new(with_faults(inner)));
     assert!(directory().keeps_verifiers_in_times());
     assert!(faulty(directory()).keeps_verifiers_in_times());
@@ -563,13 +563,13 @@ fn threads_may_do_everything_at_once() {
     assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
 }
 
-mod folder {
+mod directory {
     use super::*;
 
     #[test]
     fn handles_outlive_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || directory_store(folder.path());
+        let served = tempfile::tempdir().unwrap();
+        let open = || directory_store(served.path());
         let (handle, inner) = {
             let store = open();
             let handle = file(&store, "f");
@@ -583,12 +583,12 @@ mod folder {
     }
 
     #[test]
-    fn nothing_outside_the_folder_is_reached() {
+    fn nothing_outside_the_directory_is_reached() {
         let outside = tempfile::tempdir().unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let served = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret"), "secret").unwrap();
-        std::os::unix::fs::symlink(outside.path(), folder.path().join("way")).unwrap();
-        let store = directory_store(folder.path());
+        std::os::unix::fs::symlink(outside.path(), served.path().join("way")).unwrap();
+        let store = directory_store(served.path());
         let way = lookup(&store, "way").unwrap();
         assert_eq!(store.lookup(way.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_NOTDIR));
         assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
@@ -596,20 +596,20 @@ mod folder {
 
         // A directory that somebody replaces by a link does not lead out, either.
         let inner = directory(&store, &store.root(), "d");
-        std::fs::remove_dir(folder.path().join("d")).unwrap();
-        std::os::unix::fs::symlink(outside.path(), folder.path().join("d")).unwrap();
+        std::fs::remove_dir(served.path().join("d")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), served.path().join("d")).unwrap();
         assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));
     }
 
     #[test]
     fn a_file_can_be_executed_while_nobody_writes_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = directory_store(folder.path());
+        let served = tempfile::tempdir().unwrap();
+        let store = directory_store(served.path());
         let program = file(&store, "true");
         let mode = sattr3 { mode: Some(0o755), ..sattr3::default() };
         store.setattr(program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
         write(&store, &program, 0, &std::fs::read("/bin/true").unwrap()).unwrap();
-        let execute = || std::process::Command::new(folder.path().join("true")).status().map(|status| status.success());
+        let execute = || std::process::Command::new(served.path().join("true")).status().map(|status| status.success());
         assert_eq!(execute().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
         let mut next = store.close_idle(0);
         while let Some(now) = next {
@@ -625,22 +625,22 @@ mod folder {
 
     #[test]
     fn what_others_remove_or_enlarge_does_not_upset_the_quota() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = directory_store(folder.path());
+        let served = tempfile::tempdir().unwrap();
+        let store = directory_store(served.path());
         let before = store.budget().used();
-        std::fs::write(folder.path().join("theirs"), [0; 1000]).unwrap();
+        std::fs::write(served.path().join("theirs"), [0; 1000]).unwrap();
         lookup(&store, "theirs").unwrap();
         assert_eq!(store.budget().used() - before, NAME_BYTES + 1000);
-        std::fs::write(folder.path().join("theirs"), [0; 5000]).unwrap();
+        std::fs::write(served.path().join("theirs"), [0; 5000]).unwrap();
         remove(&store, "theirs").unwrap();
         assert_eq!(store.budget().used(), before);
     }
 
     #[test]
     fn what_others_put_there_is_seen() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = directory_store(folder.path());
-        std::fs::write(folder.path().join("new"), "theirs").unwrap();
+        let served = tempfile::tempdir().unwrap();
+        let store = directory_store(served.path());
+        std::fs::write(served.path().join("new"), "theirs").unwrap();
         assert_eq!(read(&store, &lookup(&store, "new").unwrap(), 0, 9), Ok((b"theirs".to_vec(), true)));
     }
 }

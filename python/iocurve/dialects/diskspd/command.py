@@ -16,7 +16,7 @@ from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.rules import Findings, check
-from iocurve.errors import DialectError, Mistake, PlanError, in_order
+from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
 from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.result.document import Result
@@ -68,7 +68,7 @@ class Prepared(Invocation):
     def jobs(self) -> list[TimedJob]:
         """One job per time span. Raises ``PlanError`` with -Rp."""
         if not self.spans:
-            raise PlanError([Mistake("-Rp prints the profile and runs nothing; remove it")])
+            raise PlanError([Diagnostic("-Rp prints the profile and runs nothing; remove it")])
         return [TimedJob(span.job, span.plan.interval_ns) for span in self.spans]
 
 
@@ -81,22 +81,22 @@ def prepare(
 ) -> Prepared:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names.
 
-    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if a target cannot be used on this machine.
+    Raises ``DialectError`` with every error in the text, ``PlanError`` if a target cannot be used on this machine.
     """
     directory, machine = cwd or Path.cwd(), machine or ThisMachine()
     parsed = parse(arguments, directory, machine.fresh_seed)
     profile = parsed.profile
     findings = check(profile)
-    mistakes = [*parsed.mistakes, *findings.mistakes]
-    if mistakes:
-        raise DialectError(in_order(mistakes))
+    errors = [*parsed.errors, *findings.errors]
+    if errors:
+        raise DialectError(in_order(errors))
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
         return Prepared(notes=tuple(notes), out=parsed.out, machine=machine, profile=profile, spans=())
     built, span_findings = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
     notes += [*linux_notes(profile), *span_findings.notes]
     spans: list[PreparedSpan] = []
-    obstacles: list[Mistake] = []
+    obstacles: list[Diagnostic] = []
     directories: list[str] = []
     for span, one in zip(profile.time_spans, built, strict=True):
         job, misplaced = put_on_disks(one.job, parsed.disks, directory)
@@ -121,17 +121,17 @@ def prepare(
 
 
 def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Built], Findings]:
-    """Builds one job per time span. Raises ``PlanError`` with the mistakes of all of them."""
+    """Builds one job per time span. Raises ``PlanError`` with the errors of all of them."""
     findings, built = Findings(), []
     for number, span in enumerate(profile.time_spans, start=1):
         span_findings = Findings()
         one = build(span, number if len(profile.time_spans) > 1 else None, machine, directory, span_findings)
-        findings.mistakes += span_findings.mistakes
+        findings.errors += span_findings.errors
         findings.notes += span_findings.notes
         if one is not None:
             built.append(one)
-    if findings.mistakes:
-        raise PlanError(in_order(findings.mistakes))
+    if findings.errors:
+        raise PlanError(in_order(findings.errors))
     return built, findings
 
 

@@ -67,16 +67,16 @@ class Built:
 def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path, findings: Findings) -> Built | None:
     """Builds the job of a time span, the ``number``-th if there are several.
 
-    Returns None and adds mistakes to ``findings`` if the time span cannot run.
+    Returns None and adds errors to ``findings`` if the time span cannot run.
     """
     _check_processors(span, findings)
     _check_workers(span, findings)
     found = [resolve_target(target, span, machine, directory, findings) for target in span.targets]
     targets = [one for one in found if one is not None]
-    if len(targets) < len(found) or findings.mistakes:
+    if len(targets) < len(found) or findings.errors:
         return None
     parts = list(_parts(span, targets, findings))
-    if findings.mistakes:
+    if findings.errors:
         return None
     builder = _Builder(span, sorted(machine.cpus()))
     for part in parts:
@@ -139,14 +139,14 @@ def _check_pool(chosen: Sequence[ResolvedTarget], threads: Sequence[int], findin
     first, where = chosen[0], chosen[-1].target.where("weight", "ThreadTargets", "target", "path")
     weights = {_weight(found.target, thread) for found in chosen for thread in threads}
     if len(weights) > 1:
-        findings.mistake("targets of different weights cannot be run yet", where, "give all targets the same <Weight>")
+        findings.error("targets of different weights cannot be run yet", where, "give all targets the same <Weight>")
     if any(_load(found.target) != _load(first.target) for found in chosen):
         text = "with -O (<RequestCount> of a time span) targets with different loads cannot be run yet"
-        findings.mistake(text, where, "give each target its own <RequestCount> instead")
+        findings.error(text, where, "give each target its own <RequestCount> instead")
     kinds = {(found.nfs_url, found.is_created) for found in chosen}
     if len(kinds) > 1 or not (_are_alike(chosen) or all(map(_is_used_whole, chosen))):
         text = "with -O parts of targets of different sizes or kinds cannot be run yet"
-        findings.mistake(text, where, "give them equal sizes with -c or -f, or set the queue depth with -o")
+        findings.error(text, where, "give them equal sizes with -c or -f, or set the queue depth with -o")
 
 
 def _are_alike(chosen: Sequence[ResolvedTarget]) -> bool:
@@ -176,14 +176,14 @@ def _check_workers(span: TimeSpan, findings: Findings) -> None:
     workers = span.threads if span.shares_requests else sum(map(mul, threads, slots))
     if workers > MAX_WORKERS:
         where = span.where("threads") or span.targets[0].where("threads", "requests")
-        findings.mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once", where, "use fewer threads")
+        findings.error(f"{workers} workers are too many; {MAX_WORKERS} can run at once", where, "use fewer threads")
 
 
 def _check_processors(span: TimeSpan, findings: Findings) -> None:
     groups = sorted({group for group, _ in span.affinity} - {0})
     if groups:
         text = f"there is no processor group {groups[0]}: on Linux all processors are in group 0"
-        findings.mistake(text, span.where("affinity"), "write -a with the numbers of the processors")
+        findings.error(text, span.where("affinity"), "write -a with the numbers of the processors")
 
 
 @dataclass
@@ -215,7 +215,7 @@ class _Builder:
         target = first.target
         fields: dict[str, Any] = {
             "name": ", ".join(found.target.path for found in part.targets),
-            "clones": len(part.threads) * slots,
+            "numjobs": len(part.threads) * slots,
             "paths": tuple(found.path for found in part.targets),
             "offset": target.base_bytes,
             "depth": span.requests if span.shares_requests else 1 if target.parallel else target.requests,
@@ -350,7 +350,7 @@ _FIELDS = {
     "base_bytes": "offset",
     "block_bytes": "blocks",
     "requests": "depth",
-    "threads": "clones",
+    "threads": "numjobs",
     "write_percent": "read_percent",
     "random_percent": "random",
     "spans": "distribution",

@@ -41,13 +41,13 @@ class ResolvedTarget:
 def resolve_target(
     target: Target, span: TimeSpan, machine: Machine, directory: Path, findings: Findings
 ) -> ResolvedTarget | None:
-    """Resolves a target. Returns None and adds a mistake to ``findings`` if it cannot be used."""
+    """Resolves a target. Returns None and adds an error to ``findings`` if it cannot be used."""
     where = target.where("path", "target")
     if _WINDOWS_DRIVE.fullmatch(target.path) or _WINDOWS_FILE.fullmatch(target.path):
         kind = "drive" if _WINDOWS_DRIVE.fullmatch(target.path) else "path"
         pattern = re.match(r"[A-Za-z]:[\\/]", target.path)
         origin, goal = (f"{pattern[0]}*", "/data") if pattern else (target.path, "/dev/sdb")
-        findings.mistake(
+        findings.error(
             f"{target.path} is a Windows {kind}", where, f"map it to a Linux path: --map-target '{origin}={goal}'"
         )
         return None
@@ -64,7 +64,7 @@ def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Fi
     path = str(directory / target.buffer_path)
     if machine.stat(path).kind != "file":
         text = f"{path} is not a regular file, so it cannot fill the write buffer (-Z)"
-        findings.mistake(text, target.where("buffer_path", "WriteBufferContent"))
+        findings.error(text, target.where("buffer_path", "WriteBufferContent"))
     return path
 
 
@@ -74,12 +74,12 @@ def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
     export, slash, name = address.removeprefix(_NFS).rpartition("/")
     if not slash or not name or "/" not in export:
         text = f"{target.path} names no file in an NFS export"
-        findings.mistake(text, where, "write nfs://host/export/file")
+        findings.error(text, where, "write nfs://host/export/file")
         return None
     size = target.create_bytes or target.end_bytes
     if not size:
         text = f"the size of {target.path} is not given"
-        findings.mistake(text, where, "give -c<size> to create it or -f<size> if it exists")
+        findings.error(text, where, "give -c<size> to create it or -f<size> if it exists")
         return None
     return ResolvedTarget(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
 
@@ -96,14 +96,14 @@ def _local(target: Target, machine: Machine, directory: Path, findings: Findings
     if target.create_bytes and facts.kind in ("missing", "file"):
         return ResolvedTarget(target, path, None, target.create_bytes, is_created=True)
     if facts.kind == "missing":
-        findings.mistake(f"{path} does not exist", where, "-c creates it, as in -c1G")
+        findings.error(f"{path} does not exist", where, "-c creates it, as in -c1G")
     elif facts.kind == "file" and not facts.bytes:
-        findings.mistake(f"{path} is empty", where, "-c recreates it with a size, as in -c1G")
+        findings.error(f"{path} is empty", where, "-c recreates it with a size, as in -c1G")
     elif facts.kind == "file":
         return ResolvedTarget(target, path, None, facts.bytes, is_created=False)
     else:
         kind = "a directory" if facts.kind == "directory" else "neither a file nor a block device"
-        findings.mistake(f"{path} is {kind}", where, "name a file")
+        findings.error(f"{path} is {kind}", where, "name a file")
     return None
 
 
@@ -117,7 +117,7 @@ def _starts_inside(found: ResolvedTarget, span: TimeSpan, findings: Findings) ->
         f"{target.path} is too small: {format_bytes(found.bytes)}, base offset {target.base_bytes}, "
         f"and its last thread starts {start} bytes after the base offset with blocks of {target.block_bytes} bytes"
     )
-    findings.mistake(text, target.where("thread_stride_bytes", "base_bytes", "create_bytes", "path", "target"))
+    findings.error(text, target.where("thread_stride_bytes", "base_bytes", "create_bytes", "path", "target"))
     return False
 
 

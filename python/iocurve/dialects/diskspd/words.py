@@ -7,7 +7,7 @@ from iocurve.job.words import Words
 WORDS = Words(
     names={
         "engine": "-S",
-        "clones": "-t",
+        "numjobs": "-t",
         "direct": "-S",
         "paths": "the target",
         "size": "-f",
@@ -44,5 +44,5 @@ WORDS = Words(
         "no create": "no -c",
         "size": "-c1G",
     },
-    clone="thread",
+    worker="thread",
 )

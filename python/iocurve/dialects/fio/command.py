@@ -19,7 +19,7 @@ from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
-from iocurve.errors import DialectError, Mistake, PlanError, TargetError, in_order
+from iocurve.errors import Diagnostic, DialectError, PlanError, TargetError, in_order
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
@@ -46,13 +46,13 @@ class Prepared(Invocation):
         """A file that the job does not name gets the client's name, as in fio."""
         if self.cluster is None or path not in self._unnamed_paths():
             return path
-        folder, slash, name = path.rpartition("/")
-        return f"{folder}{slash}{self.cluster.names[client]}.{name}"
+        directory, slash, name = path.rpartition("/")
+        return f"{directory}{slash}{self.cluster.names[client]}.{name}"
 
     def _unnamed_paths(self) -> set[str]:
         """Paths that the job does not name."""
         workers = [worker for group in self.plan.groups for worker in group.workers]
-        sections = [section for section in self.job.sections for _ in range(section.clones)]
+        sections = [section for section in self.job.sections for _ in range(section.numjobs)]
         return {
             file.path
             for worker, section in zip(workers, sections, strict=True)
@@ -91,9 +91,7 @@ class Prepared(Invocation):
         workers = [worker for point in result.points for worker in point.outcome.workers]
         verify_state.write(self.job, self.sections, workers, self.plan, self.output.state_directory)
         if lost := logs.lost_records(result):
-            text = (
-                f"the logs lack {lost:,} records: each clone keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
-            )
+            text = f"the logs lack {lost:,} records: each job keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
             result = result.with_note("log_full", text, "warning")
         self._print(formats.render(self, result))
         return result
@@ -102,7 +100,7 @@ class Prepared(Invocation):
         """The job. Raises ``PlanError`` if it replays a trace."""
         if any(section.load.replay for section in self.job.sections):
             text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
-            raise PlanError([Mistake(text)])
+            raise PlanError([Diagnostic(text)])
         return [TimedJob(self.job, self.plan.interval_ns)]
 
     def _print(self, text: str) -> None:
@@ -124,7 +122,7 @@ def prepare(
 ) -> Prepared:
     """Reads a fio command line (without ``fio``) and the job files it names.
 
-    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if the text cannot be turned into a plan.
+    Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
     machine = machine or ThisMachine()
     surroundings = _surroundings(cwd or Path.cwd(), os.environ if environment is None else environment)
@@ -134,30 +132,30 @@ def prepare(
         settings.apply(command)
     built = build(parsed, surroundings.directory)
     job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
-    mistakes = [*built.mistakes, *settings.mistakes, *misplaced, *settings.missing_clients()]
-    mistakes += [] if mistakes else _missing_job(parsed)
+    errors = [*built.errors, *settings.errors, *misplaced, *settings.missing_clients()]
+    errors += [] if errors else _missing_job(parsed)
     if settings.read_only:
-        mistakes += _jobs_that_write(job)
-    if mistakes:
-        raise DialectError(in_order(mistakes))
+        errors += _jobs_that_write(job)
+    if errors:
+        raise DialectError(in_order(errors))
     check_only = settings.check_only or settings.shows_commands
     try:
         resolution = resolve(job, machine, surroundings.directory)
     except PlanError:
-        # fio's --parse-only opens no file: a missing device or size is no mistake there.
+        # fio's --parse-only opens no file: a missing device or size is no error there.
         if not check_only:
             raise
         resolution = _unresolved(job)
     states = surroundings.directory / settings.output.state_directory
-    plan, mistakes, obstacles = verify_state.limited(job, built.reports, resolution.plan, states)
-    if mistakes:
-        raise PlanError(mistakes)
+    plan, errors, obstacles = verify_state.limited(job, built.reports, resolution.plan, states)
+    if errors:
+        raise PlanError(errors)
     if settings.clients and any(worker.log for group in plan.groups for worker in group.workers):
         text = "--client: logs of single operations (write_bw_log= and others) of several hosts are not supported yet"
-        raise DialectError([Mistake(text)])
+        raise DialectError([Diagnostic(text)])
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
-        raise DialectError([Mistake(note.text, note.where) for note in notes if note.level == "warning"])
+        raise DialectError([Diagnostic(note.text, note.where) for note in notes if note.level == "warning"])
     return Prepared(
         machine=machine,
         arguments=tuple(arguments),
@@ -195,7 +193,7 @@ class _Settings:
     cluster_address: str | None = None
     disks: list[DiskMount] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
 
     def apply(self, command: Setting) -> None:
         name = command.name
@@ -203,17 +201,17 @@ class _Settings:
             try:
                 self.disks.append(DiskMount.of(command.value or "", command.where))
             except ValueError as error:
-                self.mistakes.append(Mistake(str(error), command.where))
+                self.errors.append(Diagnostic(str(error), command.where))
         elif name in _HANDLERS:
             try:
                 _HANDLERS[name](self, command.value or "")
             except ValueError as error:
-                self.mistakes.append(Mistake(str(error), command.where))
+                self.errors.append(Diagnostic(str(error), command.where))
         elif name in _NO_EFFECT:
             self.notes.append(PlanNote("no_effect", f"--{name} has no effect: {_NO_EFFECT[name]}", command.where))
         else:
             hint = _INSTEAD.get(name)
-            self.mistakes.append(Mistake(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
+            self.errors.append(Diagnostic(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
 
     def cluster(self) -> ClusterRequest | None:
         """The hosts of ``--client``, on the cluster of this machine unless ``--on`` names another."""
@@ -221,11 +219,11 @@ class _Settings:
             return None
         return ClusterRequest(self.cluster_address or AUTO_CLUSTER, tuple(self.clients))
 
-    def missing_clients(self) -> list[Mistake]:
-        """The mistake of a cluster without hosts."""
+    def missing_clients(self) -> list[Diagnostic]:
+        """The error of a cluster without hosts."""
         if self.cluster_address is None or self.clients:
             return []
-        return [Mistake("--on: no host is named", None, "add --client=HOST for each load client, or leave out --on")]
+        return [Diagnostic("--on: no host is named", None, "add --client=HOST for each load client, or leave out --on")]
 
     def set_cluster(self, value: str) -> None:
         if not value:
@@ -346,7 +344,7 @@ _NO_EFFECT = {
 
 _INSTEAD = {
     "help": "iocurve fio --help",
-    "bandwidth-log": "write_bw_log= in a job writes a log for each clone",
+    "bandwidth-log": "write_bw_log= in a job writes a log for each job",
     "crctest": "it tests the processor, not I/O; use fio",
     "cpuclock-test": "it tests the processor, not I/O; use fio",
     "memcpytest": "it tests memory, not I/O; use fio",
@@ -362,25 +360,27 @@ def _surroundings(directory: Path, environment: Mapping[str, str]) -> Surroundin
     return Surroundings(directory, environment, page_bytes, page_bytes * pages, os.cpu_count() or 1)
 
 
-def _missing_job(parsed: Parsed) -> list[Mistake]:
+def _missing_job(parsed: Parsed) -> list[Diagnostic]:
     if parsed.sections:
         return []
     wanted = [command for command in parsed.commands if command.name == "section"]
     if wanted:
         return [
-            Mistake(f"--section={wanted[-1].value}: no job file has a section [{wanted[-1].value}]", wanted[-1].where)
+            Diagnostic(
+                f"--section={wanted[-1].value}: no job file has a section [{wanted[-1].value}]", wanted[-1].where
+            )
         ]
     if parsed.only_globals:
         hint = "add a job section such as [job1] below it"
-        return [Mistake("[global] alone defines no job", parsed.only_globals, hint)]
+        return [Diagnostic("[global] alone defines no job", parsed.only_globals, hint)]
     hint = "give a job file, or options such as --name=test --rw=randread --size=1g"
-    return [Mistake("there is no job to run", None, hint)]
+    return [Diagnostic("there is no job to run", None, hint)]
 
 
-def _jobs_that_write(job: Job) -> list[Mistake]:
+def _jobs_that_write(job: Job) -> list[Diagnostic]:
     text = "this job writes, which --readonly forbids"
     return [
-        Mistake(f"{section.name}: {text}", section.where("writes", "name"))
+        Diagnostic(f"{section.name}: {text}", section.where("writes", "name"))
         for section in job.sections
         if section.load.writes or section.load.trims
     ]

@@ -10,7 +10,7 @@ from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_E
 from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
 from iocurve.dialects.fio.read.parse import closest, commands
 from iocurve.dialects.fio.read.values import either
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 
 HELP = """\
 Usage: iocurve fio [fio's options] [job files]
@@ -44,7 +44,7 @@ def information(arguments: Sequence[str]) -> str | None:
     try:
         return _PRINTERS[asked.name](asked.value or "")
     except ValueError as error:
-        raise DialectError([Mistake(str(error), asked.where)]) from None
+        raise DialectError([Diagnostic(str(error), asked.where)]) from None
 
 
 _ENGINES = (*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES)

@@ -13,7 +13,7 @@ from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
 from iocurve.dialects.fio.read.values import Context
 from iocurve.dialects.fio.words import WORDS
-from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.model import Job, PlanNote, Said
 
 
@@ -36,24 +36,24 @@ class SectionReport:
 
 @dataclass(frozen=True)
 class Built:
-    """A job with every mistake and every note found while it was built."""
+    """A job with every error and every note found while it was built."""
 
     job: Job
     reports: tuple[SectionReport, ...]
-    mistakes: tuple[Mistake, ...]
+    errors: tuple[Diagnostic, ...]
     notes: tuple[PlanNote, ...]
 
 
 def build(parsed: Parsed, directory: Path) -> Built:
     """Builds the job's sections from the parsed settings. Relative file names start from ``directory``."""
-    mistakes, notes = list(parsed.mistakes), list(parsed.notes)
-    reader = _SectionReader(directory, mistakes, notes)
+    errors, notes = list(parsed.errors), list(parsed.notes)
+    reader = _SectionReader(directory, errors, notes)
     drafts = [reader.draft(raw) for raw in parsed.sections]
     if not any(draft.engine_refused for draft in drafts):
-        mistakes += parsed.unknown
+        errors += parsed.unknown
     apply_exitall(drafts)
     for draft in drafts:
-        mistakes += draft.mistakes
+        errors += draft.errors
         notes += draft.notes
     said = [Said.of(**draft.fields).at(draft.field_positions) for draft in drafts]
     inherited = _Inherited()
@@ -63,7 +63,7 @@ def build(parsed: Parsed, directory: Path) -> Built:
     ]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job.of(name, WORDS, said, DEFAULTS)
-    return Built(job, tuple(reports), tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes)))
+    return Built(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
 
 
 @dataclass
@@ -72,21 +72,21 @@ class _Reading:
 
     draft: Draft
     context: Context
-    engine_mistakes: list[Mistake]
-    """Mistakes in options that may belong to an engine that iocurve refuses; the refusal is reported once."""
+    engine_errors: list[Diagnostic]
+    """Errors in options that may belong to an engine that iocurve refuses; the refusal is reported once."""
     last: tuple[str, str | None] | None = None
     """The last setting applied."""
 
     def copy(self) -> _Reading:
-        return _Reading(self.draft.copy(), replace(self.context, notes=[]), list(self.engine_mistakes), self.last)
+        return _Reading(self.draft.copy(), replace(self.context, notes=[]), list(self.engine_errors), self.last)
 
 
 @dataclass
 class _SectionReader:
-    """Reads sections; adds their mistakes and notes to the lists."""
+    """Reads sections; adds their errors and notes to the lists."""
 
     directory: Path
-    mistakes: list[Mistake]
+    errors: list[Diagnostic]
     notes: list[PlanNote]
     _globals: tuple[tuple[Setting, ...], _Reading] | None = None
     """The globals of the section before, applied: thousands of sections may inherit the same ones."""
@@ -97,7 +97,7 @@ class _SectionReader:
         draft = reading.draft
         draft.field_positions.setdefault("name", raw.where)
         self._apply_all(raw.settings, reading)
-        self.mistakes += [] if draft.engine_refused else reading.engine_mistakes
+        self.errors += [] if draft.engine_refused else reading.engine_errors
         if draft.fields.setdefault("name", raw.name) != raw.name:
             draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
         if raw.begins_file:
@@ -129,9 +129,9 @@ class _SectionReader:
             reading.last = setting.name, setting.value
             option = BY_NAME.get(setting.name)
             if option is None:
-                reading.engine_mistakes.append(_unknown(setting))
+                reading.engine_errors.append(_unknown(setting))
             elif _apply(
-                option, setting, draft, reading.context, reading.engine_mistakes if option.engines else self.mistakes
+                option, setting, draft, reading.context, reading.engine_errors if option.engines else self.errors
             ):
                 draft.option_positions[option.name] = setting.where
                 draft.field_positions |= dict.fromkeys(option.fields, setting.where)
@@ -150,8 +150,8 @@ def _in_order_of_effect(settings: Sequence[Setting]) -> list[Setting]:
     return on_command_line + in_reading_order(item for item in settings if item.where.source != COMMAND_LINE)
 
 
-def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mistakes: list[Mistake]) -> bool:
-    """Applies one option to the draft. Returns False if the option was rejected with a mistake."""
+def _apply(option: Option, setting: Setting, draft: Draft, context: Context, errors: list[Diagnostic]) -> bool:
+    """Applies one option to the draft. Returns False if the option was rejected with an error."""
     context.where, context.option = setting.where, setting.name
     value = setting.value
     if value is None and option.boolean and not option.bare:
@@ -159,12 +159,12 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, mis
         context.note("bare_boolean", text, "warning")
     if value is None and not (option.bare or option.boolean):
         hint = setting.unset_hint or f"write {setting.name}=…"
-        mistakes.append(Mistake(f"{setting.name} needs a value", setting.where, hint))
+        errors.append(Diagnostic(f"{setting.name} needs a value", setting.where, hint))
         return False
     try:
         option.effect(draft, _clean("1" if value is None else value), context)
     except ValueError as error:
-        mistakes.append(Mistake(str(error), setting.value_where, setting.unset_hint))
+        errors.append(Diagnostic(str(error), setting.value_where, setting.unset_hint))
         return False
     return True
 
@@ -177,12 +177,12 @@ def _clean(value: str) -> str:
     return value.strip()
 
 
-def _unknown(setting: Setting) -> Mistake:
+def _unknown(setting: Setting) -> Diagnostic:
     if not setting.name.isprintable() or len(setting.name) > 80:
-        return Mistake("this line is not a fio option", setting.where)
+        return Diagnostic("this line is not a fio option", setting.where)
     lower = setting.name.lower()
     hint = f"Did you mean {lower}? Option names are lower case" if lower in BY_NAME else closest(setting.name, BY_NAME)
-    return Mistake(f"unknown option '{setting.name}'", setting.where, hint)
+    return Diagnostic(f"unknown option '{setting.name}'", setting.where, hint)
 
 
 def _implicit_job(raw: RawSection) -> PlanNote:

@@ -2,7 +2,7 @@
 
 Format version 3, as Debian's fio 3.33 writes it; all numbers are little-endian. A header of version, bytes that follow
 and their CRC-32C without the final inversion, 8 bytes each; then the number of completions (u64), iodepth and number
-of files (u32), writes issued (u64), number of the clone (u64), the state of fio's random generator (56 bytes, zeros
+of files (u32), writes issued (u64), number of the job (u64), the state of fio's random generator (56 bytes, zeros
 here: iocurve draws offsets from a seed), the job's name (64 bytes), and for each completion file and offset (u64): the
 last writes of each file, newest first.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
-from iocurve.errors import Mistake, TargetError
+from iocurve.errors import Diagnostic, TargetError
 from iocurve.job.model import Job
 
 VERSION = 3
@@ -37,7 +37,7 @@ class State:
     writes: int
     """Writes that were issued."""
     number: int
-    """Number of the clone among those of all jobs, from 0."""
+    """Number of the job among all jobs, numjobs counted, from 0."""
     completions: tuple[tuple[int, int], ...]
     """File and offset of the last writes of each file, newest first."""
 
@@ -70,14 +70,14 @@ class State:
 
 
 def path_of(directory: Path, job: str, number: int) -> Path:
-    """The state file of a job; ``number`` counts all clones of all jobs from 0."""
+    """The state file of a job; ``number`` counts the jobs of all sections from 0."""
     return directory / f"local-{job}-{number}-verify.state"
 
 
 def write(job: Job, reports: Sequence[SectionReport], workers: Sequence[WorkerOutcome], plan: Plan, to: Path) -> None:
     """Writes the state of each worker that wrote blocks to verify. Raises ``TargetError``."""
     done = {(worker.group, worker.worker): worker for worker in workers}
-    for number, place, report in _clones(job, reports, plan):
+    for number, place, report in _numjobs(job, reports, plan):
         planned, worker = plan.groups[place[0]].workers[place[1]], done.get(place)
         if worker is None or not (report.reporting.state_save and _saves(planned)):
             continue
@@ -99,21 +99,21 @@ def write(job: Job, reports: Sequence[SectionReport], workers: Sequence[WorkerOu
 
 def limited(
     job: Job, reports: Sequence[SectionReport], plan: Plan, directory: Path
-) -> tuple[Plan, list[Mistake], list[Mistake]]:
+) -> tuple[Plan, list[Diagnostic], list[Diagnostic]]:
     """The plan with the jobs of ``verify_state_load=1`` limited to what their states say.
 
-    Returns it with mistakes in the options, and with obstacles: state files that are missing or invalid.
+    Returns it with errors in the options, and with obstacles: state files that are missing or invalid.
     """
     groups = [list(group.workers) for group in plan.groups]
-    mistakes: list[Mistake] = []
-    obstacles: list[Mistake] = []
-    for number, (group, index), report in _clones(job, reports, plan):
+    errors: list[Diagnostic] = []
+    obstacles: list[Diagnostic] = []
+    for number, (group, index), report in _numjobs(job, reports, plan):
         worker = groups[group][index]
         if not (report.reporting.state_load and worker.verify):
             continue
         if any(operation.kind == "write" for operation in worker.operations) and not worker.verify.only:
             text = f"{report.name}: verify_state_load=1 is not supported yet in a job that writes"
-            mistakes.append(Mistake(text, None, "add verify_only, or use rw=read or rw=randread"))
+            errors.append(Diagnostic(text, None, "add verify_only, or use rw=read or rw=randread"))
             continue
         path = path_of(directory, report.name, number)
         try:
@@ -121,12 +121,12 @@ def limited(
         except OSError as error:
             hint = "run the job that writes first, with verify and without verify_state_save=0"
             text = f"{report.name}: verify_state_load=1: {path} cannot be read: {error.strerror}"
-            obstacles.append(Mistake(text, None, hint))
+            obstacles.append(Diagnostic(text, None, hint))
         except ValueError as error:
             text = f"{report.name}: verify_state_load=1: {path} is no verify state: {error}"
-            obstacles.append(Mistake(text, None, "remove it and run the job that writes again"))
+            obstacles.append(Diagnostic(text, None, "remove it and run the job that writes again"))
     changed = tuple(group.replace(workers=tuple(each)) for group, each in zip(plan.groups, groups, strict=True))
-    return plan.replace(groups=changed), mistakes, obstacles
+    return plan.replace(groups=changed), errors, obstacles
 
 
 def _stopping(worker: Worker, state: State) -> Worker:
@@ -141,12 +141,12 @@ def _saves(worker: Worker) -> bool:
     return writes and worker.verify is not None and not worker.verify.only
 
 
-def _clones(
+def _numjobs(
     job: Job, reports: Sequence[SectionReport], plan: Plan
 ) -> Iterator[tuple[int, tuple[int, int], SectionReport]]:
     """Number, place in the plan and report of each worker."""
     places = [(group, index) for group, each in enumerate(plan.groups) for index in range(len(each.workers))]
-    owners = [report for section, report in zip(job.sections, reports, strict=True) for _ in range(section.clones)]
+    owners = [report for section, report in zip(job.sections, reports, strict=True) for _ in range(section.numjobs)]
     for number, (place, report) in enumerate(zip(places, owners, strict=False)):
         yield number, place, report
 

@@ -7,7 +7,7 @@ from iocurve.job.words import Words
 WORDS = Words(
     names={
         "engine": "ioengine",
-        "clones": "numjobs",
+        "numjobs": "numjobs",
         "nfs_url": "nfs_url",
         "disk": "--disk",
         "nconnect": "nconnect",
@@ -68,6 +68,6 @@ WORDS = Words(
         "size": "size=1g",
         "keep buffers": "refill_buffers=0",
     },
-    clone="clone",
+    worker="job",
     warns_about=frozenset({"cpus_not_bound"}),
 )

@@ -11,7 +11,7 @@ from iocurve.dialects.base import Dialect, TimedJob
 from iocurve.dialects.native.read.reader import read
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Plan
-from iocurve.errors import Mistake, PlanError
+from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.explain import explain
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.result.document import Result
@@ -41,7 +41,7 @@ class Prepared(base.Prepared):
         for number, plan in enumerate(self.plans, start=1):
             is_last = number == len(self.plans)
             notes, obstacles = (self.notes, self.obstacles) if is_last else ((), ())
-            texts.append(explain(plan, notes, obstacles, self.machine, called=WORDS.clone))
+            texts.append(explain(plan, notes, obstacles, self.machine, called=WORDS.worker))
         return "\n".join(texts)
 
     def write_output(self, result: Result) -> Result:
@@ -67,16 +67,16 @@ def prepare(
     (text,) = arguments
     path, machine = Path(text), machine or ThisMachine()
     runs, resolutions = read(path), []
-    mistakes: list[Mistake] = []
+    errors: list[Diagnostic] = []
     for run in runs:
         try:
             resolution = resolve(run.job, machine, cwd or Path.cwd())
         except PlanError as error:
-            mistakes += error.mistakes
+            errors += error.errors
             continue
         resolutions.append(replace(resolution, plan=resolution.plan.replace(interval_ns=run.interval_ns)))
-    if mistakes:
-        raise PlanError(list(dict.fromkeys(mistakes)))
+    if errors:
+        raise PlanError(list(dict.fromkeys(errors)))
     return Prepared(
         notes=tuple(dict.fromkeys(note for each in resolutions for note in each.notes)),
         obstacles=tuple(dict.fromkeys(obstacle for each in resolutions for obstacle in each.obstacles)),

@@ -31,5 +31,5 @@ WORDS = Words(
         "no create": "create = false",
         "size": 'size = "1g"',
     },
-    clone="worker",
+    worker="worker",
 )

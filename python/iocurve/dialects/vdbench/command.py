@@ -17,8 +17,8 @@ from iocurve.dialects.vdbench.read.options import Options
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import make_topology
 from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest, validation
-from iocurve.dialects.vdbench.validation import mistakes as validation_mistakes
-from iocurve.errors import DialectError, Mistake, PlanError, in_order
+from iocurve.dialects.vdbench.validation import errors as validation_errors
+from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
@@ -29,7 +29,7 @@ Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ..
 
 Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench's options:
   -f FILE ...         parameter files
-  -o DIR              output folder (default: output); DIR+ numbers the folders, DIR.tod appends the time
+  -o DIR              output directory (default: output); DIR+ numbers the directories, DIR.tod appends the time
   -e, -i, -w TIME     override every elapsed=, interval=, warmup=
   -l [TIME]           repeat all runs, for TIME or until stopped
   -v[r|w], -j[r|ro]   data validation: verify every read; a journal lets a later run verify the writes of this one
@@ -78,7 +78,7 @@ class Prepared(Invocation):
         """Describes definitions, runs and workloads in words."""
         return explanation.explain(self)
 
-    def check(self) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+    def check(self) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
         """Plans one of each group of similar runs to collect notes and obstacles."""
         if self.definitions.is_file_system:
             return explanation.check_file_systems(self)
@@ -97,11 +97,11 @@ class Prepared(Invocation):
     def jobs(self) -> list[TimedJob]:
         """One job per run. Raises ``PlanError`` for curves, whose points depend on a measurement."""
         if self.definitions.is_file_system:
-            raise PlanError([Mistake("file system workloads (FSD, FWD) cannot be written as a job file yet")])
+            raise PlanError([Diagnostic("file system workloads (FSD, FWD) cannot be written as a job file yet")])
         curves = [run.name for run in self.runs if run.curve_percent is not None]
         if curves:
             text = f"{curves[0]}: the rates of a curve depend on its first run's result; run it with iocurve vdbench"
-            raise PlanError([Mistake(text)])
+            raise PlanError([Diagnostic(text)])
         jobs = []
         formatted: frozenset[str] = frozenset()
         for run in self.runs:
@@ -120,7 +120,7 @@ def prepare(
 ) -> Prepared:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files.
 
-    Raises ``DialectError`` with every mistake in the text, ``PlanError`` if a run cannot be planned.
+    Raises ``DialectError`` with every error in the text, ``PlanError`` if a run cannot be planned.
     """
     directory = cwd or Path.cwd()
     machine = machine or ThisMachine()
@@ -130,9 +130,9 @@ def prepare(
     else:
         text = lines.read(cli.files, cli.variables)
     definitions = define(text.statements)
-    mistakes = [*cli.mistakes, *text.mistakes, *definitions.mistakes]
+    errors = [*cli.errors, *text.errors, *definitions.errors]
     if not text.is_whole:
-        raise DialectError(in_order(mistakes))
+        raise DialectError(in_order(errors))
     topology = make_topology(
         definitions,
         cli.host_maps,
@@ -142,12 +142,12 @@ def prepare(
         on_cluster=cli.cluster is not None,
     )
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
-    mistakes += [*topology.mistakes, *runs.mistakes]
-    mistakes += _loop_mistakes(definitions) + _missing_runs(runs.runs, mistakes) + _missing_first_run(cli, definitions)
-    asked = _asked_validation(cli, definitions, mistakes)
-    mistakes += validation_mistakes(definitions, topology, asked)
-    mistakes += _cluster_mistakes(cli, definitions, asked)
-    trees = file_systems.read(definitions, topology.host_of, runs.runs, mistakes, topology.anchors)
+    errors += [*topology.errors, *runs.errors]
+    errors += _loop_errors(definitions) + _missing_runs(runs.runs, errors) + _missing_first_run(cli, definitions)
+    asked = _asked_validation(cli, definitions, errors)
+    errors += validation_errors(definitions, topology, asked)
+    errors += _cluster_errors(cli, definitions, asked)
+    trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
     partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
     notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial, *file_systems.notes(definitions))
     begun = _from(cli.begin_at, runs.runs)
@@ -170,76 +170,76 @@ def prepare(
         else ClusterRequest(cli.cluster, tuple(dict.fromkeys(topology.nodes.values()))),
     )
     if not definitions.is_file_system:
-        mistakes += _first_mistakes(prepared)
-    if mistakes:
-        raise DialectError(in_order(mistakes))
+        errors += _first_errors(prepared)
+    if errors:
+        raise DialectError(in_order(errors))
     return prepared
 
 
-def _first_mistakes(prepared: Invocation) -> list[Mistake]:
-    """Builds the first run of each definition to find mistakes: undefined names, wrong flags and skews."""
-    mistakes: list[Mistake] = []
+def _first_errors(prepared: Invocation) -> list[Diagnostic]:
+    """Builds the first run of each definition to find errors: undefined names, wrong flags and skews."""
+    errors: list[Diagnostic] = []
     builder = prepared.builder()
     for run in distinct(prepared.first_runs()):
         try:
             builder.build(run)
         except PlanError as error:
-            mistakes += error.mistakes
-    return mistakes
+            errors += error.errors
+    return errors
 
 
-def _cluster_mistakes(cli: Options, definitions: Definitions, asked: ValidationRequest) -> list[Mistake]:
+def _cluster_errors(cli: Options, definitions: Definitions, asked: ValidationRequest) -> list[Diagnostic]:
     """Finds what a cluster cannot run."""
     if cli.cluster is None:
         return []
-    mistakes = []
+    errors = []
     if not definitions.hosts:
         hint = "add hd=NAME,system=ADDRESS for each load client, or leave out --on"
-        mistakes.append(Mistake("--on: the parameter file has no hosts", None, hint))
+        errors.append(Diagnostic("--on: the parameter file has no hosts", None, hint))
     if asked.active or asked.recover:
         text = "--on: data validation keeps its maps on this machine, and does not run on a cluster"
-        mistakes.append(Mistake(text, None, "leave out -v and -j, or --on"))
-    return mistakes
+        errors.append(Diagnostic(text, None, "leave out -v and -j, or --on"))
+    return errors
 
 
-def _asked_validation(cli: Options, definitions: Definitions, mistakes: list[Mistake]) -> ValidationRequest:
+def _asked_validation(cli: Options, definitions: Definitions, errors: list[Diagnostic]) -> ValidationRequest:
     """Combines data validation on the command line and in the general parameters."""
     reader = ValidationReader(cli.validation)
     for keyword in ("validate", "journal"):
         try:
             reader.words(keyword, definitions.general.get(keyword, ()), definitions.general.position_of(keyword))
         except ValueError as error:
-            mistakes.append(Mistake(f"{keyword}: {error}", definitions.general.position_of(keyword)))
+            errors.append(Diagnostic(f"{keyword}: {error}", definitions.general.position_of(keyword)))
     if reader.request.recover and (cli.loop or definitions.general.get("loop")):
         where = definitions.general.position_of("journal", "loop")
-        mistakes.append(
-            Mistake("a journal can be recovered only once; remove -l and loop=", where if where.source else None)
+        errors.append(
+            Diagnostic("a journal can be recovered only once; remove -l and loop=", where if where.source else None)
         )
     if reader.request.recover_only and not reader.request.recover:
         reader.request = replace(reader.request, recover=True)
     return reader.request
 
 
-def _loop_mistakes(definitions: Definitions) -> list[Mistake]:
+def _loop_errors(definitions: Definitions) -> list[Diagnostic]:
     written = definitions.general.get("loop")
     try:
         if written:
             options.loop(written)
     except ValueError as error:
-        return [Mistake(f"loop: {error}", definitions.general.position_of("loop"))]
+        return [Diagnostic(f"loop: {error}", definitions.general.position_of("loop"))]
     return []
 
 
-def _missing_runs(runs: Sequence[Run], mistakes: Sequence[Mistake]) -> list[Mistake]:
-    if runs or mistakes:
+def _missing_runs(runs: Sequence[Run], errors: Sequence[Diagnostic]) -> list[Diagnostic]:
+    if runs or errors:
         return []
-    return [Mistake("there is nothing to run", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
+    return [Diagnostic("there is nothing to run", None, "add rd=rd1,wd=…,iorate=max,elapsed=60")]
 
 
-def _missing_first_run(cli: Options, definitions: Definitions) -> list[Mistake]:
+def _missing_first_run(cli: Options, definitions: Definitions) -> list[Diagnostic]:
     if cli.begin_at is None or any(rd.name == cli.begin_at for rd in definitions.by_kind["rd"]):
         return []
-    return [Mistake(f"-r: there is no rd={cli.begin_at[:40]}")]
+    return [Diagnostic(f"-r: there is no rd={cli.begin_at[:40]}")]
 
 
 def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:

@@ -10,7 +10,7 @@ from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.words import WORDS
-from iocurve.errors import Mistake
+from iocurve.errors import Diagnostic
 from iocurve.job.explain import explain_job
 from iocurve.job.model import PlanNote
 from iocurve.units import counted, format_duration
@@ -93,7 +93,7 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
         luns = {lun for placement, _ in alike for lun in placement.luns}
         summary = f"{counted(len(alike), 'worker')} on {counted(len(luns), 'lun')}, at most {in_flight} in flight"
         yield f"  wd={name}: {summary}; the first:"
-        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.clone))
+        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.worker))
 
 
 def _file_systems(prepared: Invocation, found: FileSystems) -> Iterator[str]:
@@ -131,14 +131,14 @@ def _file_system_runs(found: FileSystems, runs: Sequence[Run]) -> Iterator[str]:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
 
 
-def check_file_systems(prepared: Invocation) -> tuple[Sequence[PlanNote], Sequence[Mistake]]:
+def check_file_systems(prepared: Invocation) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
     """Plans the runs of file system workloads; returns notes and obstacles. Raises ``PlanError``."""
     if not prepared.file_systems:
         return prepared.notes, []
     plans = prepared.file_plans
     obstacles = list(plans.obstacles(prepared.runs))
     if prepared.validation:
-        obstacles.append(Mistake("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
+        obstacles.append(Diagnostic("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
     if not obstacles:
         for run in prepared.first_runs():
             plans.check(run)

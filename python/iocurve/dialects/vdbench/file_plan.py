@@ -13,7 +13,7 @@ from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine import plan as planned
-from iocurve.errors import Mistake, PlanError, Where
+from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import PlanNote
 from iocurve.targets.target import NfsTarget
 from iocurve.units import KIB, SECOND_NS
@@ -79,8 +79,8 @@ class FilePlans:
         transfers = sizes or Shares(((FORMAT_TRANSFER, Decimal(100)),))
         workers, placements = [], []
         for tree in trees.values():
-            for clone in range(threads):
-                base = self._worker(run, None, tree, f"format_{tree.name}", clone)
+            for jobnum in range(threads):
+                base = self._worker(run, None, tree, f"format_{tree.name}", jobnum)
                 work = planned.TreeWork(
                     tree=_tree(tree, tree.total_bytes, creates_parents=self._creates_anchors),
                     tasks=_format_tasks(words),
@@ -109,8 +109,8 @@ class FilePlans:
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
             each = None if per_second is None else per_second * share / len(places) / threads
             for tree, host in places:
-                for clone in range(threads):
-                    workers.append(self._of_workload(run, workload, tree, clone, each))
+                for jobnum in range(threads):
+                    workers.append(self._of_workload(run, workload, tree, jobnum, each))
                     placements.append(FilePlacement(workload.name, tree, host))
         requested = frozenset(kind for workload in workloads for kind in _requested(workload))
         return FileRun(run.name, _plan(run.name, run, workers), tuple(placements), requested)
@@ -125,22 +125,24 @@ class FilePlans:
                 )
                 yield PlanNote("skew_at_maximum", text, run.rd.where, "warning")
 
-    def obstacles(self, runs: Iterable[Run]) -> Iterator[Mistake]:
+    def obstacles(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
         """Reasons why a run cannot be planned, by name."""
         for run in {id(run.rd): run for run in runs}.values():
             if run.rate.kind == "variable":
-                yield Mistake(f"rd={run.rd.name}: fwdrate= with distribution=variable is not supported", run.rd.where)
+                yield Diagnostic(
+                    f"rd={run.rd.name}: fwdrate= with distribution=variable is not supported", run.rd.where
+                )
             for workload in self.file_systems.of_run(run):
                 if workload.operation in ("copy", "move"):
                     text = f"fwd={workload.name}: operation={workload.operation} is not supported"
-                    yield Mistake(text, self._position(workload.name), "use operation=read and operation=write")
+                    yield Diagnostic(text, self._position(workload.name), "use operation=read and operation=write")
         for tree in self.file_systems.trees.values():
             if tree.anchor[1:2] == ":" or tree.anchor.startswith("\\\\"):
                 text = f"{tree.anchor} is a Windows path"
-                yield Mistake(text, None, f"map it to a directory: --map-lun '{tree.anchor}=/data'")
+                yield Diagnostic(text, None, f"map it to a directory: --map-lun '{tree.anchor}=/data'")
 
     def check(self, run: Run) -> None:
-        """Plans a run to find mistakes. Raises ``PlanError``."""
+        """Plans a run to find errors. Raises ``PlanError``."""
         self.formats(run, already=False)
         self.run(run, None)
 
@@ -155,9 +157,9 @@ class FilePlans:
         return found.where if found else None
 
     def _of_workload(
-        self, run: Run, workload: Workload, tree: Tree, clone: int, per_second: float | None
+        self, run: Run, workload: Workload, tree: Tree, jobnum: int, per_second: float | None
     ) -> planned.Worker:
-        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", clone)
+        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum)
         task = _task(workload)
         flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
         work = planned.TreeWork(
@@ -184,13 +186,13 @@ class FilePlans:
             rate=rate,
         )
 
-    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, clone: int) -> planned.Worker:
+    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int) -> planned.Worker:
         opened = self._opened(run, workload, tree)
         engine, root = _engine(tree, opened)
         general = self.definitions.general
         return planned.Worker(
             job=job,
-            clone=clone,
+            jobnum=jobnum,
             report_group=0,
             engine=engine,
             files=(planned.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
@@ -210,10 +212,10 @@ class FilePlans:
         """Open flags: those of the run, else of the workload, else of the FSD. Raises ``PlanError``."""
         definitions = [run.rd, self._named("fwd", workload), self._fsd(tree.name)]
         flags = next((one.values["openflags"] for one in definitions if one and "openflags" in one.values), ())
-        mistakes: list[Mistake] = []
-        opened = opening(flags, run.rd.where, mistakes, [])
-        if mistakes:
-            raise PlanError(mistakes)
+        errors: list[Diagnostic] = []
+        opened = opening(flags, run.rd.where, errors, [])
+        if errors:
+            raise PlanError(errors)
         return opened
 
     def _named(self, kind: str, name: str | None) -> Definition | None:
@@ -262,7 +264,7 @@ def split_anchor(anchor: str) -> tuple[str, str]:
 def _plan(name: str, run: Run, workers: Sequence[planned.Worker]) -> planned.Plan:
     if len(workers) > WORKERS_MAX:
         text = f"rd={run.rd.name}: {len(workers)} threads are more than the limit of {WORKERS_MAX}"
-        raise PlanError([Mistake(text, run.rd.where)])
+        raise PlanError([Diagnostic(text, run.rd.where)])
     group = planned.Group(workers=tuple(workers))
     return planned.Plan(name=name, interval_ns=run.timing.interval_ns or SECOND_NS, groups=(group,))
 

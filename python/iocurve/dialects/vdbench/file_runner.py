@@ -45,7 +45,7 @@ class FileRunner(Runner):
     def _carry_out(self, run: Run, planned: FileRun, text: str, rate: float | None) -> bool:
         begun, make = self._now(), maker(planned.requested, self._shown)
         self._print(f"{clock(begun)} {text}", *self._table.header(begun))
-        self._folder.run_started(begun, text)
+        self._directory.run_started(begun, text)
         self._status(begun, "Starting", run)
         live = LiveIntervals(
             run,
@@ -77,7 +77,7 @@ class FileRunner(Runner):
             text = f"fwd={name} found no file or directory that it could use: format=yes creates them"
             at = self._now()
             self._print(f"{clock(at)} {text}")
-            self._folder.error(at, f"rd={planned.name} {text}")
+            self._directory.error(at, f"rd={planned.name} {text}")
 
     def _write_parts(
         self,
@@ -89,7 +89,7 @@ class FileRunner(Runner):
         make: MakeRow[FileRow],
     ) -> None:
         """Writes the reports of hosts, FSDs and FWDs."""
-        self._folder.histogram(outcome.workers)
+        self._directory.histogram(outcome.workers)
         groups: dict[tuple[Kind, str], list[WorkerOutcome]] = {}
         for worker in outcome.workers:
             placement = planned.placements[worker.worker]
@@ -101,9 +101,9 @@ class FileRunner(Runner):
             made = rows(workers, run.timing.interval_ns, make)
             total = average(made, run.timing.skipped) or average(made, 0)
             lines = [*zip(times_of(made, ended), made, strict=True), *([(ended, total)] if total else [])]
-            self._folder.part(kind, name, begun, lines, workers)
+            self._directory.part(kind, name, begun, lines, workers)
             if kind == "host":
-                self._folder.part("slave", f"{name}-0", begun, lines, workers)
+                self._directory.part("slave", f"{name}-0", begun, lines, workers)
 
     def _file_settings(self, run: Run, rate: float | None) -> dict[str, Any]:
         asked = {"max": flatfile.MAXIMUM, "curve": flatfile.CURVE}.get(run.rate.kind, float(run.rate.per_second))

@@ -1,4 +1,4 @@
-"""File system workloads: the directories and files of an FSD, what an FWD does to them, and their mistakes."""
+"""File system workloads: the directories and files of an FSD, what an FWD does to them, and their errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
 from iocurve.dialects.vdbench.runs import Run
-from iocurve.errors import Mistake
+from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
 
 FILES_MAX = 10_000_000
@@ -121,7 +121,7 @@ def read(
     definitions: Definitions,
     hosts: Mapping[str, str],
     runs: Sequence[Run],
-    mistakes: list[Mistake],
+    errors: list[Diagnostic],
     anchors: Mapping[str, str],
 ) -> FileSystems | None:
     """Reads all FSDs and FWDs, and checks the runs. None if there are neither.
@@ -130,20 +130,20 @@ def read(
     """
     if not definitions.is_file_system:
         return None
-    read_trees = (tree for fsd in definitions.by_kind["fsd"] for tree in _trees(fsd, mistakes))
+    read_trees = (tree for fsd in definitions.by_kind["fsd"] for tree in _trees(fsd, errors))
     trees = {tree.name: replace(tree, anchor=anchors.get(tree.anchor, tree.anchor)) for tree in read_trees}
-    _check_anchors(definitions, trees, mistakes)
-    workloads = {fwd.name: _workload(fwd, trees, hosts, mistakes) for fwd in definitions.by_kind["fwd"]}
+    _check_anchors(definitions, trees, errors)
+    workloads = {fwd.name: _workload(fwd, trees, hosts, errors) for fwd in definitions.by_kind["fwd"]}
     found = FileSystems(trees, workloads)
     for run in _first_runs(runs):
-        mistakes += _run_mistakes(found, run)
+        errors += _run_errors(found, run)
     return found
 
 
-def _trees(fsd: Definition, mistakes: list[Mistake]) -> Iterator[Tree]:
+def _trees(fsd: Definition, errors: list[Diagnostic]) -> Iterator[Tree]:
     if "anchor" not in fsd.values:
         if "anchor" not in fsd.wrong:
-            mistakes.append(Mistake(f"fsd={fsd.name} has no anchor=", fsd.where, "add anchor=/a/directory"))
+            errors.append(Diagnostic(f"fsd={fsd.name} has no anchor=", fsd.where, "add anchor=/a/directory"))
         return
     tree = Tree(
         name=fsd.name,
@@ -158,7 +158,7 @@ def _trees(fsd: Definition, mistakes: list[Mistake]) -> Iterator[Tree]:
         total_bytes=fsd.get("totalsize"),
         working_set_bytes=fsd.get("wss"),
     )
-    mistakes += _tree_mistakes(tree, fsd)
+    errors += _tree_errors(tree, fsd)
     if "count" not in fsd.values:
         yield tree
         return
@@ -167,18 +167,20 @@ def _trees(fsd: Definition, mistakes: list[Mistake]) -> Iterator[Tree]:
         yield replace(tree, name=f"{fsd.name}{suffix}", anchor=f"{tree.anchor}{suffix}")
 
 
-def _tree_mistakes(tree: Tree, fsd: Definition) -> Iterator[Mistake]:
+def _tree_errors(tree: Tree, fsd: Definition) -> Iterator[Diagnostic]:
     if tree.width**tree.depth > 2**40:
         text = f"fsd={fsd.name}: depth={tree.depth} and width={tree.width} are more than a million million directories"
-        yield Mistake(text, fsd.position_of("depth", "width"))
+        yield Diagnostic(text, fsd.position_of("depth", "width"))
         return
     for name, part in (("totalsize", tree.total_bytes), ("wss", tree.working_set_bytes)):
         whole = tree.bytes if name == "totalsize" or tree.total_bytes is None else tree.total_bytes
         if part is not None and tree.sizes.is_fixed and part > whole:
-            yield Mistake(f"fsd={fsd.name}: {name}={part} is more than its files have, {whole}", fsd.position_of(name))
+            yield Diagnostic(
+                f"fsd={fsd.name}: {name}={part} is more than its files have, {whole}", fsd.position_of(name)
+            )
 
 
-def _check_anchors(definitions: Definitions, trees: Mapping[str, Tree], mistakes: list[Mistake]) -> None:
+def _check_anchors(definitions: Definitions, trees: Mapping[str, Tree], errors: list[Diagnostic]) -> None:
     """Reports anchors within another anchor, and trees of one anchor that differ."""
     wheres = {fsd.name: fsd.position_of("anchor") for fsd in definitions.by_kind["fsd"]}
     by_anchor: dict[str, Tree] = {}
@@ -188,13 +190,13 @@ def _check_anchors(definitions: Definitions, trees: Mapping[str, Tree], mistakes
         other = by_anchor.setdefault(anchor, tree)
         if _shape(other) != _shape(tree):
             text = f"fsd={tree.name} and fsd={other.name} have one anchor but different trees"
-            mistakes.append(Mistake(text, where))
+            errors.append(Diagnostic(text, where))
     for anchor, tree in by_anchor.items():
         parts = anchor.split("/")
         above = next((by_anchor[up] for n in range(1, len(parts)) if (up := "/".join(parts[:n])) in by_anchor), None)
         if above:
             text = f"the anchor of fsd={tree.name} is within that of fsd={above.name}, {above.anchor}"
-            mistakes.append(Mistake(text, wheres.get(tree.name)))
+            errors.append(Diagnostic(text, wheres.get(tree.name)))
 
 
 def _shape(tree: Tree) -> tuple[Any, ...]:
@@ -220,16 +222,16 @@ def _default(trees: Mapping[str, Tree]) -> Workload:
 
 
 def _workload(
-    fwd: Definition, trees: Mapping[str, Tree], hosts: Mapping[str, str], mistakes: list[Mistake]
+    fwd: Definition, trees: Mapping[str, Tree], hosts: Mapping[str, str], errors: list[Diagnostic]
 ) -> Workload:
     def named(keyword: str, known: Sequence[str]) -> list[str]:
         try:
             return values.matching(fwd.get(keyword, ()), known, "fsd" if keyword in ("fsd", "target") else keyword)
         except ValueError as error:
-            mistakes.append(Mistake(f"fwd={fwd.name}: {error}", fwd.position_of(keyword)))
+            errors.append(Diagnostic(f"fwd={fwd.name}: {error}", fwd.position_of(keyword)))
             return []
 
-    mistakes += _workload_mistakes(fwd)
+    errors += _workload_errors(fwd)
     workload = replace(
         _default(trees),
         name=fwd.name,
@@ -250,23 +252,23 @@ def _workload(
     )
 
 
-def _workload_mistakes(fwd: Definition) -> Iterator[Mistake]:
+def _workload_errors(fwd: Definition) -> Iterator[Diagnostic]:
     operation = fwd.get("operation", "read")
     io, select = fwd.get("fileio"), fwd.get("fileselect")
     if fwd.name.lower() in OPERATIONS:
-        yield Mistake(f"fwd={fwd.name}: an operation cannot be the name of a workload", fwd.where)
+        yield Diagnostic(f"fwd={fwd.name}: an operation cannot be the name of a workload", fwd.where)
     if fwd.name.lower() == "format":
         return
     if "fsd" not in fwd.values:
-        yield Mistake(f"fwd={fwd.name} names no fsd=", fwd.where)
+        yield Diagnostic(f"fwd={fwd.name} names no fsd=", fwd.where)
     if io and io.shared and select and select.order == "random":
         text = f"fwd={fwd.name}: fileio=(random,shared) and fileselect=random exclude each other"
-        yield Mistake(text, fwd.position_of("fileselect"), "use fileselect=sequential")
+        yield Diagnostic(text, fwd.position_of("fileselect"), "use fileselect=sequential")
     if "target" in fwd.values and operation not in ("copy", "move"):
         text = f"fwd={fwd.name}: target= needs operation=copy or operation=move"
-        yield Mistake(text, fwd.position_of("target"))
+        yield Diagnostic(text, fwd.position_of("target"))
     if operation in ("copy", "move") and "target" not in fwd.values:
-        yield Mistake(f"fwd={fwd.name}: operation={operation} needs target=", fwd.position_of("operation"))
+        yield Diagnostic(f"fwd={fwd.name}: operation={operation} needs target=", fwd.position_of("operation"))
 
 
 def notes(definitions: Definitions) -> Iterator[PlanNote]:
@@ -296,26 +298,26 @@ def _first_runs(runs: Sequence[Run]) -> Iterator[Run]:
     return iter({id(run.rd): run for run in reversed(runs)}.values())
 
 
-def _run_mistakes(found: FileSystems, run: Run) -> Iterator[Mistake]:
+def _run_errors(found: FileSystems, run: Run) -> Iterator[Diagnostic]:
     rd = run.rd
     if "fwd" not in rd.values and "fsd" not in rd.values:
-        yield Mistake(f"rd={rd.name} names neither fwd= nor fsd=", rd.where)
+        yield Diagnostic(f"rd={rd.name} names neither fwd= nor fsd=", rd.where)
         return
     try:
         workloads = found.of_run(run)
     except ValueError as error:
-        yield Mistake(f"rd={rd.name}: {error}", rd.position_of("totalsize", "fwd", "fsd"))
+        yield Diagnostic(f"rd={rd.name}: {error}", rd.position_of("totalsize", "fwd", "fsd"))
         return
     skews = [workload.skew for workload in workloads if workload.skew is not None]
     if len(skews) == len(workloads) and abs(sum(skews, Decimal(0)) - 100) > Decimal("0.0001"):
-        yield Mistake(f"rd={rd.name}: the skew of its workloads adds up to {sum(skews)}, not 100", rd.where)
+        yield Diagnostic(f"rd={rd.name}: the skew of its workloads adds up to {sum(skews)}, not 100", rd.where)
     formats = rd.get("format", ())
     for tree in {tree.name: tree for workload in workloads for tree in workload.trees}.values():
         if tree.shared and formats and not {"clean", "restart", "complete"} & set(formats):
             text = f"rd={rd.name}: a shared fsd={tree.name} is formatted in two runs"
             hint = "first format=(clean,only), then format=(restart,only)"
-            yield Mistake(text, rd.position_of("format"), hint)
+            yield Diagnostic(text, rd.position_of("format"), hint)
     for workload in workloads:
         if len(workload.hosts) > 1 and any(not tree.shared for tree in workload.trees):
             text = f"rd={rd.name}: fwd={workload.name} runs on several hosts and needs an FSD with shared=yes"
-            yield Mistake(text, rd.where)
+            yield Diagnostic(text, rd.where)

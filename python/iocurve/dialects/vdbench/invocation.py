@@ -20,7 +20,7 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Topology
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.engine.plan import Plan
-from iocurve.errors import Mistake, PlanError, in_order
+from iocurve.errors import Diagnostic, PlanError, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Resolution, resolve
 
@@ -51,7 +51,7 @@ class Invocation(Prepared, ABC):
     directory: Path
     validation: Validation | None
     """Data validation; None if it is off."""
-    checked: list[tuple[list[PlanNote], list[Mistake]]] = field(default_factory=list, compare=False, repr=False)
+    checked: list[tuple[list[PlanNote], list[Diagnostic]]] = field(default_factory=list, compare=False, repr=False)
     """Result of ``check``: planning the runs takes long."""
 
     @property
@@ -139,18 +139,18 @@ class Invocation(Prepared, ABC):
 
 def check(
     invocation: Invocation, resolved_runs: dict[int, Resolved] | None = None
-) -> tuple[list[PlanNote], list[Mistake]]:
+) -> tuple[list[PlanNote], list[Diagnostic]]:
     """Plans runs before the first one starts. Returns notes and obstacles.
 
     ``resolved_runs`` gets the runs that were planned, by identity.
 
-    Raises ``PlanError`` with every mistake that prevents planning.
+    Raises ``PlanError`` with every error that prevents planning.
     """
     if invocation.checked and resolved_runs is None:
         return invocation.checked[0]
     notes: dict[PlanNote, None] = {}
-    obstacles: dict[Mistake, None] = {}
-    mistakes: dict[Mistake, None] = {}
+    obstacles: dict[Diagnostic, None] = {}
+    errors: dict[Diagnostic, None] = {}
     checked_sections = 0
     for run in distinct(invocation.runs):
         if checked_sections > CHECKED_SECTIONS:
@@ -158,7 +158,7 @@ def check(
         try:
             resolved = invocation.resolve(run)
         except PlanError as error:
-            mistakes |= dict.fromkeys(error.mistakes)
+            errors |= dict.fromkeys(error.errors)
             checked_sections += 1
             continue
         if resolved_runs is not None:
@@ -167,14 +167,14 @@ def check(
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
         absent = () if invocation.cluster else _missing_directories(resolved)
         obstacles |= dict.fromkeys((*resolved.built.obstacles, *resolved.resolution.obstacles, *absent))
-    if mistakes:
-        raise PlanError(in_order(mistakes))
+    if errors:
+        raise PlanError(in_order(errors))
     invocation.checked[:] = [(list(notes), list(obstacles))]
     return invocation.checked[0]
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yields one of each set of runs that differ only in rate, threads and duration: they share their mistakes."""
+    """Yields one of each set of runs that differ only in rate, threads and duration: they share their errors."""
     seen = set()
     for run in runs:
         settings = [run.rd.get(name) for name in ("wd", "openflags", "distribution", "format")]
@@ -186,7 +186,7 @@ def distinct(runs: Iterable[Run]) -> Iterator[Run]:
             yield run
 
 
-def _missing_directories(resolved: Resolved) -> Iterator[Mistake]:
+def _missing_directories(resolved: Resolved) -> Iterator[Diagnostic]:
     """Missing parent directories are obstacles: vdbench creates files but no directories."""
     for directory in resolved.resolution.directories:
         storage = next(
@@ -199,4 +199,4 @@ def _missing_directories(resolved: Resolved) -> Iterator[Mistake]:
             None,
         )
         hint = f"create it with mkdir -p {directory}, or use another directory: --map-lun {directory}=…"
-        yield Mistake(f"directory {directory} does not exist", storage.where if storage else None, hint)
+        yield Diagnostic(f"directory {directory} does not exist", storage.where if storage else None, hint)

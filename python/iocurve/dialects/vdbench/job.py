@@ -20,7 +20,7 @@ from iocurve.dialects.vdbench.topology import Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow
-from iocurve.errors import Mistake, PlanError, Where
+from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import Job, PerKind, PlanNote, Said
 from iocurve.units import SECOND_NS
 
@@ -63,7 +63,7 @@ class Built:
     placements: tuple[Placement, ...]
     """One per section of the first segment; with a variable rate the other segments repeat them."""
     notes: tuple[PlanNote, ...]
-    obstacles: tuple[Mistake, ...]
+    obstacles: tuple[Diagnostic, ...]
     """Reasons why the job cannot run on this machine."""
 
     @property
@@ -95,7 +95,7 @@ class Builder:
         self._formats = formats
         self._validation = validation
         self._workloads = {wd.name: wd for wd in definitions.by_kind["wd"]}
-        self._obstacles: dict[Mistake, None] = {}
+        self._obstacles: dict[Diagnostic, None] = {}
 
     def build(self, run: Run, shares: Sequence[float] | None = None, total: float | None = None) -> Built:
         """Builds the job of a run. A point of a curve has the rate ``total``, split by ``shares``.
@@ -103,16 +103,16 @@ class Builder:
         Raises ``PlanError``.
         """
         notes: list[PlanNote] = []
-        mistakes: list[Mistake] = []
-        placements = list(self._placements(run, mistakes))
-        if mistakes:
-            raise PlanError(mistakes)
+        errors: list[Diagnostic] = []
+        placements = list(self._placements(run, errors))
+        if errors:
+            raise PlanError(errors)
         if not placements:
-            raise PlanError([Mistake(f"rd={run.rd.name} has no SD to run on", run.rd.where, "add sd= with a lun=")])
+            raise PlanError([Diagnostic(f"rd={run.rd.name} has no SD to run on", run.rd.where, "add sd= with a lun=")])
         if len(placements) > MAX_SECTIONS:
             raise PlanError(
                 [
-                    Mistake(
+                    Diagnostic(
                         f"rd={run.rd.name}: {len(placements)} workers are more than the limit of {MAX_SECTIONS}",
                         run.rd.where,
                     )
@@ -128,7 +128,7 @@ class Builder:
             curve = [total * share for share in shares or ()] if total is not None else None
             rates = curve or self._rates(placements, rate)
             for index, (placement, depth, each, flow) in enumerate(zip(placements, depths, rates, flows, strict=True)):
-                section = self._section(run, placement, depth, mistakes, notes)
+                section = self._section(run, placement, depth, errors, notes)
                 update: dict[str, Any] = {"ramp_ns": ramp_ns, "runtime_ns": runtime_ns}
                 update |= {"barrier": True} if number and not index else {}
                 update |= {"flow": flow} if flow else {}
@@ -136,8 +136,8 @@ class Builder:
                 update |= {"ends_others": "together"} if stops[index] and not all(stops) else {}
                 update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
                 sections.append(section.but(**update))
-        if mistakes:
-            raise PlanError(list(dict.fromkeys(mistakes)))
+        if errors:
+            raise PlanError(list(dict.fromkeys(errors)))
         notes += _run_notes(run)
         job = Job.of(run.name, WORDS, sections, DEFAULTS)
         return Built(job, tuple(placements), tuple(dict.fromkeys(notes)), tuple(self._obstacles))
@@ -145,12 +145,12 @@ class Builder:
     def recovery(self) -> Job:
         """Builds the job that reads and verifies every block in the journals."""
         assert self._validation
-        mistakes: list[Mistake] = []
+        errors: list[Diagnostic] = []
         sections = []
         for storage, lun, path in self._validation.maps(self._topology):
             if not path.is_file():
                 continue
-            opened = opening(storage.openflags or (), storage.where, mistakes, [])
+            opened = opening(storage.openflags or (), storage.where, errors, [])
             whole = self._whole(storage, lun)
             section = Said.of(
                 name=f"journal_recovery {storage.name}",
@@ -167,9 +167,9 @@ class Builder:
                 time_based=False,
                 verify=self._validation.verify((storage,), (lun,), take_over=True),
             ).at(dict.fromkeys(("paths", "file_bytes"), storage.where))
-            sections.append(section.but(**luns.target((lun,), opened, storage.where, mistakes)))
-        if mistakes:
-            raise PlanError(mistakes)
+            sections.append(section.but(**luns.target((lun,), opened, storage.where, errors)))
+        if errors:
+            raise PlanError(errors)
         return Job.of("journal_recovery", WORDS, sections, DEFAULTS)
 
     def asked_shares(self, run: Run) -> list[float] | None:
@@ -183,61 +183,61 @@ class Builder:
 
     # -- placements ----------------------------------------------------------------------------------------------------
 
-    def _placements(self, run: Run, mistakes: list[Mistake]) -> Iterator[Placement]:
-        for workload in self._chosen_workloads(run, mistakes):
-            storage = self._chosen_storage(run, workload, mistakes)
-            hosts = self._chosen_hosts(workload, mistakes)
+    def _placements(self, run: Run, errors: list[Diagnostic]) -> Iterator[Placement]:
+        for workload in self._chosen_workloads(run, errors):
+            storage = self._chosen_storage(run, workload, errors)
+            hosts = self._chosen_hosts(workload, errors)
             if self._definitions.general.get("concatenatesds"):
-                yield from self._concatenated(workload, storage, hosts, mistakes)
+                yield from self._concatenated(workload, storage, hosts, errors)
             else:
-                yield from self._single(run, workload, storage, hosts, mistakes)
+                yield from self._single(run, workload, storage, hosts, errors)
 
-    def _chosen_workloads(self, run: Run, mistakes: list[Mistake]) -> list[Definition]:
+    def _chosen_workloads(self, run: Run, errors: list[Diagnostic]) -> list[Definition]:
         words = run.rd.get("wd")
         if words is None:
             if run.storage is None:
-                mistakes.append(Mistake(f"rd={run.rd.name} names neither wd= nor sd=", run.rd.where))
+                errors.append(Diagnostic(f"rd={run.rd.name} names neither wd= nor sd=", run.rd.where))
             return [self._definitions.defaults["wd"].copy(run.rd.name, run.rd.where)]
         try:
             return [self._workloads[name] for name in values.matching(words, list(self._workloads), "wd")]
         except ValueError as error:
-            mistakes.append(Mistake(f"rd={run.rd.name}: {error}", run.rd.position_of("wd")))
+            errors.append(Diagnostic(f"rd={run.rd.name}: {error}", run.rd.position_of("wd")))
             return []
 
-    def _chosen_storage(self, run: Run, workload: Definition, mistakes: list[Mistake]) -> list[Storage]:
+    def _chosen_storage(self, run: Run, workload: Definition, errors: list[Diagnostic]) -> list[Storage]:
         names = run.storage
         if names is None:
             words = workload.get("sd")
             if words is None:
-                mistakes.append(Mistake(f"wd={workload.name} has no sd=", workload.where))
+                errors.append(Diagnostic(f"wd={workload.name} has no sd=", workload.where))
                 return []
             try:
                 names = tuple(values.matching(words, list(self._topology.storage), "sd"))
             except ValueError as error:
-                mistakes.append(Mistake(f"wd={workload.name}: {error}", workload.position_of("sd")))
+                errors.append(Diagnostic(f"wd={workload.name}: {error}", workload.position_of("sd")))
                 return []
         return [self._topology.storage[name] for name in names]
 
-    def _chosen_hosts(self, workload: Definition, mistakes: list[Mistake]) -> list[str]:
+    def _chosen_hosts(self, workload: Definition, errors: list[Diagnostic]) -> list[str]:
         words = workload.get("host")
         if words is None:
             return list(self._topology.hosts)
         try:
             return values.matching(words, self._topology.hosts, "host")
         except ValueError as error:
-            mistakes.append(Mistake(f"wd={workload.name}: {error}", workload.position_of("host")))
+            errors.append(Diagnostic(f"wd={workload.name}: {error}", workload.position_of("host")))
             return []
 
     def _single(
-        self, run: Run, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
+        self, run: Run, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], errors: list[Diagnostic]
     ) -> Iterator[Placement]:
         sequential = seek_of(run, workload).percent == 0
-        streams = self._streams(workload, mistakes)
+        streams = self._streams(workload, errors)
         # A workload uses the SDs that exist on at least one of its hosts.
         within_reach = [one for one in storage if any(host in one.luns for host in hosts)]
         for one in storage if not within_reach else ():
             text = f"wd={workload.name}: no host of the workload has sd={one.name}"
-            mistakes.append(Mistake(text, workload.position_of("host", "sd")))
+            errors.append(Diagnostic(text, workload.position_of("host", "sd")))
         for number, one in enumerate(within_reach):
             owners = [host for host in hosts if host in one.luns]
             # A shared LUN is read sequentially by one host only: several would each read every block.
@@ -248,22 +248,22 @@ class Builder:
                 for stream in range(streams):
                     yield Placement(workload, (one,), host, stream, streams)
 
-    def _streams(self, workload: Definition, mistakes: list[Mistake]) -> int:
+    def _streams(self, workload: Definition, errors: list[Diagnostic]) -> int:
         if "streams" not in workload.values:
             return 1
         try:
             return values.whole(workload.values["streams"][0], 1, 1024)
         except ValueError as error:
-            mistakes.append(Mistake(f"streams: {error}", workload.position_of("streams")))
+            errors.append(Diagnostic(f"streams: {error}", workload.position_of("streams")))
             return 1
 
     def _concatenated(
-        self, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], mistakes: list[Mistake]
+        self, workload: Definition, storage: Sequence[Storage], hosts: Sequence[str], errors: list[Diagnostic]
     ) -> Iterator[Placement]:
         for name in ("hotband", "range", "streams", "rhpct", "whpct"):
             if name in workload.values:
                 text = f"{name}= is not supported yet with concatenated SDs"
-                mistakes.append(Mistake(text, workload.position_of(name)))
+                errors.append(Diagnostic(text, workload.position_of(name)))
         for host in hosts:
             if storage and all(host in one.luns for one in storage):
                 yield Placement(workload, tuple(storage), host)
@@ -336,7 +336,7 @@ class Builder:
     # -- one section ---------------------------------------------------------------------------------------------------
 
     def _section(
-        self, run: Run, placement: Placement, depth: int, mistakes: list[Mistake], notes: list[PlanNote]
+        self, run: Run, placement: Placement, depth: int, errors: list[Diagnostic], notes: list[PlanNote]
     ) -> Said:
         workload, storage = placement.workload, placement.storage[0]
         seek = seek_of(run, workload)
@@ -345,8 +345,8 @@ class Builder:
         blocks = FixedBlocks(bytes=int(size)) if size else written
         percent = read_percent(run, workload)
         flags = run.rd.get("openflags") or workload.get("openflags") or storage.openflags or ()
-        opened = opening(flags, workload.position_of("openflags"), mistakes, notes)
-        region = self._region(run, placement, seek, blocks.largest, mistakes)
+        opened = opening(flags, workload.position_of("openflags"), errors, notes)
+        region = self._region(run, placement, seek, blocks.largest, errors)
         random_percent = _whole_percent(seek, workload, notes)
         fields: dict[str, Any] = {
             "name": _name(placement, self._topology),
@@ -369,7 +369,7 @@ class Builder:
         align = storage.align or (blocks.step if isinstance(blocks, BlockRange) else 0)
         if align:
             fields["align_bytes"] = PerKind.same(align)
-        fields |= _stride(workload, random_percent, mistakes)
+        fields |= _stride(workload, random_percent, errors)
         formats = any(one.name in self._formats for one in placement.storage)
         if formats and luns.is_device(placement.luns[0]):
             text = f"formatsds=yes does not format devices: {placement.luns[0]} is not written"
@@ -381,7 +381,7 @@ class Builder:
             fields["file_select"] = "by_size" if random_percent else "sequential"
         if self._validation:
             fields["verify"] = self._validation.verify(placement.storage, placement.luns)
-        fields |= luns.target(placement.luns, opened, storage.where, mistakes)
+        fields |= luns.target(placement.luns, opened, storage.where, errors)
         self._obstacles |= dict.fromkeys(luns.windows_names(placement.luns, storage.where))
         return Said.of(**fields).at(_positions(run, workload, storage))
 
@@ -393,7 +393,7 @@ class Builder:
         return {"file_bytes": None, "path_bytes": sizes} if len(set(sizes)) > 1 else {}
 
     def _region(
-        self, run: Run, placement: Placement, seek: Seek, block: int, mistakes: list[Mistake]
+        self, run: Run, placement: Placement, seek: Seek, block: int, errors: list[Diagnostic]
     ) -> dict[str, Any]:
         storage, workload = placement.storage[0], placement.workload
         hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
@@ -411,7 +411,7 @@ class Builder:
             stream=(placement.stream, placement.streams),
             rng=self._rng,
             where=workload.position_of("range", "hotband", "rhpct", "whpct"),
-            mistakes=mistakes,
+            errors=errors,
         )
 
     def _whole(self, storage: Storage, lun: str) -> int:
@@ -419,9 +419,9 @@ class Builder:
         known = storage.size or (0 if lun.startswith("nfs:") else self._bytes_at(lun))
         if not known:
             text = f"sd={storage.name}: {lun} does not exist here and has no size="
-            self._obstacles[Mistake(text, storage.where, "add size=, or map it to an existing path with --map-lun")] = (
-                None
-            )
+            self._obstacles[
+                Diagnostic(text, storage.where, "add size=, or map it to an existing path with --map-lun")
+            ] = None
         return known or UNKNOWN_BYTES
 
 
@@ -476,7 +476,7 @@ def _shares(placements: Sequence[Placement], workloads: Sequence[str]) -> Mappin
     left = (100 - total) / len(free) if free else Decimal(0)
     if total > 100 or (total and not free and total != 100):
         where = placements[0].workload.position_of("skew")
-        raise PlanError([Mistake(f"the skew= of the workloads of a run adds up to {total:f}, not 100", where)])
+        raise PlanError([Diagnostic(f"the skew= of the workloads of a run adds up to {total:f}, not 100", where)])
     return {name: (skews[name] or left) / 100 for name in workloads}
 
 
@@ -507,14 +507,14 @@ def _run_notes(run: Run) -> Iterator[PlanNote]:
         yield PlanNote("no_effect", text, run.rd.position_of("format"))
 
 
-def _stride(workload: Definition, random_percent: int, mistakes: list[Mistake]) -> dict[str, Any]:
+def _stride(workload: Definition, random_percent: int, errors: list[Diagnostic]) -> dict[str, Any]:
     if "stride" not in workload.values:
         return {}
     low, high = workload.values["stride"]
     if random_percent != 100:
         text = "stride= is not supported yet with a seekpct below 100"
-        mistakes.append(
-            Mistake(text, workload.position_of("stride"), "use seekpct=100, which skips after every operation")
+        errors.append(
+            Diagnostic(text, workload.position_of("stride"), "use seekpct=100, which skips after every operation")
         )
     return {"random": False, "gap_bytes": low, "gap_spread_bytes": high - low}
 

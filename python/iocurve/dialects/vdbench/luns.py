@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.read.openflags import Opening
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 
 
-def target(names: Sequence[str], opened: Opening, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
+def target(names: Sequence[str], opened: Opening, where: Where, errors: list[Diagnostic]) -> dict[str, Any]:
     """Fields of a section for its LUNs: engine, paths and open flags."""
     remote = [name for name in names if name.startswith("nfs:")]
     if not remote:
@@ -19,9 +19,9 @@ def target(names: Sequence[str], opened: Opening, where: Where, mistakes: list[M
     parts = [_nfs(name) for name in remote]
     urls = {url for url, _ in parts}
     if len(remote) < len(names) or len(urls) > 1:
-        mistakes.append(Mistake("only SDs in the same NFS export can be concatenated", where))
+        errors.append(Diagnostic("only SDs in the same NFS export can be concatenated", where))
     if any(not file for _, file in parts):
-        mistakes.append(Mistake(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
+        errors.append(Diagnostic(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
     files = tuple(file for _, file in parts)
     return {"engine": "nfs", "nfs_url": urls.pop(), "paths": files, "durability": opened.durability}
 
@@ -31,12 +31,12 @@ def is_device(name: str) -> bool:
     return name.startswith(("/dev/", "\\"))
 
 
-def windows_names(names: Sequence[str], where: Where) -> Iterator[Mistake]:
+def windows_names(names: Sequence[str], where: Where) -> Iterator[Diagnostic]:
     """Yields an obstacle for each LUN with a Windows name."""
     for name in names:
         if name.startswith("\\\\") or re.match(r"[A-Za-z]:\\", name):
             hint = f"map it to a path on Linux: --map-lun '{name}=/dev/…'"
-            yield Mistake(f"{name} is a Windows path", where, hint)
+            yield Diagnostic(f"{name} is a Windows path", where, hint)
 
 
 def _nfs(name: str) -> tuple[str, str]:

@@ -17,8 +17,8 @@ from iocurve.dialects.base import RunPlan
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved
 from iocurve.dialects.vdbench.job import Placement, read_percent, seek_of
 from iocurve.dialects.vdbench.output import flatfile
+from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.flatfile import Table
-from iocurve.dialects.vdbench.output.folder import Folder, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.rows import AnyRow, MakeRow, Row, average, clock, row, rows
 from iocurve.dialects.vdbench.read.options import Loop
@@ -84,35 +84,35 @@ class Runner:
         """SDs that earlier runs have formatted."""
 
     def run(self, notes: Sequence[PlanNote]) -> Path:
-        """Runs all runs and returns the output folder. Stops after a run that ends early."""
+        """Runs all runs and returns the output directory. Stops after a run that ends early."""
         begun = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
         names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
         topology = self._prepared.topology
         self._reports = self._make_reports()
         self._table = self._make_table()
-        self._folder = Folder(path, names, begun, self._reports, self._table)
+        self._directory = OutputDirectory(path, names, begun, self._reports, self._table)
         self._slaves_started(begun, topology.hosts)
-        self._folder.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
+        self._directory.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
-            self._folder.log(begun, f"{note.level}: {note}")
+            self._directory.log(begun, f"{note.level}: {note}")
         try:
             with self._validation_maps():
                 finished = self._recover_journal() and self._run_all()
         except IocurveError as error:
-            self._folder.error(self._now(), str(error))
+            self._directory.error(self._now(), str(error))
             if isinstance(error, Interrupted):
-                self._folder.status(self._now(), "Ctrl-C found")
+                self._directory.status(self._now(), "Ctrl-C found")
             self._print(f"{clock(self._now())} Vdbench execution failed: {error}")
             raise
         ended = self._now()
-        self._folder.status(ended, "Shutting down slaves")
+        self._directory.status(ended, "Shutting down slaves")
         if finished:
-            self._folder.status(ended, "Vdbench complete")
+            self._directory.status(ended, "Vdbench complete")
         ending = "completed successfully" if finished else "was ended early"
         text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
         self._print(f"{clock(ended)} {text}")
-        self._folder.summary(["", f"{clock(ended)} {text}"])
+        self._directory.summary(["", f"{clock(ended)} {text}"])
         return path
 
     def _make_reports(self) -> Reports:
@@ -130,11 +130,11 @@ class Runner:
     def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
         """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
         process = os.getpid()
-        self._folder.status(at, "Starting slaves")
+        self._directory.status(at, "Starting slaves")
         for host in hosts:
-            self._folder.status(at, f"Slave {host}-0 (pid {process:>6}) connected to master {process}")
+            self._directory.status(at, f"Slave {host}-0 (pid {process:>6}) connected to master {process}")
         for event in ("Slaves connected", "Query host configuration started", "Query host configuration completed"):
-            self._folder.status(at, event)
+            self._directory.status(at, event)
 
     @contextmanager
     def _validation_maps(self) -> Iterator[None]:
@@ -165,9 +165,9 @@ class Runner:
         outcome = self._run_plan(resolution.plan, lambda _: False)
         for worker in outcome.workers:
             if worker.error:
-                self._folder.error(self._now(), f"journal_recovery: {worker.error}")
+                self._directory.error(self._now(), f"journal_recovery: {worker.error}")
             for found in worker.differences:
-                self._folder.error(self._now(), f"journal_recovery: {found}")
+                self._directory.error(self._now(), f"journal_recovery: {found}")
         if outcome.state != "finished":
             return False
         read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
@@ -184,7 +184,7 @@ class Runner:
             if until and round_number and self._now() >= until:
                 return True
             if loop != Loop() and number % len(self._prepared.runs) == 0:
-                self._folder.status(self._now(), f"Starting loop {round_number + 1}")
+                self._directory.status(self._now(), f"Starting loop {round_number + 1}")
             if number and run.rd.get("pause"):
                 try:
                     self._sleep(run.rd.values["pause"] / SECOND_NS)
@@ -208,7 +208,7 @@ class Runner:
         text = starting(run, rate if rate is not None else None)
         begun = self._now()
         self._print(f"{clock(begun)} {text}", "", *self._table.header(begun))
-        self._folder.run_started(begun, text)
+        self._directory.run_started(begun, text)
         self._status(begun, "Starting", run)
         self._consoles(begun, resolved.built.placements)
         live = LiveIntervals(
@@ -225,7 +225,7 @@ class Runner:
         return outcome.state == "finished"
 
     def _status(self, at: datetime, event: str, run: Run) -> None:
-        self._folder.status(at, event, f"rd={run.name}", f"For loops: {run.loops_text}")
+        self._directory.status(at, event, f"rd={run.name}", f"For loops: {run.loops_text}")
 
     def _consoles(self, at: datetime, placements: Sequence[Placement]) -> None:
         """Writes to the console log of each slave which LUNs it opens."""
@@ -234,7 +234,7 @@ class Runner:
             for storage, lun in zip(placement.storage, placement.luns, strict=True):
                 by_host.setdefault(placement.host, {})[f"Opening sd={storage.name},lun={lun}"] = None
         for host, lines in by_host.items():
-            self._folder.console(host, at, lines)
+            self._directory.console(host, at, lines)
 
     def _report(
         self,
@@ -249,15 +249,15 @@ class Runner:
         total = average(made, run.timing.skipped)
         if total is None and made:
             total = average(made, 0)
-            self._folder.log(
+            self._directory.log(
                 ended, "the run ended before its first counted interval: the average is over all intervals"
             )
         self._write_rows(run.name, made, total, ended, live, self._settings(resolved, rate))
         if not total:
             line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
             self._print(line, "")
-            self._folder.summary([line])
-        self._folder.histogram(outcome.workers)
+            self._directory.summary([line])
+        self._directory.histogram(outcome.workers)
         self._parts(resolved, begun, ended, outcome, live.processors)
         self._end(ended, run, outcome)
         if run.rate.kind == "curve":
@@ -278,21 +278,21 @@ class Runner:
         times = times_of(made, ended)
         # The last interval of a group may end between two live updates.
         self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
-        self._folder.rows("summary", times, made)
+        self._directory.rows("summary", times, made)
         for moment, one in zip(times, made, strict=True):
-            self._folder.flat(moment, name, one, settings)
+            self._directory.flat(moment, name, one, settings)
         if total:
             line = total.line(ended)
             self._print(line, "")
-            self._folder.summary([line])
-            self._folder.total(ended, total)
-            self._folder.flat(ended, name, total, settings)
+            self._directory.summary([line])
+            self._directory.total(ended, total)
+            self._directory.flat(ended, name, total, settings)
 
     def _end(self, ended: datetime, run: Run, outcome: Outcome) -> None:
         """Reports the errors of a run, and its end."""
         self._errors(ended, run, outcome)
         if outcome.state == "interrupted":
-            self._folder.status(ended, "Ctrl-C found")
+            self._directory.status(ended, "Ctrl-C found")
         for event in ("Workload done", "Slaves done"):
             self._status(ended, event, run)
 
@@ -309,7 +309,7 @@ class Runner:
         if limit is not None and total.both.mean_ns / MILLISECOND_NS >= limit:
             self._curve_stopped = True
             at = self._now()
-            self._folder.log(at, f"stopcurve={limit} is reached; the remaining points of the curve are skipped")
+            self._directory.log(at, f"stopcurve={limit} is reached; the remaining points of the curve are skipped")
 
     def _parts(
         self,
@@ -333,17 +333,17 @@ class Runner:
             made = rows(workers, timing.interval_ns, row, processors)
             total = average(made, timing.skipped)
             lines = [*zip(times_of(made, ended), made, strict=True), *([(ended, total)] if total else [])]
-            self._folder.part(kind, name, begun, lines, workers)
+            self._directory.part(kind, name, begun, lines, workers)
             if kind == "host":
-                self._folder.part("slave", f"{name}-0", begun, lines, workers)
-        self._folder.skew(_skew_lines(groups, timing.interval_ns, timing.skipped))
+                self._directory.part("slave", f"{name}-0", begun, lines, workers)
+        self._directory.skew(_skew_lines(groups, timing.interval_ns, timing.skipped))
 
     def _errors(self, at: datetime, run: Run, outcome: Outcome) -> None:
         for worker in outcome.workers:
             if worker.error:
-                self._folder.error(at, f"rd={run.name} {worker.job}: {worker.error}")
+                self._directory.error(at, f"rd={run.name} {worker.job}: {worker.error}")
             for found in worker.differences:
-                self._folder.error(at, f"rd={run.name} {worker.job}: {found}")
+                self._directory.error(at, f"rd={run.name} {worker.job}: {found}")
 
     def _settings(self, resolved: Resolved, rate: float | None) -> dict[str, Any]:
         """The columns of the flat file that are constant within a run."""
@@ -375,7 +375,7 @@ class Runner:
         }
 
     def _print(self, *lines: str) -> None:
-        self._folder.echo(lines)
+        self._directory.echo(lines)
         self._out.write("".join(f"{line}\n" for line in lines))
         self._out.flush()
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Rate
-from iocurve.errors import Mistake
+from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
 
@@ -109,10 +109,10 @@ class Overrides:
 
 @dataclass
 class Runs:
-    """All runs of a parameter file, and the mistakes in their definitions."""
+    """All runs of a parameter file, and the errors in their definitions."""
 
     runs: list[Run] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
 
 
 def expand(definitions: Definitions, storage: Sequence[str], overrides: Overrides, rng: Random) -> Runs:
@@ -126,9 +126,9 @@ def expand(definitions: Definitions, storage: Sequence[str], overrides: Override
                     raise ValueError(f"the limit of {RUNS_MAX} runs is exceeded")
                 runs.runs.append(run)
         except _RunDefinitionError as error:
-            runs.mistakes.append(error.mistake)
+            runs.errors.append(error.diagnostic)
         except ValueError as error:
-            runs.mistakes.append(Mistake(str(error), rd.where))
+            runs.errors.append(Diagnostic(str(error), rd.where))
             if len(runs.runs) >= RUNS_MAX:
                 break
     return runs
@@ -137,7 +137,7 @@ def expand(definitions: Definitions, storage: Sequence[str], overrides: Override
 class _RunDefinitionError(Exception):
     def __init__(self, rd: Definition, text: str, *names: str, hint: str | None = None) -> None:
         super().__init__(text)
-        self.mistake = Mistake(f"rd={rd.name}: {text}", rd.position_of(*names), hint)
+        self.diagnostic = Diagnostic(f"rd={rd.name}: {text}", rd.position_of(*names), hint)
 
 
 class _Expander:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Band
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import counted
 
@@ -63,7 +63,7 @@ class Topology:
     """Host of each label, after --map-host."""
     anchors: dict[str, str]
     """Directories that --map-lun gives instead of anchors."""
-    mistakes: tuple[Mistake, ...]
+    errors: tuple[Diagnostic, ...]
     notes: tuple[PlanNote, ...]
     on_cluster: bool = False
 
@@ -99,7 +99,7 @@ class _TopologyMaker:
         self._host_maps = host_maps
         self._lun_maps = lun_maps
         self._used: set[Mapping] = set()
-        self._mistakes: list[Mistake] = []
+        self._errors: list[Diagnostic] = []
         self._storage: dict[str, Storage] = {}
         self._by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = {}
         """SDs and hosts by LUN, for patterns that map to one path."""
@@ -115,14 +115,14 @@ class _TopologyMaker:
         for mapping in (*self._host_maps, *self._lun_maps):
             if mapping not in self._used:
                 text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
-                self._mistakes.append(Mistake(text, mapping.where))
+                self._errors.append(Diagnostic(text, mapping.where))
         return Topology(
             tuple(dict.fromkeys(self._hosts.values())),
             self._storage,
             {host: host if host != label else systems[label] or label for label, host in self._hosts.items()},
             self._hosts,
             anchors,
-            tuple(self._mistakes),
+            tuple(self._errors),
             (*self._notes(), *separated),
             self._on_cluster,
         )
@@ -161,7 +161,7 @@ class _TopologyMaker:
 
     def _add(self, sd: Definition, name: str, pairs: list[tuple[str, tuple[str, ...]]]) -> None:
         if name in self._storage:
-            self._mistake(f"sd={name} is defined twice", sd.where)
+            self._error(f"sd={name} is defined twice", sd.where)
         self._storage[name] = Storage(
             name=name,
             luns=self._luns(sd, name, pairs),
@@ -183,13 +183,13 @@ class _TopologyMaker:
         if not luns and "lun" in sd.values:
             luns = [sd.values["lun"]]
         if not luns:
-            self._mistake(f"sd={name} has no lun", sd.where, "add lun=/path")
+            self._error(f"sd={name} has no lun", sd.where, "add lun=/path")
             return {}
         if not hosts:
             hosts = [sd.values["host"]] if "host" in sd.values else [tuple(self._labels)]
         if len(luns) > 1 and len(luns) != len(hosts):
             text = f"sd={name} has {len(luns)} luns and {len(hosts)} hosts"
-            self._mistake(text, sd.position_of("lun"), "write pairs: lun=/a,host=h1,lun=/b,host=h2")
+            self._error(text, sd.position_of("lun"), "write pairs: lun=/a,host=h1,lun=/b,host=h2")
             return {}
         placed: dict[str, str] = {}
         for number, words in enumerate(hosts):
@@ -198,14 +198,14 @@ class _TopologyMaker:
                 before = placed.setdefault(self._hosts[label], lun)
                 if before != lun:
                     text = f"sd={name} would be both {before} and {lun} on host {self._hosts[label]}"
-                    self._mistake(text, sd.where, "map its luns to one path, or its hosts to different names")
+                    self._error(text, sd.where, "map its luns to one path, or its hosts to different names")
         return placed
 
     def _matching(self, words: Sequence[str], sd: Definition) -> list[str]:
         try:
             return values.matching(words, self._labels, "host")
         except ValueError as error:
-            self._mistake(str(error), sd.position_of("host"), "define hosts with hd=")
+            self._error(str(error), sd.position_of("host"), "define hosts with hd=")
             return []
 
     def _mapped_lun(self, lun: str, host: str, sd: str) -> str:
@@ -257,8 +257,8 @@ class _TopologyMaker:
             anchor: f"{goal.rstrip('/')}/{own[anchor]}" if goal in shared else goal for anchor, goal in mapped.items()
         }
 
-    def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
-        self._mistakes.append(Mistake(text, where, hint))
+    def _error(self, text: str, where: Where, hint: str | None = None) -> None:
+        self._errors.append(Diagnostic(text, where, hint))
 
 
 def _mapped(lun: str, origin: str, goal: str) -> str | None:

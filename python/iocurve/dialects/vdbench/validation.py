@@ -16,7 +16,7 @@ from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology
 from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Verify, VerifyMap
-from iocurve.errors import Mistake, TargetError, Where
+from iocurve.errors import Diagnostic, TargetError, Where
 from iocurve.job.model import PlanNote
 
 SUFFIX = ".iocurve-map"
@@ -199,7 +199,7 @@ def validation(
     return Validation(request, math.gcd(*sizes), cwd if request.journal else _TEMPORARY)
 
 
-def mistakes(definitions: Definitions, topology: Topology, request: ValidationRequest) -> Iterator[Mistake]:
+def errors(definitions: Definitions, topology: Topology, request: ValidationRequest) -> Iterator[Diagnostic]:
     """Yields the parameters that data validation does not support."""
     if not request.active:
         return
@@ -207,15 +207,15 @@ def mistakes(definitions: Definitions, topology: Topology, request: ValidationRe
     for storage in topology.storage.values():
         if any(luns[pair] > 1 for pair in storage.luns.items()):
             text = f"sd={storage.name}: another SD has the same lun; data validation needs separate luns"
-            yield Mistake(text, storage.where, "give each SD its own lun")
+            yield Diagnostic(text, storage.where, "give each SD its own lun")
         if storage.offset % 512 or storage.align % 512:
             text = f"sd={storage.name}: with data validation offset= and align= must be multiples of 512"
-            yield Mistake(text, storage.where)
+            yield Diagnostic(text, storage.where)
     for workload in definitions.by_kind["wd"]:
         if "stride" in workload.values:
-            yield Mistake("stride= is not supported with data validation", workload.position_of("stride"))
+            yield Diagnostic("stride= is not supported with data validation", workload.position_of("stride"))
     if request.recover and definitions.general.get("formatsds"):
-        yield Mistake(
+        yield Diagnostic(
             "formatsds=yes would overwrite the data that the journal verifies",
             definitions.general.position_of("formatsds"),
         )

@@ -6,7 +6,7 @@ from iocurve.job.words import Words
 
 WORDS = Words(
     names={
-        "clones": "jvms",
+        "numjobs": "jvms",
         "direct": "openflags",
         "paths": "lun",
         "directories": "anchor",
@@ -36,7 +36,7 @@ WORDS = Words(
         "no create": "formatsds=no",
         "size": "size=1g",
     },
-    clone="worker",
+    worker="worker",
     # vdbench's own notes (first_interval, ramp_added) say which intervals are not counted.
     silent_about=frozenset({"ramp_added"}),
 )

@@ -1,9 +1,9 @@
 """Resolves a job into a plan: decides every size, file and end condition on a given machine.
 
 The rules are fio's where the dialects agree with fio: sizes are per worker and divided among its files, files by name
-are shared by all clones, and a runtime shortens a load but does not extend it.
+are shared by all jobs of a section, and a runtime shortens a load but does not extend it.
 
-``machine`` holds the facts of the machine that a plan depends on, ``diagnostics`` collects mistakes and notes,
+``machine`` holds the facts of the machine that a plan depends on, ``diagnostics`` collects errors and notes,
 ``checks`` refuses invalid jobs; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers
 together.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve.engine import plan as planned
-from iocurve.errors import Mistake, PlanError, Where
+from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.diagnostics import Diagnostics
@@ -43,7 +43,7 @@ class Resolution:
 
     plan: planned.Plan
     notes: tuple[PlanNote, ...]
-    obstacles: tuple[Mistake, ...]
+    obstacles: tuple[Diagnostic, ...]
     """Reasons why the plan cannot run on this machine now (a missing directory)."""
     directories: tuple[str, ...]
     """Directories to create before the run, because file names lead into them."""
@@ -84,15 +84,15 @@ class _Resolver:
         checks.waits(sections, self.diagnostics)
         workers = [self._workers(section) for section in sections]
         self._note_overwritten_files()
-        mistakes = self.diagnostics.mistakes
-        if not any(workers) and not mistakes:
-            mistakes.append(Mistake("there is no job to run"))
-        if mistakes:
-            raise PlanError(list(dict.fromkeys(mistakes)))
+        errors = self.diagnostics.errors
+        if not any(workers) and not errors:
+            errors.append(Diagnostic("there is no job to run"))
+        if errors:
+            raise PlanError(list(dict.fromkeys(errors)))
         groups, numbers = report_groups(sections)
         has_exit_groups = any(section.ending.ends_exit_group_only for section in sections)
         numbered = [
-            [_in_group(worker, next(numbers), groups, has_exit_groups) for worker in clones] for clones in workers
+            [_in_group(worker, next(numbers), groups, has_exit_groups) for worker in members] for members in workers
         ]
         # Samples of a steady state are whole intervals.
         checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
@@ -107,16 +107,16 @@ class _Resolver:
         )
 
     def _workers(self, section: Section) -> list[planned.Worker]:
-        mistakes_before = len(self.diagnostics.mistakes)
+        errors_before = len(self.diagnostics.errors)
         nfs_url, disk = nfs_url_of(section, self.diagnostics), disk_of(section, self.diagnostics)
         checks.section(section, self.machine, self.diagnostics)
-        if len(self.diagnostics.mistakes) > mistakes_before:
+        if len(self.diagnostics.errors) > errors_before:
             return []
         workers = []
-        for clone in range(section.clones):
+        for jobnum in range(section.numjobs):
             self.workers += 1
-            worker = self._worker(section, clone, nfs_url, disk)
-            # A mistake in one clone is a mistake in all of them.
+            worker = self._worker(section, jobnum, nfs_url, disk)
+            # An error in one job of a section is an error in all of them.
             if worker is None:
                 return []
             workers.append(worker)
@@ -124,18 +124,18 @@ class _Resolver:
         return workers
 
     def _worker(
-        self, section: Section, clone: int, nfs_url: NfsUrl | None, disk: DiskSpec | None
+        self, section: Section, jobnum: int, nfs_url: NfsUrl | None, disk: DiskSpec | None
     ) -> planned.Worker | None:
         seed = self._seed(section)
         rng = random.Random(seed)
-        regions = self.files.on(disk).regions(section, clone, rng)
+        regions = self.files.on(disk).regions(section, jobnum, rng)
         if regions is None:
             return None
         low, high = section.ending.start_delay_ns
         ending = load.end(section, regions)
         worker = planned.Worker(
             job=section.name or self.job.name,
-            clone=clone,
+            jobnum=jobnum,
             report_group=0,
             engine=planned_engine(section, nfs_url, self.machine.user()),
             disk=disk.plan(self.directory) if disk else None,
@@ -167,7 +167,7 @@ class _Resolver:
             verify=load.verify(section, regions, ending),
             log=load.log(section, ending),
             submission_latency=section.report.submission_latency,
-            cpus=load.processors(section, clone),
+            cpus=load.processors(section, jobnum),
         )
         return on_each_file(section, worker) if section.load.metadata else worker
 

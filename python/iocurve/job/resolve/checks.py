@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.errors import Mistake, PlanError
+from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import PerKind, Section
 from iocurve.job.resolve.blocks import kinds, smallest_block
 from iocurve.job.resolve.diagnostics import Diagnostics
@@ -19,21 +19,21 @@ SLOWEST_PER_S = 1e-6
 
 def amounts(sections: Sequence[Section]) -> None:
     """Checks the numbers of workers and files before any are made. Raises ``PlanError``."""
-    workers = max((sum(clones) for clones in _together(sections)), default=0)
-    files = sum(section.clones * (len(section.files.paths) or section.files.file_count) for section in sections)
+    workers = max((sum(numbers) for numbers in _together(sections)), default=0)
+    files = sum(section.numjobs * (len(section.files.paths) or section.files.file_count) for section in sections)
     if workers > MAX_WORKERS:
-        raise PlanError([Mistake(f"{workers} workers are too many; {MAX_WORKERS} can run at once")])
+        raise PlanError([Diagnostic(f"{workers} workers are too many; {MAX_WORKERS} can run at once")])
     if files > MAX_FILES:
-        raise PlanError([Mistake(f"{files} files are too many; {MAX_FILES} can be open at once")])
+        raise PlanError([Diagnostic(f"{files} files are too many; {MAX_FILES} can be open at once")])
 
 
 def _together(sections: Sequence[Section]) -> list[list[int]]:
-    """Numbers of clones, grouped by the sections that run at the same time."""
+    """Numbers of workers, grouped by the sections that run at the same time."""
     groups: list[list[int]] = [[]]
     for section in sections:
         if section.report.barrier:
             groups.append([])
-        groups[-1].append(section.clones)
+        groups[-1].append(section.numjobs)
     return groups
 
 
@@ -53,39 +53,39 @@ def waits(sections: Sequence[Section], diagnostics: Diagnostics) -> None:
             elif name not in names[:index]:
                 text = f"{word}: '{name}' comes after this job"
             if text:
-                diagnostics.mistake(section, text, ("wait_for",))
+                diagnostics.error(section, text, ("wait_for",))
 
 
 def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> None:
     """Checks a section for settings that exclude each other or that this machine cannot fulfil."""
     if not kinds(section):
         text = "the job has no operations: neither reads nor writes nor trims"
-        diagnostics.mistake(section, text, ("reads", "writes", "trims", "name"))
+        diagnostics.error(section, text, ("reads", "writes", "trims", "name"))
         return
     _rates(section, diagnostics)
     _growth(section, diagnostics)
     paths, sizes = section.files.paths, section.files.path_bytes
     if sizes is not None and (not sizes or len(sizes) != len(paths)):
         text = f"{diagnostics.option('path_bytes')} has {counted(len(sizes), 'size')} for {counted(len(paths), 'file')}"
-        diagnostics.mistake(section, text, ("path_bytes",), "give one size for each path")
+        diagnostics.error(section, text, ("path_bytes",), "give one size for each path")
     smallest = smallest_block(section)
     if isinstance(section.files.size, int) and 0 < section.files.size < smallest:
         text = f"{diagnostics.option('size')} ({section.files.size} bytes) is smaller than one block ({smallest} bytes)"
-        diagnostics.mistake(section, text, ("size", "blocks"))
+        diagnostics.error(section, text, ("size", "blocks"))
     if section.load.zone_skip_bytes and not section.load.zone_bytes:
         text = f"{diagnostics.option('zone_skip_bytes')} needs {diagnostics.option('zone_bytes')}"
-        diagnostics.mistake(section, text, ("zone_skip_bytes",))
+        diagnostics.error(section, text, ("zone_skip_bytes",))
     if section.ending.cooldown_ns and not section.ending.runtime_ns:
         text = f"{diagnostics.option('cooldown_ns')} needs {diagnostics.option('runtime_ns')}"
-        diagnostics.mistake(section, text, ("cooldown_ns",))
+        diagnostics.error(section, text, ("cooldown_ns",))
     steady = section.ending.steady_state
     if steady and steady.check_ns % MILLISECOND_NS:
         text = f"{diagnostics.option('steady_state')}: the time between samples, {steady.check_ns} ns, is not whole ms"
-        diagnostics.mistake(section, text, ("steady_state",))
+        diagnostics.error(section, text, ("steady_state",))
     unknown = sorted(set(section.cpus) - machine.cpus())
     if unknown:
         text = f"processor {unknown[0]} does not exist, or this process may not use it"
-        diagnostics.mistake(section, text, ("cpus",), f"available: {_ranges(sorted(machine.cpus()))}")
+        diagnostics.error(section, text, ("cpus",), f"available: {_ranges(sorted(machine.cpus()))}")
 
 
 def _growth(section: Section, diagnostics: Diagnostics) -> None:
@@ -93,18 +93,18 @@ def _growth(section: Section, diagnostics: Diagnostics) -> None:
         text = (
             f"{diagnostics.option('append')} is not supported over NFS: iocurve does not look up the length of a file"
         )
-        diagnostics.mistake(section, text, ("append",), f"give an {diagnostics.option('offset')}")
+        diagnostics.error(section, text, ("append",), f"give an {diagnostics.option('offset')}")
     if not section.files.until_full:
         return
     name = diagnostics.option("until_full")
     if section.load.reads:
         text = f"{name} is not supported in a job that reads: the layout before the run does not fill a device"
-        diagnostics.mistake(section, text, ("until_full", "reads"), "fill the device with a write job before this one")
+        diagnostics.error(section, text, ("until_full", "reads"), "fill the device with a write job before this one")
     elif section.target.engine == "null":
-        diagnostics.mistake(section, f"{name}: the null engine does no I/O and never fills a device", ("until_full",))
+        diagnostics.error(section, f"{name}: the null engine does no I/O and never fills a device", ("until_full",))
     elif (section.load.random or section.data.verify) and not section.files.size and not section.files.file_bytes:
         what = "random offsets" if section.load.random else "verification"
-        diagnostics.mistake(section, f"{name} with {what} needs {diagnostics.option('size')}", ("until_full", "random"))
+        diagnostics.error(section, f"{name} with {what} needs {diagnostics.option('size')}", ("until_full", "random"))
 
 
 def _rates(section: Section, diagnostics: Diagnostics) -> None:
@@ -117,11 +117,11 @@ def _rates(section: Section, diagnostics: Diagnostics) -> None:
     used = [name for name, is_used in said.items() if is_used]
     if len(used) > 1:
         text = f"{diagnostics.option(used[1])} and {diagnostics.option(used[0])} exclude one another"
-        diagnostics.mistake(section, text, used, "keep one")
+        diagnostics.error(section, text, used, "keep one")
     if 0 < section.pace.rate_total_operations < SLOWEST_PER_S:
         name, period_s = diagnostics.option("rate_total_operations"), 1 / SLOWEST_PER_S
         text = f"{name}: the lowest rate is one operation in {period_s:,.0f} s"
-        diagnostics.mistake(section, text, ("rate_total_operations",))
+        diagnostics.error(section, text, ("rate_total_operations",))
 
 
 def _values(values: PerKind[int | None]) -> tuple[int | None, ...]:

@@ -22,16 +22,16 @@ def nfs_url_of(section: Section, diagnostics: Diagnostics) -> NfsUrl | None:
         return None
     if section.target.nfs_url is None:
         hint = f"add {diagnostics.option('nfs_url', 'nfs://host/export')}"
-        diagnostics.mistake(section, f"{diagnostics.option('engine', 'nfs')} needs a server", ("engine",), hint)
+        diagnostics.error(section, f"{diagnostics.option('engine', 'nfs')} needs a server", ("engine",), hint)
         return None
     try:
         ip_address(section.target.nfs_source or "::")
     except ValueError:
-        diagnostics.mistake(section, f"nfs_source: '{section.target.nfs_source}' is not an IP address", ("nfs_source",))
+        diagnostics.error(section, f"nfs_source: '{section.target.nfs_source}' is not an IP address", ("nfs_source",))
     try:
         return parse_nfs_url(section.target.nfs_url)
     except ValueError as error:
-        diagnostics.mistake(section, str(error), ("nfs_url",))
+        diagnostics.error(section, str(error), ("nfs_url",))
         return None
 
 
@@ -41,12 +41,12 @@ def disk_of(section: Section, diagnostics: Diagnostics) -> DiskSpec | None:
         return None
     if section.target.engine == "nfs":
         text = f"{diagnostics.option('disk')}: an emulated disk is for local files, not for NFS"
-        diagnostics.mistake(section, text, ("disk", "engine"))
+        diagnostics.error(section, text, ("disk", "engine"))
         return None
     try:
         return parse_disk(section.target.disk)
     except ValueError as error:
-        diagnostics.mistake(section, str(error), ("disk",))
+        diagnostics.error(section, str(error), ("disk",))
         return None
 
 

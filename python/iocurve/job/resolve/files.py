@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from iocurve.engine import plan as planned
-from iocurve.errors import Mistake
+from iocurve.errors import Diagnostic
 from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
 from iocurve.job.resolve.blocks import largest_block, smallest_block
 from iocurve.job.resolve.diagnostics import Diagnostics
@@ -33,7 +33,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Files:
-    """Examines the files of a job's sections; adds mistakes and obstacles to ``diagnostics``."""
+    """Examines the files of a job's sections; adds errors and obstacles to ``diagnostics``."""
 
     job: Job
     machine: Machine
@@ -48,9 +48,9 @@ class Files:
         """The same files on an emulated disk: its directory is the root of all names."""
         return replace(self, directory=self.directory / disk.directory, is_disk=True) if disk else self
 
-    def regions(self, section: Section, clone: int, rng: random.Random) -> list[Region] | None:
-        """The regions of one worker's files; None after a mistake."""
-        paths = self._paths(section, clone)
+    def regions(self, section: Section, jobnum: int, rng: random.Random) -> list[Region] | None:
+        """The regions of one worker's files; None after an error."""
+        paths = self._paths(section, jobnum)
         regions = self._examined(section, paths)
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
@@ -60,9 +60,9 @@ class Files:
         block = smallest_block(section)
         shares = _shares(section, len(regions), block)
         for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
-            region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, clone, block)
+            region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, jobnum, block)
             region.bytes = _region_bytes(section, region, share, limits, block, rng)
-            region.start = section.load.start_bytes + clone * section.load.start_increment_bytes
+            region.start = section.load.start_bytes + jobnum * section.load.start_increment_bytes
             if not self._check_region(section, region):
                 return None
         return regions if self._check_zones(section, regions) else None
@@ -82,10 +82,10 @@ class Files:
         paths = [region.path for region in regions]
         missing = [region.path for region in regions if region.facts.kind == "missing"]
         if section.target.engine not in ("nfs", "null") and any(map(_is_device_name, missing)):
-            self.diagnostics.mistake(section, f"there is no device {paths_text(paths)}", ("paths",))
+            self.diagnostics.error(section, f"there is no device {paths_text(paths)}", ("paths",))
             return
         hint = f"add a size, such as {self.job.words.asks['size']}"
-        self.diagnostics.mistake(section, f"no size is given for {paths_text(paths)}", ("size",), hint)
+        self.diagnostics.error(section, f"no size is given for {paths_text(paths)}", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
         block = largest_block(section)
@@ -100,7 +100,7 @@ class Files:
         elif region.start + block > region.bytes:
             text = f"{region.path}: a worker would start at byte {region.start} of a region of {region.bytes} bytes"
         if text:
-            self.diagnostics.mistake(section, text, _SIZES)
+            self.diagnostics.error(section, text, _SIZES)
         return text is None
 
     def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
@@ -113,12 +113,12 @@ class Files:
         elif section.load.random and any(_zoned_bytes(zones, min(sizes)) > min(sizes) for zones in zoned):
             text = f"the zones are larger than the region of {min(sizes)} bytes"
         if text:
-            self.diagnostics.mistake(section, f"{self.diagnostics.option('distribution')}: {text}", ("distribution",))
+            self.diagnostics.error(section, f"{self.diagnostics.option('distribution')}: {text}", ("distribution",))
         return text is None
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
-    def _paths(self, section: Section, clone: int) -> list[str]:
+    def _paths(self, section: Section, jobnum: int) -> list[str]:
         directories = section.files.directories
         if section.files.paths:
             return self._placed(section, directories[:1], section.files.paths)
@@ -128,10 +128,12 @@ class Files:
             path = str(self.directory / name)
             if self.stat(path).kind == "block":
                 return [path]
-        chosen = (directories[clone % len(directories)],) if directories else ()
+        chosen = (directories[jobnum % len(directories)],) if directories else ()
         pattern = section.files.file_name_pattern
         numbers = range(section.files.file_count)
-        return self._placed(section, chosen, [pattern.format(job=name, clone=clone, file=number) for number in numbers])
+        return self._placed(
+            section, chosen, [pattern.format(job=name, jobnum=jobnum, file=number) for number in numbers]
+        )
 
     def _placed(self, section: Section, directories: Sequence[str], names: Sequence[str]) -> list[str]:
         """fio puts the directory before the name even if the name begins with a slash."""
@@ -147,7 +149,7 @@ class Files:
 
     def _path_within(self, section: Section, path: PurePosixPath, whole: str) -> str:
         if ".." in path.parts:
-            self.diagnostics.mistake(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
+            self.diagnostics.error(section, f"'{path}' leads out of {whole}", ("paths", "directories"))
         return str(path).lstrip("/")
 
     # -- state on disk -------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Files:
 
     def _obstacle(self, section: Section, text: str, hint: str | None = None) -> None:
         where = section.where("paths", "directories", "name")
-        self.diagnostics.obstacles.append(Mistake(text, where, hint))
+        self.diagnostics.obstacles.append(Diagnostic(text, where, hint))
 
 
 def _below(base: Path, names: Sequence[str]) -> list[str]:
@@ -220,10 +222,10 @@ def _shares(section: Section, files: int, block: int) -> list[int]:
     return [share + (block if number < larger else 0) for number in range(files)]
 
 
-def _offset(section: Section, region: Region, clone: int, block: int) -> int:
+def _offset(section: Section, region: Region, jobnum: int, block: int) -> int:
     """Start of the region; offsets given as a percentage are rounded up to a block."""
     offset, increment = section.files.offset, section.files.offset_increment
-    start = _bytes_of(offset, region.facts.bytes) + clone * _bytes_of(increment, region.facts.bytes)
+    start = _bytes_of(offset, region.facts.bytes) + jobnum * _bytes_of(increment, region.facts.bytes)
     if not isinstance(offset, Percent) and not isinstance(increment, Percent):
         return start
     multiple = section.files.offset_align or block

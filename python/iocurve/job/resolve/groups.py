@@ -24,12 +24,12 @@ def start_groups(sections: Sequence[Section], workers: Sequence[Sequence[planned
     """Starts a new group at each barrier; waits for jobs of earlier groups are dropped, because those have ended."""
     groups: list[list[planned.Worker]] = []
     names: set[str] = set()
-    for section, clones in zip(sections, workers, strict=True):
+    for section, members in zip(sections, workers, strict=True):
         if section.report.barrier or not groups:
             groups.append([])
             names = set()
-        names.update(worker.job for worker in clones)
-        groups[-1].extend(_waiting(worker, names) for worker in clones)
+        names.update(worker.job for worker in members)
+        groups[-1].extend(_waiting(worker, names) for worker in members)
     return tuple(planned.Group(workers=tuple(group)) for group in groups if group)
 
 
@@ -47,8 +47,8 @@ def report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Itera
     numbers: list[int] = []
     number = 0
     for index, section in enumerate(sections):
-        for clone in range(section.clones):
-            if clone == 0 and index and (section.report.barrier or section.report.new_report_group):
+        for jobnum in range(section.numjobs):
+            if jobnum == 0 and index and (section.report.barrier or section.report.new_report_group):
                 number += 1
             if groups and section.report.report_as_group and groups[-1].number == number:
                 last = groups[-1]

@@ -164,10 +164,10 @@ def latency_target(pace: Pace) -> planned.LatencyTarget | None:
     )
 
 
-def processors(section: Section, clone: int) -> tuple[int, ...]:
+def processors(section: Section, jobnum: int) -> tuple[int, ...]:
     """Processors that a worker may run on."""
     cpus = section.cpus
-    return (cpus[clone % len(cpus)],) if section.cpus_split and cpus else cpus
+    return (cpus[jobnum % len(cpus)],) if section.cpus_split and cpus else cpus
 
 
 # -- end ---------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from iocurve.analysis.axes import axis_text
 from iocurve.dialects.native.read.document import DEFAULTS
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
-from iocurve.errors import Mistake, PlanError
+from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import Job, PerKind, Said
 from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.measure.axes import axes_of
@@ -108,38 +108,38 @@ class Cases:
             # The depth is of one client; the axis has all clients together.
             axes = axes | {"depth": int(axes["depth"]) * clients}
         jobs = [_at(job, axes) for job in family.jobs]
-        workers = sum(clients * _clones(job) for job in jobs)
+        workers = sum(clients * _numjobs(job) for job in jobs)
         if workers > MAX_WORKERS:
             text = f"{family.name}: {workers:,} workers are too many; {MAX_WORKERS} can run at once"
-            raise PlanError([Mistake(text)])
+            raise PlanError([Diagnostic(text)])
         sections = [section for job in jobs for section in self._sections(family, job, clients, workers, axes)]
         name = " ".join([family.name, *(_axis_text(axis, value) for axis, value in axes.items())])
         job = self._job(name, sections)
         described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
         on = tuple({job.on: None for job in jobs})
-        placed = tuple(worker // _clones(job) for job in jobs for worker in range(clients * _clones(job)))
+        placed = tuple(worker // _numjobs(job) for job in jobs for worker in range(clients * _numjobs(job)))
         return Case(family, name, described | axes, axes, job, on, placed)
 
     def _sections(
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
     ) -> Iterable[Said]:
         data, form = self._data(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
-        own = clients * _clones(job)
+        own = clients * _numjobs(job)
         depth = int(axes.get("depth", 0))
         if depth % workers:
-            raise PlanError([Mistake(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
+            raise PlanError([Diagnostic(f"{family.name}: a depth of {depth} cannot be shared by {workers} workers")])
         has_own_address = clients > 1 and not self.machines and data.opened.allows_many_clients
         for worker in range(own):
             fields = Said.of(
                 name=job.name,
-                clones=1,
+                numjobs=1,
                 depth=depth // workers if depth else None,
                 ramp_ns=form.ramp_ns,
                 runtime_ns=form.runtime_ns,
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
-                nfs_source=_source(worker // _clones(job)) if has_own_address else None,
+                nfs_source=_source(worker // _numjobs(job)) if has_own_address else None,
                 nfs_timeout_ns=self.nfs_timeout_ns,
             )
             # The processors of a cluster's machines are their own affair.
@@ -215,9 +215,9 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
     return replace(job, on=str(axes.get("target", job.on)), load=job.load.but(**fields))
 
 
-def _clones(job: FamilyJob) -> int:
+def _numjobs(job: FamilyJob) -> int:
     """The number of workers of one client."""
-    return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.get("clones") or 1
+    return min(len(processors()), PROCESSORS_MAX) if job.per_processor else job.load.get("numjobs") or 1
 
 
 def _axis_text(axis: str, value: Axis) -> str:

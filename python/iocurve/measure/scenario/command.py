@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iocurve.errors import DialectError, Mistake, TargetError
+from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
@@ -39,7 +39,7 @@ def requested(
     Without a target the scenario's embedded ones play, in the short form unless the full one is asked for.
     """
     if sum((short, full, scale is not None)) > 1:
-        raise DialectError([Mistake("--short, --full and --scale: choose one")])
+        raise DialectError([Diagnostic("--short, --full and --scale: choose one")])
     form, name = _form(scenario, short or not (named or full or scale), scale)
     return Request(
         scenario=scenario,
@@ -197,9 +197,9 @@ def _targets(scenario: Scenario, named: Sequence[str], *, create: bool) -> dict[
         elif len(needs) == 1 or len(named) == 1:
             said |= dict.fromkeys(needs, text)
         else:
-            raise DialectError([Mistake(f"--target {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")])
+            raise DialectError([Diagnostic(f"--target {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")])
     if missing := needs.keys() - said.keys():
-        raise DialectError([Mistake(f"--target: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")])
+        raise DialectError([Diagnostic(f"--target: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")])
     return {name: targets.parse(said[name], create=create) for name in needs}
 
 
@@ -215,13 +215,13 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
     for text in points:
         axis, equals, values = text.partition("=")
         if equals and axis not in known:
-            raise DialectError([Mistake(f"--points {text}: the axes are {', '.join(sorted(known))}")])
+            raise DialectError([Diagnostic(f"--points {text}: the axes are {', '.join(sorted(known))}")])
         if equals:
             axes[axis] = values.split(",")
     for text in families:
         if not fnmatch.filter([family.name for family in scenario.families], text):
             names = ", ".join(family.name for family in scenario.families)
-            raise DialectError([Mistake(f"--points {text}: the families are {names}")])
+            raise DialectError([Diagnostic(f"--points {text}: the families are {names}")])
 
     def is_wanted(case: Case) -> bool:
         in_family = not families or any(fnmatch.fnmatch(case.family.name, text) for text in families)

@@ -59,7 +59,7 @@ AXES: dict[str, Kind] = {
 """The possible axes of a family, with the type of their values."""
 AXIS_NAMES = {"blocks": "block_bytes"}
 """Names of axes in results, if they differ from the keys."""
-FOLDER = Path(__file__).parent.parent / "scenarios"
+DIRECTORY = Path(__file__).parent.parent / "scenarios"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FamilyJob:
     """Name of its target."""
     load: Said
     per_processor: bool = False
-    """Each client has a worker for each processor (at most four) instead of the load's clones."""
+    """Each client has a worker for each processor (at most four) instead of the load's numjobs."""
 
 
 @dataclass(frozen=True)
@@ -156,16 +156,16 @@ class Scenario:
 
 def names() -> list[str]:
     """All bundled scenarios."""
-    return bundled.names(FOLDER)
+    return bundled.names(DIRECTORY)
 
 
 def load(name: str) -> Scenario:
-    """Loads a bundled scenario, or a file that ends in .toml. Raises ``DialectError`` with every mistake."""
+    """Loads a bundled scenario, or a file that ends in .toml. Raises ``DialectError`` with every error."""
     if name.endswith(".toml"):
         return _read(Path(name))
     if name not in names():
         raise DialectError([unknown("scenario", name, names(), "iocurve scenario list")])
-    return _read(FOLDER / f"{name}.toml")
+    return _read(DIRECTORY / f"{name}.toml")
 
 
 def is_scenario(path: Path) -> bool:
@@ -234,10 +234,10 @@ class _Scenario:
         families = [self._family(table, number, targets) for number, table in enumerate(self._families())]
         names = [family.name for family in families]
         if not families:
-            self.reader.mistake((), "there is no family of points: begin one with [[family]]")
+            self.reader.error((), "there is no family of points: begin one with [[family]]")
         for number, name_of_one in enumerate(names):
             if name_of_one in names[:number]:
-                self.reader.mistake((*_place(number), "name"), f"there is a family '{name_of_one}' already")
+                self.reader.error((*_place(number), "name"), f"there is a family '{name_of_one}' already")
         full = self._form(document, (), None)
         short_table = self._table(document, (), "short")
         self.reader.check_keys(short_table, ("data", "timing"), ("short",))
@@ -285,12 +285,12 @@ class _Scenario:
             self.reader.check_keys(table, ("name", "about", "standard"), place)
             for key in ("name", "standard"):
                 if key not in table:
-                    self.reader.mistake(place, f"{key} is missing")
+                    self.reader.error(place, f"{key} is missing")
             name = self._value(table, place, "name", _NAME, f"target-{number + 1}")
             about, standard = (self._value(table, place, key, TEXT, "") for key in ("about", "standard"))
             found.append(TargetNeed(name, about, standard))
         if not found:
-            self.reader.mistake((), "there is no target: begin one with [[target]]")
+            self.reader.error((), "there is no target: begin one with [[target]]")
         return tuple(found) or (TargetNeed("volume", "", "volume:"),)
 
     def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
@@ -344,7 +344,7 @@ class _Scenario:
                 values = self._value(said, (*place, "axes"), key, Several(kind), (0,))
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
                 if not values:
-                    self.reader.mistake((*place, "axes", key), f"{key}: name at least one value")
+                    self.reader.error((*place, "axes", key), f"{key}: name at least one value")
         return axes
 
     def _form(self, table: dict[str, Any], place: KeyPath, full: Form | None) -> Form:
@@ -370,14 +370,14 @@ class _Scenario:
         said = self._value(self.document, (), "reference", Several(TEXT), ())
         for name in said:
             if name not in reference.names():
-                self.reader.mistake(("reference",), f"there is no reference '{name}'")
+                self.reader.error(("reference",), f"there is no reference '{name}'")
         return tuple(said)
 
     def _table(self, table: dict[str, Any], place: KeyPath, key: str) -> dict[str, Any]:
         value = table.get(key, {})
         if isinstance(value, dict):
             return value
-        self.reader.mistake((*place, key), f"{key} is a table: [{key}]")
+        self.reader.error((*place, key), f"{key} is a table: [{key}]")
         return {}
 
     def _value(self, table: dict[str, Any], place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
@@ -386,7 +386,7 @@ class _Scenario:
         try:
             return kind.read(table[key])
         except (ValueError, OverflowError) as error:
-            self.reader.mistake((*place, key), f"{key}: {error}")
+            self.reader.error((*place, key), f"{key}: {error}")
             return otherwise
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.dialects.fio import command as fio
-from iocurve.errors import DialectError, Mistake
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
@@ -50,12 +50,12 @@ def workload_of(text: str) -> tuple[Said, Said]:
     try:
         words = [word if word.startswith("--") else f"--{word}" for word in shlex.split(text)]
     except ValueError as error:
-        raise DialectError([Mistake(f"--workload {text}: {error}")]) from None
+        raise DialectError([Diagnostic(f"--workload {text}: {error}")]) from None
     decided = [word for word in words if word[2:].partition("=")[0] in OUR_OPTIONS]
     if decided:
-        raise DialectError([Mistake(f"--workload: {decided[0]} is for the search to decide; leave it out")])
+        raise DialectError([Diagnostic(f"--workload: {decided[0]} is for the search to decide; leave it out")])
     prepared = fio.prepare(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
-    if odd := [Mistake(f"--workload: {note.text}") for note in prepared.notes if note.code == "odd_value"]:
+    if odd := [Diagnostic(f"--workload: {note.text}") for note in prepared.notes if note.code == "odd_value"]:
         raise DialectError(odd)
     (section,) = prepared.job.sections
     kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})

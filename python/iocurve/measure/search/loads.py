@@ -127,7 +127,7 @@ class Loads:
         effort = self.effort
         common = Said.of(
             name=self.family,
-            clones=1,
+            numjobs=1,
             ramp_ns=max(effort.ramp_ns, round(RAMP_SHARE * (runtime_ns or 0))),
             runtime_ns=runtime_ns or effort.longest_ns,
             time_based=True,

@@ -33,7 +33,7 @@ const WRITABLE: bitmap4 = bitmap4::of(&[
     FATTR4_TIME_MODIFY_SET,
 ]);
 
-/// Attributes that can be set while a file is created exclusively: not the times, in which a folder keeps the verifier.
+/// Attributes that can be set while a file is created exclusively: not the times, in which a directory keeps the verifier.
 const WRITABLE_EXCLUSIVELY: bitmap4 = bitmap4::of(&[FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP]);
 
 /// Attributes of space, which take a look at the whole store.

@@ -1,4 +1,4 @@
-//! Names of inodes below the folder, learned from a scan at the start and from every name seen since.
+//! Names of inodes below the directory, learned from a scan at the start and from every name seen since.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

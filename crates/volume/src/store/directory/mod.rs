@@ -1,8 +1,8 @@
-//! Files in a folder of this machine.
+//! Files in a directory of this machine.
 //!
 //! A handle is the file's inode number and birth time with a keyed check, so it outlives a restart and is not taken over by a later
 //! file. The names of an inode are known from a scan at the start and from every name seen since; the path is walked again at every
-//! use, strictly below the folder and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes
+//! use, strictly below the directory and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes
 //! and names.
 
 mod inodes;
@@ -35,14 +35,14 @@ use inodes::{Inodes, Remembered};
 use open_files::{Access, OpenFiles};
 use sys::{Id, Stat, Time, status_of};
 
-/// Bytes of a handle: the folder, the inode, its birth, and the check.
+/// Bytes of a handle: the directory, the inode, its birth, and the check.
 const HANDLE_BYTES: usize = 4 * 8;
 
-/// Files in a folder.
+/// Files in a directory.
 #[derive(Debug)]
 pub(crate) struct DirectoryStore {
     root: OwnedFd,
-    /// Device of the folder's file system; others mounted below it are not served.
+    /// Device of the directory's file system; others mounted below it are not served.
     device: (u32, u32),
     key: HandleKey,
     inodes: Inodes,
@@ -53,7 +53,7 @@ pub(crate) struct DirectoryStore {
 }
 
 impl DirectoryStore {
-    /// Serves the folder at `path`, which must exist.
+    /// Serves the directory at `path`, which must exist.
     pub(crate) fn open(path: &Path, quota_bytes: u64, key: HandleKey) -> io::Result<Self> {
         let root = sys::open_root(path)?;
         let Stat { id, device, .. } = sys::stat(&root)?;
@@ -64,7 +64,7 @@ impl DirectoryStore {
         Ok(store)
     }
 
-    /// Walks the folder to learn where inodes are, and counts the sizes of the files.
+    /// Walks the directory to learn where inodes are, and counts the sizes of the files.
     fn scan(&self) -> io::Result<()> {
         let mut directories = vec![self.inodes.root()];
         while let Some(id) = directories.pop() {
@@ -83,7 +83,7 @@ impl DirectoryStore {
         Ok(())
     }
 
-    /// Begins all handles: the same for the same folder, so that handles and cookies outlive a restart.
+    /// Begins all handles: the same for the same directory, so that handles and cookies outlive a restart.
     fn prefix(&self) -> [u8; 8] {
         let Id { inode, birth_ns } = self.inodes.root();
         (inode.rotate_left(32) ^ birth_ns).to_be_bytes()
@@ -162,7 +162,7 @@ impl DirectoryStore {
         self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stats a name in a directory, if it is on the folder's own file system.
+    /// Stats a name in a directory, if it is on the directory's own file system.
     fn stat_in(&self, directory: &OwnedFd, name: &[u8]) -> Option<Stat> {
         let name = CString::new(name).ok()?;
         sys::stat_at(directory, &name).ok().filter(|stat| stat.device == self.device)

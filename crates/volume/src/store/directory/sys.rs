@@ -82,14 +82,14 @@ pub(super) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Opens the folder itself. Fails on a kernel on which nothing can be opened below it.
+/// Opens the directory itself. Fails on a kernel on which nothing can be opened below it.
 pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a string of ours.
     let root = owned(unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) }.into())?;
     match open_step(&root, b".", libc::O_PATH) {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            let text = "the kernel has no openat2: to serve a folder needs Linux 5.6 or newer";
+            let text = "the kernel has no openat2: to serve a directory needs Linux 5.6 or newer";
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
         }
         _ => Ok(root),

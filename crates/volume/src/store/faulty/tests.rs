@@ -123,15 +123,15 @@ fn operations_fail_with_the_status_of_their_kind() {
 
 #[test]
 fn both_stores_have_the_same_faults_and_the_log_names_them() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let key = HandleKey::new(*b"the key of tests");
     let [first, second] = [0, 1].map(|number| {
-        let path = folder.path().join(format!("log{number}"));
+        let path = directory.path().join(format!("log{number}"));
         let log = Some(FaultLog::create(&path).unwrap());
         let inner = if number == 0 {
             Files::Memory(MemoryStore::new(*b"faulty-1", 1 << 30, 1 << 30).unwrap())
         } else {
-            let place = folder.path().join("files");
+            let place = directory.path().join("files");
             std::fs::create_dir(&place).unwrap();
             Files::Directory(DirectoryStore::open(&place, 1 << 30, key).unwrap())
         };

@@ -58,4 +58,4 @@ def _words(prepared: PreparedSpan) -> tuple[str, str]:
     """The name of a worker, and the summary of a time span. With -p a thread is several workers."""
     targets, threads = len(prepared.span.targets), len(prepared.threads)
     parts = f"{counted(targets, 'target')}, {counted(threads, 'thread')}"
-    return "worker" if any(target.parallel for target in prepared.span.targets) else WORDS.clone, parts
+    return "worker" if any(target.parallel for target in prepared.span.targets) else WORDS.worker, parts

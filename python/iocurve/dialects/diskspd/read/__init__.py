@@ -1,1 +1,1 @@
-"""Reads DiskSpd's text into a profile, and collects every mistake with its position."""
+"""Reads DiskSpd's text into a profile, and collects every error with its position."""

@@ -1,4 +1,4 @@
-"""Reads a DiskSpd command line into a profile, and collects every mistake with its position."""
+"""Reads a DiskSpd command line into a profile, and collects every error with its position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iocurve.dialects.diskspd.read.options import OPTIONS, Draft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
 from iocurve.dialects.diskspd.read.target_map import TargetMapping, mapped
-from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.disk_mounts import DiskMount
 from iocurve.job.model import PlanNote
 
@@ -44,7 +44,7 @@ class Parsed:
     """--clients and --on (iocurve's own)."""
     mappings: list[TargetMapping] = field(default_factory=list)
     """Values of --map-target (iocurve's own)."""
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
 
@@ -69,15 +69,15 @@ class _Argument:
         return self.text[:1] in _DASHES and _WELL_FORMED.fullmatch(self.text[1:]) is not None
 
     def takes_next(self, value: _Argument) -> bool:
-        """True if the next argument is this flag's value, separated by a space by mistake."""
+        """True if the next argument is this flag's value, wrongly separated by a space."""
         return (
             self.text[1:] in _NEVER_BARE
             and value.text[:1].isdigit()
             and _WELL_FORMED.fullmatch(self.text[1:] + value.text) is not None
         )
 
-    def mistake(self, text: str) -> Mistake:
-        return Mistake(f"{_printable(self.text)}: {text}", self.where)
+    def error(self, text: str) -> Diagnostic:
+        return Diagnostic(f"{_printable(self.text)}: {text}", self.where)
 
 
 def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> Parsed:
@@ -109,8 +109,8 @@ def _map_targets(parsed: Parsed) -> None:
             target.path = mapped(target.path, parsed.mappings, used)
             if target.buffer_path:
                 target.buffer_path = mapped(target.buffer_path, parsed.mappings, used)
-    parsed.mistakes += [
-        Mistake(f"--map-target {mapping.origin}=… matches no target", mapping.where)
+    parsed.errors += [
+        Diagnostic(f"--map-target {mapping.origin}=… matches no target", mapping.where)
         for mapping in parsed.mappings
         if mapping not in used
     ]
@@ -131,13 +131,13 @@ def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Ar
                 else:
                     parsed.mappings.append(TargetMapping.of(value, word.where))
             except ValueError as error:
-                parsed.mistakes.append(Mistake(str(error), word.where))
+                parsed.errors.append(Diagnostic(str(error), word.where))
         elif name in ("--clients", "--on"):
             _apply_cluster(word, value, parsed)
         elif name != "--out":
             kept.append(word)
         elif not equals or not value or "\0" in value:
-            parsed.mistakes.append(word.mistake("needs a directory name: --out=DIR"))
+            parsed.errors.append(word.error("needs a directory name: --out=DIR"))
         else:
             parsed.out = Path(value)
     return kept
@@ -147,12 +147,12 @@ def _apply_cluster(word: _Argument, value: str, parsed: Parsed) -> None:
     before = parsed.cluster or ClusterRequest()
     if word.text.startswith("--on"):
         if not value:
-            parsed.mistakes.append(word.mistake("needs a cluster: --on=auto, --on=10.0.0.4:6379"))
+            parsed.errors.append(word.error("needs a cluster: --on=auto, --on=10.0.0.4:6379"))
         parsed.cluster = replace(before, address=value)
     elif value.isdecimal() and 1 <= int(value[:6]) <= CLIENTS_MAX:
         parsed.cluster = replace(before, count=int(value))
     else:
-        parsed.mistakes.append(word.mistake(f"needs a number of load clients from 1 to {CLIENTS_MAX}: --clients=12"))
+        parsed.errors.append(word.error(f"needs a number of load clients from 1 to {CLIENTS_MAX}: --clients=12"))
 
 
 def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument], list[_Argument]]:
@@ -164,15 +164,15 @@ def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument],
             text = (
                 f"this begins with the dash '{word.text[0]}'; flags begin with '-' (write ./ before the name of a file)"
             )
-            parsed.mistakes.append(word.mistake(text))
+            parsed.errors.append(word.error(text))
         elif flags and not targets and flags[-1].takes_next(word):
             flag = flags.pop()
-            parsed.mistakes.append(flag.mistake(f"write the value without a space: {flag.text}{word.text}"))
+            parsed.errors.append(flag.error(f"write the value without a space: {flag.text}{word.text}"))
         elif not word.is_flag:
             targets.append(word)
         elif targets:
             text = f"flags must come before the first target ({_printable(targets[0].text)})"
-            parsed.mistakes.append(word.mistake(text))
+            parsed.errors.append(word.error(text))
         else:
             flags.append(word)
     return flags, targets
@@ -182,14 +182,14 @@ def _apply(word: _Argument, draft: Draft, parsed: Parsed) -> None:
     letter, value = word.text[1:2], word.text[2:]
     option = OPTIONS.get(letter)
     if option is None:
-        parsed.mistakes.append(_unknown(word))
+        parsed.errors.append(_unknown(word))
         return
     draft.where = word.where
     notes_before = len(draft.notes)
     try:
         option.effect(draft, _text(value))
     except ValueError as error:
-        parsed.mistakes.append(word.mistake(str(error)))
+        parsed.errors.append(word.error(str(error)))
     draft.notes[notes_before:] = [
         replace(note, text=f"{_printable(word.text)}: {note.text}") for note in draft.notes[notes_before:]
     ]
@@ -202,13 +202,13 @@ def _text(value: str) -> str:
     return value
 
 
-def _unknown(word: _Argument) -> Mistake:
+def _unknown(word: _Argument) -> Diagnostic:
     letter = word.text[1:2]
     if letter.swapcase() in OPTIONS:
-        return word.mistake(f"there is no flag -{letter}; did you mean -{letter.swapcase()}? Flags are case-sensitive")
+        return word.error(f"there is no flag -{letter}; did you mean -{letter.swapcase()}? Flags are case-sensitive")
     if letter == "-":
-        return word.mistake("a flag is a single letter followed by its value, such as -b4K; see iocurve diskspd --help")
-    return word.mistake(f"there is no flag -{letter}" if letter else "a flag needs a letter")
+        return word.error("a flag is a single letter followed by its value, such as -b4K; see iocurve diskspd --help")
+    return word.error(f"there is no flag -{letter}" if letter else "a flag needs a letter")
 
 
 def _check_beside_profile(flags: Sequence[_Argument], draft: Draft, parsed: Parsed) -> None:
@@ -218,13 +218,13 @@ def _check_beside_profile(flags: Sequence[_Argument], draft: Draft, parsed: Pars
         option = OPTIONS.get(word.text[1:2])
         if option is not None and not option.with_profile:
             text = "cannot be combined with an XML profile (-X), which sets it; -W, -d, -C, -R, -v and -z can"
-            parsed.mistakes.append(word.mistake(text))
+            parsed.errors.append(word.error(text))
 
 
 def _finish(draft: Draft, targets: Sequence[_Argument], parsed: Parsed) -> None:
-    if not targets and not parsed.mistakes:
+    if not targets and not parsed.errors:
         hint = "name a file after the flags: iocurve diskspd -c1G -b4K -r -d10 testfile.dat"
-        parsed.mistakes.append(Mistake("there is no target", None, hint))
+        parsed.errors.append(Diagnostic("there is no target", None, hint))
     span = draft.span
     span.targets = [_with_path(draft.target, word, parsed) for word in targets]
     draft.profile.time_spans = [span]
@@ -234,7 +234,7 @@ def _finish(draft: Draft, targets: Sequence[_Argument], parsed: Parsed) -> None:
 def _finish_with_xml(draft: Draft, targets: Sequence[_Argument], path: Path, parsed: Parsed) -> None:
     replacements = [_with_path(Target(), word, parsed).path for word in targets]
     xml = read_profile(path, replacements)
-    parsed.mistakes += xml.mistakes
+    parsed.errors += xml.errors
     parsed.notes += xml.notes
     draft.profile = xml.profile
     for span in draft.profile.time_spans:
@@ -248,7 +248,7 @@ def _with_path(target: Target, word: _Argument, parsed: Parsed) -> Target:
         if not path:
             raise ValueError("a target needs a name")
     except ValueError as error:
-        parsed.mistakes.append(word.mistake(str(error)))
+        parsed.errors.append(word.error(str(error)))
         path = "?"
     return replace(target, path=path, positions=target.positions | {"path": word.where})
 

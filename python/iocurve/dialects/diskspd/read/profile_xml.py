@@ -1,4 +1,4 @@
-"""Reads an XML profile (-X) by DiskSpd's schema into a ``Profile``, and collects every mistake with its position."""
+"""Reads an XML profile (-X) by DiskSpd's schema into a ``Profile``, and collects every error with its position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iocurve.dialects.diskspd.read.options import ETW_EVENTS
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Span, Target, TimeSpan
 from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX
 from iocurve.dialects.diskspd.read.xml_tree import Node, XmlError
-from iocurve.errors import Mistake, nearest
+from iocurve.errors import Diagnostic, nearest
 from iocurve.job.model import PlanNote
 
 _UNSIGNED = re.compile(r"\+?\d{1,40}", re.ASCII)
@@ -22,10 +22,10 @@ _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 @dataclass
 class ParsedProfile:
-    """A profile with its mistakes and notes."""
+    """A profile with its errors and notes."""
 
     profile: Profile
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
 
@@ -35,7 +35,7 @@ def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
     try:
         root = xml_tree.read(path)
     except XmlError as error:
-        reader.parsed.mistakes.append(error.mistake)
+        reader.parsed.errors.append(error.diagnostic)
         return reader.parsed
     reader.read(root)
     return reader.parsed
@@ -155,7 +155,7 @@ class _Reader:
     def read(self, root: Node) -> None:
         if root.name != "Profile":
             hint = "save its <Profile> element as a file of its own" if root.name == "Results" else None
-            self._mistake(root, f"this is not a profile: its root is <{root.name}>, not <Profile>", hint)
+            self._error(root, f"this is not a profile: its root is <{root.name}>, not <Profile>", hint)
             return
         profile = self.parsed.profile
         self._check_children(root, {*_PROFILE, "TimeSpans", "ETW"}, ("TimeSpans",))
@@ -166,7 +166,7 @@ class _Reader:
         for number, path in enumerate(self._replacements, start=1):
             if number not in self._replaced:
                 text = f"{path}: the profile has no template {TEMPLATE_PREFIX}{number} to replace"
-                self.parsed.mistakes.append(Mistake(text, root.where))
+                self.parsed.errors.append(Diagnostic(text, root.where))
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class _Reader:
                 else:
                     self._unknown(child, ("AffinityAssignment", "AffinityGroupAssignment"))
             except ValueError as error:
-                self._mistake(child, str(error))
+                self._error(child, str(error))
         span.affinity = tuple(pairs)
         span.positions["affinity"] = node.where
 
@@ -239,9 +239,7 @@ class _Reader:
         if sequential is not None:
             for other in (random, node.child("RandomRatio")):
                 if other is not None:
-                    self._mistake(
-                        other, f"<{other.name}> conflicts with the sequential <StrideSize>", "keep one of them"
-                    )
+                    self._error(other, f"<{other.name}> conflicts with the sequential <StrideSize>", "keep one of them")
 
     def _cache(self, node: Node, target: Target) -> None:
         for name in _CACHE_SWITCHES:
@@ -272,7 +270,7 @@ class _Reader:
         unit = node.attributes.get("unit", "BPMS")
         value = self._convert(_U32, node)
         if unit not in ("IOPS", "BPMS"):
-            self._mistake(node, f"unknown unit of throughput '{unit}'", "use IOPS or BPMS (bytes per millisecond)")
+            self._error(node, f"unknown unit of throughput '{unit}'", "use IOPS or BPMS (bytes per millisecond)")
         elif value is not None:
             setattr(target, "iops" if unit == "IOPS" else "bytes_per_ms", value)
 
@@ -281,7 +279,7 @@ class _Reader:
             return
         kinds = [child for child in node.children if child.name in ("Percent", "Absolute")]
         if len(kinds) != 1 or len(node.children) != 1:
-            self._mistake(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
+            self._error(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
             return
         spans: list[Span] = []
         start = 0
@@ -291,7 +289,7 @@ class _Reader:
                 spans.append(Span(_number(child.attributes.get("IO", ""), 100), start, length))
                 start += length
             except ValueError as error:
-                self._mistake(child, str(error))
+                self._error(child, str(error))
         if spans:
             target.set_spans("Percent" if kinds[0].name == "Percent" else "Absolute", spans)
 
@@ -307,11 +305,9 @@ class _Reader:
         path = node.child("Path") or node
         number = target.path[1:]
         if not _TEMPLATE.fullmatch(number):
-            self._mistake(path, f"'{target.path}' is not a template: templates are *1, *2, …")
+            self._error(path, f"'{target.path}' is not a template: templates are *1, *2, …")
         elif self._replacements and int(number) > len(self._replacements):
-            self._mistake(
-                path, f"no target on the command line replaces {target.path}", "add a target for each template"
-            )
+            self._error(path, f"no target on the command line replaces {target.path}", "add a target for each template")
         elif self._replacements:
             target.path = self._replacements[int(number) - 1]
             self._replaced.add(int(number))
@@ -329,13 +325,13 @@ class _Reader:
                 to.positions[name] = child.where
 
     def _convert(self, convert: Convert, node: Node) -> Any:
-        """Returns the value of an element, or adds a mistake and returns None."""
+        """Returns the value of an element, or adds an error and returns None."""
         for child in node.children:
             self._unknown(child, ())
         try:
             return convert(self, node)
         except ValueError as error:
-            self._mistake(node, f"<{node.name}>: {error}")
+            self._error(node, f"<{node.name}>: {error}")
             return None
 
     def _check_children(self, node: Node, known: Collection[str], needed: Sequence[str]) -> None:
@@ -344,18 +340,18 @@ class _Reader:
             if child.name not in known:
                 self._unknown(child, known)
             elif child.name in seen:
-                self._mistake(child, f"<{node.name}> has a second <{child.name}>", "keep one")
+                self._error(child, f"<{node.name}> has a second <{child.name}>", "keep one")
             seen.add(child.name)
         for name in needed:
             if name not in seen:
-                self._mistake(node, f"<{node.name}> needs a <{name}>")
+                self._error(node, f"<{node.name}> needs a <{name}>")
 
     def _repeated(self, node: Node | None, name: str) -> list[Node]:
         """Returns the children, of which there must be at least one."""
         if node is None:
             return []
         if not node.children:
-            self._mistake(node, f"<{node.name}> needs a <{name}>")
+            self._error(node, f"<{node.name}> needs a <{name}>")
         for child in node.children:
             if child.name != name:
                 self._unknown(child, (name,))
@@ -363,7 +359,7 @@ class _Reader:
 
     def _unknown(self, node: Node, known: Collection[str]) -> None:
         close = nearest(node.name, known)
-        self._mistake(node, f"unknown element <{node.name}>", f"Did you mean <{close}>?" if close else None)
+        self._error(node, f"unknown element <{node.name}>", f"Did you mean <{close}>?" if close else None)
 
-    def _mistake(self, node: Node, text: str, hint: str | None = None) -> None:
-        self.parsed.mistakes.append(Mistake(text, node.where, hint))
+    def _error(self, node: Node, text: str, hint: str | None = None) -> None:
+        self.parsed.errors.append(Diagnostic(text, node.where, hint))

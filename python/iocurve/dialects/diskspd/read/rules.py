@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Target, TimeSpan
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import Level, PlanNote
 
 SECTOR_BYTES = 512
@@ -15,14 +15,14 @@ SECTOR_BYTES = 512
 
 @dataclass
 class Findings:
-    """Mistakes and notes about a profile."""
+    """Errors and notes about a profile."""
 
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
 
-    def mistake(self, text: str, where: Where | None, hint: str | None = None) -> None:
-        """Adds a mistake; the profile cannot run."""
-        self.mistakes.append(Mistake(text, where, hint))
+    def error(self, text: str, where: Where | None, hint: str | None = None) -> None:
+        """Adds an error; the profile cannot run."""
+        self.errors.append(Diagnostic(text, where, hint))
 
     def note(self, code: str, text: str, where: Where | None, level: Level = "info") -> None:
         """Adds a note."""
@@ -30,31 +30,31 @@ class Findings:
 
 
 def check(profile: Profile) -> Findings:
-    """Returns all mistakes and notes of a profile."""
+    """Returns all errors and notes of a profile."""
     findings = Findings()
     for span in profile.time_spans:
         _check_span(span, findings, is_run=not profile.profile_only)
-    findings.mistakes = list(dict.fromkeys(findings.mistakes))
+    findings.errors = list(dict.fromkeys(findings.errors))
     findings.notes = list(dict.fromkeys(findings.notes))
     return findings
 
 
 def _check_span(span: TimeSpan, findings: Findings, *, is_run: bool) -> None:
     if span.affinity_disabled and span.affinity:
-        findings.mistake("-n and -a exclude each other", span.where("affinity", "affinity_disabled"), "keep one")
+        findings.error("-n and -a exclude each other", span.where("affinity", "affinity_disabled"), "keep one")
     if not span.duration_s:
-        findings.mistake("-d0 leaves no measured time", span.where("duration_s", "time_span"), "measure 1 s or longer")
+        findings.error("-d0 leaves no measured time", span.where("duration_s", "time_span"), "measure 1 s or longer")
     if span.requests and not span.threads:
         text = "-O has no effect without -F: DiskSpd then uses -o"
         findings.note("no_effect", text, span.where("requests"), "warning")
     for target in span.targets:
         for text, fields, hint in _conflicts(span, target):
-            findings.mistake(text, target.where(*fields) or span.where(*fields) or target.where("target"), hint)
+            findings.error(text, target.where(*fields) or span.where(*fields) or target.where("target"), hint)
         for text, fields, hint in _distribution(target):
-            findings.mistake(text, target.where(*fields, "Distribution", "target"), hint)
+            findings.error(text, target.where(*fields, "Distribution", "target"), hint)
         if is_run and target.path.startswith(TEMPLATE_PREFIX):
             text = f"no target replaces the template {target.path}"
-            findings.mistake(
+            findings.error(
                 text, target.where("path"), "add the targets to the command line, as in -Xprofile.xml file.dat"
             )
         _warn(span, target, findings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 
 MAX_FILE_BYTES = 16 << 20
 MAX_DEPTH = 32
@@ -28,11 +28,11 @@ class Node:
 
 
 class XmlError(Exception):
-    """Raised for a file that cannot be read as XML; ``mistake`` has the reason and the position."""
+    """Raised for a file that cannot be read as XML; ``error`` has the reason and the position."""
 
-    def __init__(self, mistake: Mistake) -> None:
-        self.mistake = mistake
-        super().__init__(str(mistake))
+    def __init__(self, error: Diagnostic) -> None:
+        self.diagnostic = error
+        super().__init__(str(error))
 
 
 def read(path: Path) -> Node:
@@ -42,9 +42,9 @@ def read(path: Path) -> Node:
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a valid file name"
-        raise XmlError(Mistake(f"{path} cannot be read: {reason}")) from None
+        raise XmlError(Diagnostic(f"{path} cannot be read: {reason}")) from None
     if len(content) > MAX_FILE_BYTES:
-        raise XmlError(Mistake(f"{path} is larger than {MAX_FILE_BYTES} bytes, the limit for a profile"))
+        raise XmlError(Diagnostic(f"{path} is larger than {MAX_FILE_BYTES} bytes, the limit for a profile"))
     return _Builder(str(path)).read(content)
 
 
@@ -64,9 +64,9 @@ class _Builder:
             self._parser.Parse(content, True)
         except expat.ExpatError as error:
             where = Where(self._source, error.lineno, error.offset + 1)
-            raise XmlError(Mistake(f"this is not XML: {expat.ErrorString(error.code)}", where)) from None
+            raise XmlError(Diagnostic(f"this is not XML: {expat.ErrorString(error.code)}", where)) from None
         except (LookupError, ValueError) as error:
-            raise XmlError(Mistake(f"this is not XML: {error}", self._where())) from None
+            raise XmlError(Diagnostic(f"this is not XML: {error}", self._where())) from None
         assert self._root is not None, "a document without an element is not well-formed"
         return self._root
 
@@ -74,11 +74,13 @@ class _Builder:
         return Where(self._source, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
 
     def _doctype(self, *_: object) -> None:
-        raise XmlError(Mistake("a document type (<!DOCTYPE …>) is not allowed in a profile; remove it", self._where()))
+        raise XmlError(
+            Diagnostic("a document type (<!DOCTYPE …>) is not allowed in a profile; remove it", self._where())
+        )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) == MAX_DEPTH:
-            raise XmlError(Mistake("elements are nested too deeply for a profile", self._where()))
+            raise XmlError(Diagnostic("elements are nested too deeply for a profile", self._where()))
         node = Node(name, attributes, self._where())
         if self._open:
             self._open[-1].children.append(node)

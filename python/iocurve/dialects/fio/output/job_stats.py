@@ -38,7 +38,7 @@ LATENCY_BUCKETS = {
 
 @dataclass(frozen=True)
 class Samples:
-    """Statistics of a per-second value over the intervals of a run; clones are added up."""
+    """Statistics of a per-second value over the intervals of a run; the jobs of a section are added up."""
 
     smallest: float = 0.0
     largest: float = 0.0
@@ -104,7 +104,7 @@ class SteadyMeans:
 
 @dataclass(frozen=True)
 class JobStats:
-    """One job entry of fio's output: a clone, or with group_reporting all jobs of a group."""
+    """One job entry of fio's output: a job of a section, or with group_reporting all jobs of a group."""
 
     report: SectionReport
     """The job, or the first job of the group."""
@@ -240,7 +240,7 @@ def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionRe
     written = [
         report
         for section, report in zip(prepared.job.sections, prepared.sections, strict=True)
-        for _ in range(section.clones)
+        for _ in range(section.numjobs)
     ]
     return dict(zip(positions, written, strict=True))
 
@@ -332,7 +332,7 @@ def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
 
 
 def _samples(workers: Sequence[WorkerOutcome], kinds: Sequence[str], quantity: str, interval_ns: int) -> Samples:
-    """Statistics of a quantity per second over the intervals of each worker; clones are added up, as in fio."""
+    """Statistics of a quantity per second over the intervals of each worker, summed over workers as fio does."""
     total = Samples()
     for worker in workers:
         if any(kind in worker.operations for kind in kinds):

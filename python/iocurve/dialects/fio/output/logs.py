@@ -41,7 +41,7 @@ class Record:
 
 
 def planned(prepared: Invocation) -> list[Path]:
-    """One file of each kind of log that the sections ask for, with the name for the first clone."""
+    """One file of each kind of log that the sections ask for, with the name for the first job."""
     paths = []
     for logs in (section.reporting.logs for section in prepared.sections):
         kinds = ((logs.bandwidth, "bw"), (logs.latency, "lat"), (logs.iops, "iops"), (logs.histogram, "clat_hist"))
@@ -97,8 +97,8 @@ def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, W
     done = {(worker.group, worker.worker): worker for point in result.points for worker in point.outcome.workers}
     count = 0
     for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
-        clones = written.clones
-        for position in islice(planned, clones):
+        numjobs = written.numjobs
+        for position in islice(planned, numjobs):
             count += 1
             worker = done.get(position)
             if worker is not None and worker.log is not None:

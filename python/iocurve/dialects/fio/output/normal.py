@@ -75,9 +75,9 @@ def _headers(prepared: Invocation) -> Iterator[str]:
     """Yields the header lines: the settings of each section."""
     workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
     for section, report in zip(prepared.job.sections, prepared.sections, strict=True):
-        clones = list(islice(workers, section.clones))
-        yield _header(section, report, prepared.report_groups[clones[0].report_group].number)
-        if len(clones) > 1:
+        members = list(islice(workers, section.numjobs))
+        yield _header(section, report, prepared.report_groups[members[0].report_group].number)
+        if len(members) > 1:
             yield "..."
 
 

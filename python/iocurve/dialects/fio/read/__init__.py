@@ -1,1 +1,1 @@
-"""Reads fio's text into the fields of a job, and collects every mistake with its position."""
+"""Reads fio's text into the fields of a job, and collects every error with its position."""

@@ -96,7 +96,7 @@ def _runs(draft: Draft) -> None:
     if draft.value("trims") and draft.value("writes"):
         draft.fields["run_length"] = length if length % 2 else length // 2
         if repeats:
-            draft.mistake("rw_sequencer", "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N")
+            draft.error("rw_sequencer", "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N")
         _pace_pairs(draft)
     elif repeats:
         draft.fields["position"] = "repeated"
@@ -203,16 +203,16 @@ def _space(draft: Draft) -> None:
         return
     engine = draft.fields["engine_asked"]
     if engine == "ftruncate" and (draft.value("reads") or draft.value("trims")):
-        draft.mistake("ioengine", "ioengine=ftruncate only writes: fio fails on its reads and trims", "use rw=write")
+        draft.error("ioengine", "ioengine=ftruncate only writes: fio fails on its reads and trims", "use rw=write")
     if _method(draft) is not None:
-        draft.mistake("verify", f"ioengine={engine} moves no data that verify could compare", "leave verify out")
+        draft.error("verify", f"ioengine={engine} moves no data that verify could compare", "leave verify out")
 
 
 def _zones(draft: Draft) -> None:
     size = draft.deferred.get("zonesize", 0)
     if draft.deferred.get("zonemode") == "strided":
         if not size:
-            draft.mistake("zonemode", "zonemode=strided needs zonesize", "add one, such as zonesize=1m")
+            draft.error("zonemode", "zonemode=strided needs zonesize", "add one, such as zonesize=1m")
         files = len(draft.fields.get("paths", ())) or int(draft.value("file_count"))
         if files > 1:
             text = "zonemode=strided has no effect with several files, as in fio"
@@ -225,7 +225,7 @@ def _zones(draft: Draft) -> None:
         }
         return
     if size and draft.deferred.get("zonemode") != "zbd":
-        draft.mistake("zonesize", "zonesize needs a zonemode", "add zonemode=strided")
+        draft.error("zonesize", "zonesize needs a zonemode", "add zonemode=strided")
     for name in ("zonerange", "zoneskip"):
         if _has(draft, name):
             draft.note(name, "no_effect", f"{name} has no effect without zonemode=strided", "warning")
@@ -265,7 +265,7 @@ def _dedupe_set(draft: Draft) -> None:
     share = draft.deferred.get("dedupe_working_set_percentage", 5)
     if dedupes + share > 100:
         text = f"dedupe_percentage={dedupes} and a working set of {share} % are above 100 %, which fio refuses, too"
-        draft.mistake("dedupe_percentage", text)
+        draft.error("dedupe_percentage", text)
     draft.fields["payload_dedupe_set_percent"] = share
 
 
@@ -297,10 +297,10 @@ def _verify(draft: Draft) -> None:
     interval = _interval(draft.deferred.get("verify_interval", 0), write)
     offset = draft.deferred.get("verify_offset", 0)
     if offset and offset + VERIFY_HEADER_BYTES > (interval or write.smallest):
-        draft.mistake("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
+        draft.error("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
     pattern = draft.deferred.get("verify_pattern", "")
     if method == "pattern" and not pattern:
-        draft.mistake("verify", "verify=pattern needs verify_pattern", "add one, such as verify_pattern=0xdeadbeef")
+        draft.error("verify", "verify=pattern needs verify_pattern", "add one, such as verify_pattern=0xdeadbeef")
     backlog = draft.deferred.get("verify_backlog", 0)
     draft.fields["verify"] = Verify.from_builtins(
         {
@@ -341,8 +341,8 @@ def _verify_notes(draft: Draft) -> None:
     if draft.value("cover") == "independent" and draft.value("random") and int(draft.value("depth")) > 1:
         text = "two writes to one offset may be in flight together and complete in any order; fio may report a mismatch"
         draft.note("verify", "verify_overlaps", text)
-    if int(draft.value("clones")) > 1 and draft.fields.get("paths") and draft.value("writes"):
-        text = "clones write to the same files: verification may find another clone's data"
+    if int(draft.value("numjobs")) > 1 and draft.fields.get("paths") and draft.value("writes"):
+        text = "jobs write to the same files: verification may find another job's data"
         draft.note("verify", "verify_shared", text, "warning")
 
 
@@ -355,7 +355,7 @@ def _without_verify(draft: Draft) -> None:
 def _trims(draft: Draft) -> None:
     """Checks trim_percentage. fio trims written blocks only if verify and trim_backlog are set, too."""
     if _has(draft, "trim_percentage") and _has(draft, "trim_backlog") and "verify" in draft.fields:
-        draft.mistake("trim_percentage", "trim_percentage is not supported: iocurve does not trim verified blocks")
+        draft.error("trim_percentage", "trim_percentage is not supported: iocurve does not trim verified blocks")
         return
     for name in ("trim_percentage", "trim_backlog"):
         if _has(draft, name):
@@ -383,7 +383,7 @@ def _steady_state(draft: Draft) -> None:
     check = draft.deferred.get("steadystate_check_interval", SECOND_NS)
     if check < SECOND_NS or duration % check or duration <= check:
         text = "steadystate_duration must be a multiple of steadystate_check_interval, which must be 1 s or more"
-        draft.mistake("steadystate_duration", text)
+        draft.error("steadystate_duration", text)
         return
     figure, criterion, limit, is_percent = draft.deferred.get("steadystate", ("iops", "slope", 0.01, True))
     draft.fields["steady_state"] = SteadyState(
@@ -418,7 +418,7 @@ def _endings(draft: Draft) -> None:
         draft.fields["ends_run"] = True
     if _has(draft, "unlink_each_loop"):
         if int(draft.value("loops")) > 1:
-            draft.mistake("unlink_each_loop", "unlink_each_loop=1 is not supported yet with several loops")
+            draft.error("unlink_each_loop", "unlink_each_loop=1 is not supported yet with several loops")
         draft.fields["unlink"] = True
 
 
@@ -468,4 +468,4 @@ def _check_iolog(draft: Draft) -> None:
     for name in ("ramp_time", "fsync", "fdatasync", "sync_file_range", "end_fsync", "fsync_on_close"):
         if name in draft.option_positions:
             text = f"write_iolog is not supported yet with {name}: iocurve records neither the ramp nor flushes"
-            draft.mistake(name, text, "leave one of the two out")
+            draft.error(name, text, "leave one of the two out")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from iocurve.dialects.fio.read.values import Context
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import Level, PlanNote, Said, Section
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
@@ -15,7 +15,7 @@ FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.
 DEFAULTS = Said.of(
     engine="sync",
     engine_asked="psync",
-    file_name_pattern="{job}.{clone}.{file}",
+    file_name_pattern="{job}.{jobnum}.{file}",
     invalidate=True,
     random=False,
     read_percent=50.0,
@@ -54,7 +54,7 @@ class Logs:
     unix_epoch: bool = False
     """Writes Unix time instead of time since the start (log_unix_epoch)."""
     per_job: bool = True
-    """Writes separate files for each clone (per_job_logs)."""
+    """Writes separate files for each job (per_job_logs)."""
     bandwidth_window_ms: int = 500
     """bwavgtime."""
     iops_window_ms: int = 500
@@ -106,9 +106,9 @@ class Draft:
     depth_asked: int = 1
     """iodepth as written; fio may run with less."""
     engine_refused: bool = False
-    """True if fio has the section's ioengine and iocurve does not. Mistakes in that engine's options are dropped."""
+    """True if fio has the section's ioengine and iocurve does not. Errors in that engine's options are dropped."""
     notes: list[PlanNote] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
 
     def copy(self) -> Draft:
         """A draft that continues from here."""
@@ -121,7 +121,7 @@ class Draft:
             option_positions=dict(self.option_positions),
             field_positions=dict(self.field_positions),
             notes=list(self.notes),
-            mistakes=list(self.mistakes),
+            errors=list(self.errors),
         )
 
     def value(self, name: str) -> Any:
@@ -132,9 +132,9 @@ class Draft:
         """Adds a note at the position of ``option``. Call it after all options are read."""
         self.notes.append(PlanNote(code, text, self.option_positions.get(option), level))
 
-    def mistake(self, option: str, text: str, hint: str | None = None) -> None:
-        """Adds a mistake at the position of ``option``. Call it after all options are read."""
-        self.mistakes.append(Mistake(text, self.option_positions.get(option), hint))
+    def error(self, option: str, text: str, hint: str | None = None) -> None:
+        """Adds an error at the position of ``option``. Call it after all options are read."""
+        self.errors.append(Diagnostic(text, self.option_positions.get(option), hint))
 
 
 Effect = Callable[[Draft, str, Context], None]

@@ -181,7 +181,7 @@ def add_paths(draft: Draft, text: str, context: Context) -> None:
 def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
     """Translates the keywords of filename_format."""
     pattern = values.text_value(text, context).replace("{", "{{").replace("}", "}}")
-    for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{clone}"), ("$filenum", "{file}")):
+    for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{jobnum}"), ("$filenum", "{file}")):
         pattern = pattern.replace(keyword, ours)
     if "$clientuid" in pattern:
         context.note("no_effect", "$clientuid is empty without a fio client, as in fio")

@@ -14,7 +14,7 @@ from iocurve.dialects.fio.read.effects import NOT_YET
 from iocurve.dialects.fio.read.values import Reader
 from iocurve.job.model import Level
 
-_THREADS = "every clone runs as a thread"
+_THREADS = "every job runs as a thread"
 _GENERATOR = "iocurve has one random generator; norandommap and randrepeat decide which blocks are visited"
 _NO_LIMIT = "a job that misses the limit continues; the results show the value reached"
 _POLLING = "iocurve does not poll for completions; latencies include the interrupt"
@@ -94,10 +94,10 @@ def _words(words: str) -> Reader:
 
 
 OPTIONS: tuple[Option, ...] = (
-    # Name and number of clones
+    # Name and number of jobs
     _sets("name", values.text_value, "name"),
     _sets("description", values.text_value, "description"),
-    _sets("numjobs", _COUNT, "clones"),
+    _sets("numjobs", _COUNT, "numjobs"),
     Option("kb_base", effects.set_kb_base),
     _no_effect("unit_base", "bandwidth is shown in bytes", read=_words("0 8 1"), noop=("0", "8")),
     # Engine

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from iocurve.dialects.fio.read.options import BY_NAME
-from iocurve.errors import COMMAND_LINE, Mistake, Where, nearest
+from iocurve.errors import COMMAND_LINE, Diagnostic, Where, nearest
 from iocurve.job.model import PlanNote
 
 COMMANDS = {
@@ -77,12 +77,12 @@ class RawSection:
 
 @dataclass
 class Parsed:
-    """The parsed command line and job files, with every mistake in them."""
+    """The parsed command line and job files, with every error in them."""
 
     sections: list[RawSection] = field(default_factory=list)
     commands: list[Setting] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
-    unknown: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    unknown: list[Diagnostic] = field(default_factory=list)
     """Command-line options that fio does not have; they may belong to an external engine."""
     notes: list[PlanNote] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Surroundings:
 
 
 def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
-    """Parses a command line and the job files it names. Collects mistakes and never raises them."""
+    """Parses a command line and the job files it names. Collects errors and never raises them."""
     parsed = Parsed()
     files, global_settings = _parse_command_line(list(arguments), parsed)
     wanted = [command.value for command in parsed.commands if command.name == "section"]
@@ -124,7 +124,7 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
 
 
 def commands(arguments: Iterable[str]) -> list[Setting]:
-    """Returns the command-line options that belong to no job. Opens no file; ``parse`` reports the mistakes."""
+    """Returns the command-line options that belong to no job. Opens no file; ``parse`` reports the errors."""
     parsed = Parsed()
     _parse_command_line(list(arguments), parsed)
     return parsed.commands
@@ -198,19 +198,19 @@ def _option_argument(argument: str, where: Where, rest: Iterator[tuple[int, str]
     name = _in_full(name)
     if name not in COMMANDS and name not in BY_NAME:
         hint = closest(name, [*BY_NAME, *COMMANDS])
-        parsed.unknown.append(Mistake(f"unknown option '{argument}'", where, hint))
+        parsed.unknown.append(Diagnostic(f"unknown option '{argument}'", where, hint))
         return None
     takes_value = COMMANDS[name] if name in COMMANDS else None if BY_NAME[name].bare else True
     if equals:
         if takes_value is False:
-            parsed.mistakes.append(Mistake(f"--{name} takes no value", where, f"write --{name}"))
+            parsed.errors.append(Diagnostic(f"--{name} takes no value", where, f"write --{name}"))
         return Setting(name, value, where)
     if takes_value is not True:
         return Setting(name, None, where)
     following = next(rest, None)
     if following is None or following[1].startswith("--"):
         example = "1" if following is not None else "…"
-        parsed.mistakes.append(Mistake(f"--{name} needs a value", where, f"write --{name}={example}"))
+        parsed.errors.append(Diagnostic(f"--{name} needs a value", where, f"write --{name}={example}"))
         return None
     return Setting(name, following[1], where)
 
@@ -257,7 +257,7 @@ class _FileReader:
                 self._begin_section(position, line)
             elif self._current is None and not self._skips:
                 text = f"'{line}' comes before the first [section]"
-                self._mistake(text, position, "put it into [global] or a job section")
+                self._error(text, position, "put it into [global] or a job section")
             elif self._current is not None:
                 unset: list[str] = []
                 setting = _setting(line, self._substitute(line, position, unset), position, unset)
@@ -272,10 +272,10 @@ class _FileReader:
         name = line[1:].partition("]")[0]
         self._current, self._skips = None, False
         if "]" not in line:
-            self._mistake(f"'{line}' opens a section but has no ']'", where, f"write {line}]")
+            self._error(f"'{line}' opens a section but has no ']'", where, f"write {line}]")
             self._skips = True
         elif not name.strip():
-            self._mistake("this section has no name", where, "name it, such as [job1]")
+            self._error("this section has no name", where, "name it, such as [job1]")
             self._skips = True
         elif name.startswith("global"):
             self._parsed.only_globals = where
@@ -311,19 +311,19 @@ class _FileReader:
         name = self._resolve_include(line.removeprefix("include").strip(), including[-1])
         self._includes += 1
         if not name:
-            self._mistake("include has no file name", where, "write: include other.fio")
+            self._error("include has no file name", where, "write: include other.fio")
         elif name in including:
-            self._mistake(f"'{name}' includes itself", where, None)
+            self._error(f"'{name}' includes itself", where, None)
         elif self._includes > MAX_INCLUDES or len(including) > MAX_INCLUDE_DEPTH:
             text = f"'{name}' is not included: at most {MAX_INCLUDES} includes, nested at most {MAX_INCLUDE_DEPTH} deep"
-            self._mistake(text, where, None)
+            self._error(text, where, None)
         else:
             yield from self._without_sections(self._lines(name, where, including))
 
     def _without_sections(self, lines: Iterator[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
         for position, line in lines:
             if line.startswith("["):
-                self._mistake(f"'{line}': an included file cannot begin a section", position, None)
+                self._error(f"'{line}': an included file cannot begin a section", position, None)
             else:
                 yield position, line
 
@@ -339,7 +339,7 @@ class _FileReader:
             return self._without_mark(path.read_text(encoding="utf-8", errors="surrogateescape"), name)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self._mistake(f"job file '{name}' cannot be read: {reason}", where, None)
+            self._error(f"job file '{name}' cannot be read: {reason}", where, None)
             return ""
 
     def _without_mark(self, text: str, name: str) -> str:
@@ -383,11 +383,11 @@ class _FileReader:
         try:
             return f"{name}={_calculate(value)}"
         except (ValueError, ZeroDivisionError):
-            self._mistake(f"'{value}' cannot be calculated", where, "use whole numbers, + - * / and ( )")
+            self._error(f"'{value}' cannot be calculated", where, "use whole numbers, + - * / and ( )")
             return line
 
-    def _mistake(self, text: str, where: Where, hint: str | None) -> None:
-        self._parsed.mistakes.append(Mistake(text, where, hint))
+    def _error(self, text: str, where: Where, hint: str | None) -> None:
+        self._parsed.errors.append(Diagnostic(text, where, hint))
 
 
 def _setting(written: str, line: str, where: Where, unset: list[str]) -> Setting:

@@ -38,15 +38,15 @@ def replay(draft: Draft) -> None:
         return
     for name in _EXCLUDED:
         if name in draft.option_positions and draft.deferred.get(name) != "none":
-            draft.mistake(name, f"{name} is not supported yet with read_iolog")
+            draft.error(name, f"{name} is not supported yet with read_iolog")
     for name in (name for name in _UNUSED if name in draft.option_positions):
         draft.note(name, "no_effect", f"{name} has no effect with read_iolog, as in fio")
     if draft.value("engine") in ("mmap", "nfs"):
-        draft.mistake("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
+        draft.error("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
     align = draft.deferred.get("replay_align", 0)
     if align & (align - 1):
-        draft.mistake("replay_align", f"replay_align={align} is not a power of two")
-    elif not draft.mistakes:
+        draft.error("replay_align", f"replay_align={align} is not a power of two")
+    elif not draft.errors:
         _read(draft, path, align)
 
 
@@ -62,7 +62,7 @@ def _read(draft: Draft, path: Path, align: int) -> None:
     try:
         trace = iolog.read(path, options)
     except ValueError as error:
-        draft.mistake("read_iolog", str(error))
+        draft.error("read_iolog", str(error))
         return
     if trace.skipped_lines:
         count = f"{trace.skipped_lines}, the first is line {trace.first_skipped_line}"
@@ -70,7 +70,7 @@ def _read(draft: Draft, path: Path, align: int) -> None:
         draft.note("read_iolog", "trace_lines", text, "warning")
     kinds = [kind for kind in ("read", "write", "trim") if kind in trace.blocks]
     if not kinds:
-        draft.mistake("read_iolog", f"'{path}' has no reads, writes or trims")
+        draft.error("read_iolog", f"'{path}' has no reads, writes or trims")
         return
     sizes = {kind: _blocks(trace.blocks[kind]) for kind in kinds}
     any_size = next(iter(sizes.values()))

@@ -1,1 +1,1 @@
-"""Reads a TOML job file into jobs, and collects every mistake with its line."""
+"""Reads a TOML job file into jobs, and collects every error with its line."""

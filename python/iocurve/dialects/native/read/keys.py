@@ -41,7 +41,7 @@ _SIZES = frozenset(
 )
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 _WHOLE = {
-    **dict.fromkeys(("clones", "depth", "file_count", "file_run", "run_length", "think_every"), (1, _U32)),
+    **dict.fromkeys(("numjobs", "depth", "file_count", "file_run", "run_length", "think_every"), (1, _U32)),
     **dict.fromkeys(("loops", "operations"), (1, _U64)),
     **dict.fromkeys(("rate_operations", "seed"), (0, _U64)),
     **dict.fromkeys(
@@ -52,7 +52,9 @@ _WHOLE = {
 """Limits of whole numbers; the default is 0 to 2^32 - 1."""
 _SPECIAL_KINDS: dict[str, Kind] = {
     "payload_pattern": Pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
-    "file_name_pattern": Pattern(r"([^{}/\x00]|\{job\}|\{clone\}|\{file\})+", "a name with {job}, {clone} and {file}"),
+    "file_name_pattern": Pattern(
+        r"([^{}/\x00]|\{job\}|\{jobnum\}|\{file\})+", "a name with {job}, {jobnum} and {file}"
+    ),
     "read_percent": Plain(float, "a percentage", 0, 100),
     "latency_percentile": Plain(float, "a percentage", 0, 100),
     "name": Pattern(r"[^\x00]+", "a name"),

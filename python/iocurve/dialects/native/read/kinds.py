@@ -364,9 +364,9 @@ def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> Any:
     return f"{value}{plain}" if plain else value
 
 
-def _message(mistake: str) -> str:
+def _message(error: str) -> str:
     """Turns msgspec's ``Expected `int`, got `str` - at `$.bytes``` into ``bytes: expected `int`, got `str```."""
-    text, _, place = mistake.partition(" - at ")
+    text, _, place = error.partition(" - at ")
     where = place.strip("`").removeprefix("$").lstrip(".")
     return f"{where}: {text[0].lower()}{text[1:]}" if where else f"{text[0].lower()}{text[1:]}"
 

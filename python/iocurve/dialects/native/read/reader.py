@@ -1,4 +1,4 @@
-"""Reads a TOML job file into jobs, and collects every mistake with its line."""
+"""Reads a TOML job file into jobs, and collects every error with its line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from iocurve.dialects.native.read.document import DEFAULTS
 from iocurve.dialects.native.read.keys import FIELD_OF, KINDS
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.dialects.native.words import WORDS
-from iocurve.errors import DialectError, Mistake, Where, nearest
+from iocurve.errors import Diagnostic, DialectError, Where, nearest
 from iocurve.job.model import Job, Said
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
@@ -25,7 +25,7 @@ _ERROR_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
 def read(path: Path) -> list[TimedJob]:
-    """Reads the runs of a file. Raises ``DialectError`` with every mistake."""
+    """Reads the runs of a file. Raises ``DialectError`` with every error."""
     reader, document = begin(path)
     runs = reader.runs(document)
     reader.require_faultless()
@@ -40,7 +40,7 @@ def begin(path: Path) -> tuple[Reader, dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         raise DialectError([_not_toml(path, str(error))]) from None
     except RecursionError:
-        raise DialectError([Mistake(f"{path} is nested too deeply for a job file")]) from None
+        raise DialectError([Diagnostic(f"{path} is nested too deeply for a job file")]) from None
     return Reader(path, _line_numbers(text)), document
 
 
@@ -48,17 +48,17 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise DialectError([Mistake(f"{path} is not text (UTF-8)")]) from None
+        raise DialectError([Diagnostic(f"{path} is not text (UTF-8)")]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a valid file name"
-        raise DialectError([Mistake(f"{path} cannot be read: {reason}")]) from None
+        raise DialectError([Diagnostic(f"{path} cannot be read: {reason}")]) from None
 
 
-def _not_toml(path: Path, text: str) -> Mistake:
+def _not_toml(path: Path, text: str) -> Diagnostic:
     found = _ERROR_POSITION.fullmatch(text)
     if found is None:
-        return Mistake(f"{path} is not TOML: {text}")
-    return Mistake(f"this is not TOML: {found[1]}", Where(str(path), int(found[2]), int(found[3])))
+        return Diagnostic(f"{path} is not TOML: {text}")
+    return Diagnostic(f"this is not TOML: {found[1]}", Where(str(path), int(found[2]), int(found[3])))
 
 
 KeyPath = tuple[str | int, ...]
@@ -88,16 +88,16 @@ def _line_numbers(text: str) -> dict[KeyPath, int]:
 
 @dataclass
 class Reader:
-    """Reads the parts of one file, and collects mistakes with their lines."""
+    """Reads the parts of one file, and collects errors with their lines."""
 
     path: Path
     lines: dict[KeyPath, int]
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
 
     def require_faultless(self) -> None:
-        """Raises ``DialectError`` with every mistake so far, in the order of the lines."""
-        if self.mistakes:
-            raise DialectError(sorted(self.mistakes, key=lambda mistake: mistake.where.line if mistake.where else 0))
+        """Raises ``DialectError`` with every error so far, in the order of the lines."""
+        if self.errors:
+            raise DialectError(sorted(self.errors, key=lambda error: error.where.line if error.where else 0))
 
     def runs(self, document: dict[str, Any]) -> list[TimedJob]:
         """The runs of ``[[run]]``, or the whole file as one run."""
@@ -113,22 +113,22 @@ class Reader:
         self.check_keys(table, RUN_KEYS, key_path)
         run_name = table.get("name", name)
         if not isinstance(run_name, str) or not run_name:
-            self.mistake((*key_path, "name"), "name: a name is a text that is not empty")
+            self.error((*key_path, "name"), "name: a name is a text that is not empty")
             run_name = name
         interval = SECOND_NS
         try:
             interval = Time().read(table.get("interval", 1))
         except ValueError as error:
-            self.mistake((*key_path, "interval"), f"interval: {error}")
+            self.error((*key_path, "interval"), f"interval: {error}")
         if interval < MILLISECOND_NS:
-            self.mistake((*key_path, "interval"), "interval: the shortest interval is 1ms")
+            self.error((*key_path, "interval"), "interval: the shortest interval is 1ms")
         defaults = table.get("defaults", {})
         if not isinstance(defaults, dict):
-            self.mistake((*key_path, "defaults"), "defaults must be a table: [defaults]")
+            self.error((*key_path, "defaults"), "defaults must be a table: [defaults]")
             defaults = {}
         jobs = self.tables(table, key_path, "job")
         if not jobs:
-            self.mistake(key_path, "there is no job; add a table [[job]]")
+            self.error(key_path, "there is no job; add a table [[job]]")
         sections = [self.section(job, (*key_path, "job", number)) for number, job in enumerate(jobs)]
         common = self.section(defaults, (*key_path, "defaults")).over(DEFAULTS)
         return TimedJob(Job.of(run_name, WORDS, sections, common), interval)
@@ -145,7 +145,7 @@ class Reader:
             try:
                 fields[name] = KINDS[name].read(_text_only(value))
             except (ValueError, OverflowError) as error:
-                self.mistake((*key_path, key), f"{key}: {error}")
+                self.error((*key_path, key), f"{key}: {error}")
         return Said.of(**fields).at(positions)
 
     def tables(self, table: dict[str, Any], key_path: KeyPath, key: str) -> list[dict[str, Any]]:
@@ -153,21 +153,21 @@ class Reader:
         value = table.get(key, [])
         if isinstance(value, list) and all(isinstance(one, dict) for one in value):
             return value
-        self.mistake((*key_path, key), f"{key} must be a list of tables: [[{key}]]")
+        self.error((*key_path, key), f"{key} must be a list of tables: [[{key}]]")
         return []
 
     def check_keys(self, table: dict[str, Any], known: Iterable[str], key_path: KeyPath) -> None:
-        """Adds a mistake for each unknown key."""
+        """Adds an error for each unknown key."""
         known = list(known)
         for key in table:
             if key not in known:
                 close = nearest(key, known)
                 hint = f"Did you mean {close}?" if close else None
-                self.mistake((*key_path, key), f"unknown key '{key}'", hint)
+                self.error((*key_path, key), f"unknown key '{key}'", hint)
 
-    def mistake(self, key_path: KeyPath, text: str, hint: str | None = None) -> None:
-        """Adds a mistake at the line of a key."""
-        self.mistakes.append(Mistake(text, self.where(key_path), hint))
+    def error(self, key_path: KeyPath, text: str, hint: str | None = None) -> None:
+        """Adds an error at the line of a key."""
+        self.errors.append(Diagnostic(text, self.where(key_path), hint))
 
     def where(self, key_path: KeyPath) -> Where:
         """The line of a key, or of the innermost table around it."""

@@ -1,1 +1,1 @@
-"""Writes vdbench's output folder, with the columns that scripts read."""
+"""Writes vdbench's output directory, with the columns that scripts read."""

@@ -18,7 +18,7 @@ GENERAL = {
     "errorlog": "Link to errorlog:",
     "flatfile": "Link to flatfile:",
 }
-"""Labels of the links to the reports that every folder has."""
+"""Labels of the links to the reports that every directory has."""
 _OTHERS = {"histogram": "Link to response time histogram:", "skew": "Link to workload skew report:"}
 _ON_ONE_LINE = 8
 
@@ -71,7 +71,7 @@ class Report:
 
 
 class Reports:
-    """The reports of a folder. Each has a file name within the folder that no other report has."""
+    """The reports of a directory. Each has a file name within the directory that no other report has."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Reads vdbench's text into definitions and runs, and collects every mistake with its position."""
+"""Reads vdbench's text into definitions and runs, and collects every error with its position."""

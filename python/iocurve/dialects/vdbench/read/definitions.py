@@ -1,4 +1,4 @@
-"""Turns statements into definitions: fills in defaults, finds keywords, reads values, collects mistakes."""
+"""Turns statements into definitions: fills in defaults, finds keywords, reads values, collects errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from iocurve.dialects.vdbench.read import keywords
 from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statement, host_labels
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 _ORDER = {kind: number for number, kind in enumerate(("general", "hd", "rg", "sd", "fsd", "wd", "fwd", "rd"))}
@@ -32,7 +32,7 @@ class Definition:
     """Values as written, for definitions that are only explained."""
 
     wrong: set[str] = field(default_factory=set)
-    """Keywords with a value that could not be read; their mistakes are recorded."""
+    """Keywords with a value that could not be read; their errors are recorded."""
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns a value, or ``default``."""
@@ -58,7 +58,7 @@ class Definitions:
     defaults: dict[str, Definition]
     hosts: list[str]
     """Labels of the hosts; an ``hd=`` with clients has several."""
-    mistakes: list[Mistake]
+    errors: list[Diagnostic]
     notes: list[PlanNote]
 
     @property
@@ -108,18 +108,18 @@ class _DefinitionReader:
             # host=(system,label) is the older form of hd=.
             name = head.values[1] if kind == "hd" and len(head.values) == 2 else head.text
         except ValueError as error:
-            self._mistake(str(error), head)
+            self._error(str(error), head)
             return
         keyword = keywords.find(kind, kind)
         if keyword.refused:
-            self._mistake(f"{kind}= is not supported: {keyword.refused}", head)
+            self._error(f"{kind}= is not supported: {keyword.refused}", head)
             return
         if name.lower() == "default":
             made = self._defaults[kind]
         else:
             made = self._defaults[kind].copy(name, head.where)
             if name in self._names[kind] and kind != "rd":
-                self._mistake(f"{kind}={name} is defined twice", head)
+                self._error(f"{kind}={name} is defined twice", head)
             self._names[kind].add(name)
             self._result.by_kind[kind].append(made)
         if len(head.values) == 2:
@@ -138,9 +138,9 @@ class _DefinitionReader:
             value = keyword.read(parameter)
             made.wrong.discard(keyword.name)
         except ValueError as error:
-            # A variable without a value is recorded as a mistake already.
+            # A variable without a value is recorded as an error already.
             if not any("$" in value for value in parameter.values):
-                self._mistake(str(error), parameter)
+                self._error(str(error), parameter)
             return
         self._note(made.kind, keyword, parameter)
         if keyword.loop:
@@ -159,8 +159,8 @@ class _DefinitionReader:
         text = f"{parameter.keyword}= has no effect: {keyword.note}"
         self._result.notes.append(PlanNote("no_effect", text, parameter.where, keyword.level))
 
-    def _mistake(self, text: str, parameter: Parameter) -> None:
-        self._result.mistakes.append(Mistake(text, parameter.where))
+    def _error(self, text: str, parameter: Parameter) -> None:
+        self._result.errors.append(Diagnostic(text, parameter.where))
 
 
 def _written(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 
 DEFINITIONS = ("hd", "rg", "sd", "fsd", "wd", "fwd", "rd")
 """Keywords that start a definition at the start of a line."""
@@ -66,10 +66,10 @@ class Statement:
 
 @dataclass
 class ParsedText:
-    """Statements, lines and mistakes of the parameter files."""
+    """Statements, lines and errors of the parameter files."""
 
     statements: list[Statement] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
     lines: list[tuple[Where, str]] = field(default_factory=list)
     """Every line with its position, for ``parmfile.html``."""
     is_whole: bool = True
@@ -110,19 +110,19 @@ class _Reader:
         self._close()
         for name in sorted(self._unused):
             text = f"the command line sets {name}, but no parameter file uses ${name} or !{name}"
-            self._text.mistakes.append(Mistake(text, Where(COMMAND_LINE, 1, option=name)))
+            self._text.errors.append(Diagnostic(text, Where(COMMAND_LINE, 1, option=name)))
         return self._text
 
     def read_file(self, path: Path, source: str, named: Where, depth: int) -> None:
         self._includes += 1
         if depth > INCLUDES_MAX or self._includes > 1000:
-            self._mistake("files include each other in a loop", named)
+            self._error("files include each other in a loop", named)
             return
         try:
             text = path.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "this is not a file name"
-            self._mistake(f"{source} cannot be read: {reason}", named)
+            self._error(f"{source} cannot be read: {reason}", named)
             self._text.is_whole = False
             return
         self.read_lines(text, source, path.parent, depth)
@@ -137,13 +137,13 @@ class _Reader:
             if not stripped or stripped[0] in "/#*":
                 continue
             if len(self._text.lines) > LINES_MAX:
-                self._mistake(f"the limit of {LINES_MAX} lines is exceeded", where)
+                self._error(f"the limit of {LINES_MAX} lines is exceeded", where)
                 return
             for repeated in self._expand_hosts(self._substituted(line, where), where):
                 self._line(repeated, where, directory, depth)
 
     def _line(self, line: str, where: Where, directory: Path, depth: int) -> None:
-        found, continues = parse_line(line, where, self._text.mistakes)
+        found, continues = parse_line(line, where, self._text.errors)
         if not found:
             return
         if len(found[0].keyword) > 3 and "include".startswith(found[0].keyword.lower()):
@@ -169,7 +169,7 @@ class _Reader:
     def _include(self, parameter: Parameter, directory: Path, depth: int) -> None:
         name = parameter.values[0]
         if "\0" in name:
-            self._mistake("this is not a file name", parameter.where)
+            self._error("this is not a file name", parameter.where)
             return
         path = directory / name
         self.read_file(path, str(path), parameter.where, depth + 1)
@@ -196,7 +196,7 @@ class _Reader:
                 if match[1].lower() != "host" and not _HOST.match(match[0]):
                     position = Where(where.source, where.line, match.start() + 1)
                     hint = f"set it on the command line: {match[1]}=value"
-                    self._text.mistakes.append(Mistake(f"variable {match[0]} has no value", position, hint))
+                    self._text.errors.append(Diagnostic(f"variable {match[0]} has no value", position, hint))
         return line
 
     def _expand_hosts(self, line: str, where: Where) -> Iterator[str]:
@@ -207,7 +207,7 @@ class _Reader:
         # The definition of the last host may not be closed yet.
         self._close()
         if not self._hosts:
-            self._mistake("$host needs hosts", where, "define hosts before this line: hd=name,system=…")
+            self._error("$host needs hosts", where, "define hosts before this line: hd=name,system=…")
             return
         for number, host in enumerate(self._hosts):
 
@@ -216,8 +216,8 @@ class _Reader:
 
             yield _HOST.sub(name, line)
 
-    def _mistake(self, text: str, where: Where, hint: str | None = None) -> None:
-        self._text.mistakes.append(Mistake(text, where, hint))
+    def _error(self, text: str, where: Where, hint: str | None = None) -> None:
+        self._text.errors.append(Diagnostic(text, where, hint))
 
 
 def host_labels(statement: Statement) -> list[str]:
@@ -233,7 +233,7 @@ def host_labels(statement: Statement) -> list[str]:
     return [f"{label}-{client}" for label in labels for client in range(int(number))]
 
 
-def parse_line(line: str, where: Where, mistakes: list[Mistake]) -> tuple[list[Parameter], bool]:
+def parse_line(line: str, where: Where, errors: list[Diagnostic]) -> tuple[list[Parameter], bool]:
     """Parameters of a line; True if the statement continues on the next line."""
     text = _without_comment(line)
     start = len(text) - len(text.lstrip())
@@ -247,7 +247,7 @@ def parse_line(line: str, where: Where, mistakes: list[Mistake]) -> tuple[list[P
         try:
             parameter, position = _parameter(text, position, end, at)
         except ValueError as error:
-            mistakes.append(Mistake(str(error), at))
+            errors.append(Diagnostic(str(error), at))
             return parameters, continues
         parameters.append(parameter)
     return parameters, continues

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.plan import Durability
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 _DSYNC, _SYNC, _DIRECT = 0x1000, 0x101000, 0x4000
@@ -23,7 +23,7 @@ class Opening:
     """True if the file is flushed (fsync) at the end."""
 
 
-def opening(flags: Sequence[str], where: Where, mistakes: list[Mistake], notes: list[PlanNote]) -> Opening:
+def opening(flags: Sequence[str], where: Where, errors: list[Diagnostic], notes: list[PlanNote]) -> Opening:
     """Combines the flags. On Linux vdbench uses the same bit for o_sync, o_dsync and o_rsync."""
     bits, flushed = 0, False
     for flag in flags:
@@ -39,21 +39,21 @@ def opening(flags: Sequence[str], where: Where, mistakes: list[Mistake], notes: 
         elif lower in ("directio_off", "clear_cache"):
             notes.append(PlanNote("no_effect", f"openflags={flag} has no effect: it applies to Solaris only", where))
         elif lower.startswith("0x"):
-            bits |= _hexadecimal(lower, where, mistakes)
+            bits |= _hexadecimal(lower, where, errors)
         else:
             known = "use o_direct, directio, o_dsync, o_rsync, o_sync, fsync or 0x…"
-            mistakes.append(Mistake(f"openflags={flag[:40]} is not supported on Linux", where, known))
+            errors.append(Diagnostic(f"openflags={flag[:40]} is not supported on Linux", where, known))
     durability: Durability = "file_sync" if bits & _SYNC == _SYNC else "data_sync" if bits & _DSYNC else "none"
     return Opening(bool(bits & _DIRECT), durability, flushed)
 
 
-def _hexadecimal(word: str, where: Where, mistakes: list[Mistake]) -> int:
+def _hexadecimal(word: str, where: Where, errors: list[Diagnostic]) -> int:
     try:
         bits = int(word, 16)
     except ValueError:
-        mistakes.append(Mistake(f"openflags={word[:40]} is not a hexadecimal number", where))
+        errors.append(Diagnostic(f"openflags={word[:40]} is not a hexadecimal number", where))
         return 0
     if bits & ~(_SYNC | _DIRECT):
         text = f"openflags={word[:40]} has bits other than O_DIRECT (0x4000), O_DSYNC (0x1000) and O_SYNC (0x101000)"
-        mistakes.append(Mistake(text, where))
+        errors.append(Diagnostic(text, where))
     return bits & (_SYNC | _DIRECT)

@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.runs import Overrides
 from iocurve.dialects.vdbench.topology import Mapping
 from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest
-from iocurve.errors import COMMAND_LINE, Mistake, Where
+from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
 
@@ -66,7 +66,7 @@ class Options:
     """The cluster whose load clients are the hosts; None: the hosts are workers on this machine."""
     report: Path | None = None
     notes: list[PlanNote] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
 
 
 def parse(arguments: Sequence[str], directory: Path) -> Options:
@@ -84,12 +84,12 @@ class _Parser:
     def parse(self) -> Options:
         if self._arguments and self._arguments[0].lower() in UTILITIES:
             text = f"vdbench's utility '{self._arguments[0]}' is not supported"
-            return Options(mistakes=[Mistake(text, Where(COMMAND_LINE, 1))])
+            return Options(errors=[Diagnostic(text, Where(COMMAND_LINE, 1))])
         while self._position < len(self._arguments):
             word = self._arguments[self._position]
             self._position += 1
             if "\0" in word or not word.isprintable():
-                self._mistake(f"{word[:40]!r} has unprintable characters")
+                self._error(f"{word[:40]!r} has unprintable characters")
             elif word.startswith("--"):
                 self._long(word)
             elif word.startswith("-") and len(word) > 1:
@@ -97,9 +97,9 @@ class _Parser:
             elif found := _VARIABLE.match(word):
                 self._options.variables[found[1]] = found[2]
             else:
-                self._mistake(f"'{word[:40]}' is not an option or variable=value", "write -f file")
-        if not self._options.files and self._options.text is None and not self._options.mistakes:
-            self._options.mistakes.append(Mistake("no parameter file is given", None, "write -f file"))
+                self._error(f"'{word[:40]}' is not an option or variable=value", "write -f file")
+        if not self._options.files and self._options.text is None and not self._options.errors:
+            self._options.errors.append(Diagnostic("no parameter file is given", None, "write -f file"))
         return self._options
 
     def _long(self, word: str) -> None:
@@ -112,7 +112,7 @@ class _Parser:
             "--size": self._set_size,
         }
         if name not in handlers:
-            self._mistake(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
+            self._error(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
         else:
             handlers[name](value if equals else self._next(name))
 
@@ -125,7 +125,7 @@ class _Parser:
     def _map(self, option: str, value: str, maps: list[Mapping]) -> None:
         origin, _, goal = value.partition("=")
         if not origin or not goal:
-            self._mistake(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
+            self._error(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
             return
         maps.append(Mapping(origin, goal, Where(COMMAND_LINE, self._position, option=option)))
 
@@ -133,7 +133,7 @@ class _Parser:
         try:
             self._options.size = values.whole(value, 512)
         except ValueError as error:
-            self._mistake(f"--size: {error}")
+            self._error(f"--size: {error}")
 
     def _set_cluster(self, value: str) -> None:
         if value:
@@ -146,7 +146,7 @@ class _Parser:
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
         if word == "-tf":
-            self._mistake(
+            self._error(
                 "-tf runs a file system workload, which is not supported yet", "use -t, which runs a raw I/O workload"
             )
         elif word in _TESTS:
@@ -158,7 +158,7 @@ class _Parser:
         elif letter in "vj":
             self._validation(letter, value)
         elif letter in _REFUSED:
-            self._mistake(f"{word[:40]} is not supported: {_REFUSED[letter]}")
+            self._error(f"{word[:40]} is not supported: {_REFUSED[letter]}")
         elif letter in _NOTED:
             where = Where(COMMAND_LINE, self._position)
             if letter in _WITH_VALUE and not value:
@@ -168,9 +168,9 @@ class _Parser:
             try:
                 _HANDLERS[letter](self, value)
             except ValueError as error:
-                self._mistake(f"-{letter}: {error}")
+                self._error(f"-{letter}: {error}")
         else:
-            self._mistake(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
+            self._error(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
 
     def _files(self, value: str) -> None:
         names = [value] if value else []
@@ -182,7 +182,7 @@ class _Parser:
             names.append(word)
             self._position += 1
         if not names:
-            self._mistake("-f needs a parameter file")
+            self._error("-f needs a parameter file")
         where = Where(COMMAND_LINE, self._position)
         self._options.files += [(self._directory / name, where) for name in names]
 
@@ -203,7 +203,7 @@ class _Parser:
         try:
             reader.option(letter, value, Where(COMMAND_LINE, self._position))
         except ValueError as error:
-            self._mistake(f"-{letter}: {error}")
+            self._error(f"-{letter}: {error}")
         self._options.validation = reader.request
 
     def _simulate(self, _value: str) -> None:
@@ -221,13 +221,13 @@ class _Parser:
 
     def _next(self, option: str) -> str:
         if self._position >= len(self._arguments):
-            self._mistake(f"{option} needs a value")
+            self._error(f"{option} needs a value")
             return "0"
         self._position += 1
         return self._arguments[self._position - 1]
 
-    def _mistake(self, text: str, hint: str | None = None) -> None:
-        self._options.mistakes.append(Mistake(text, Where(COMMAND_LINE, self._position), hint))
+    def _error(self, text: str, hint: str | None = None) -> None:
+        self._options.errors.append(Diagnostic(text, Where(COMMAND_LINE, self._position), hint))
 
 
 def loop(word: str) -> Loop:

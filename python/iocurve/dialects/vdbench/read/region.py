@@ -10,7 +10,7 @@ from iocurve.dialects.vdbench.hotband import MIN_BAND_BYTES
 from iocurve.dialects.vdbench.hotband import hotband as hot_zones
 from iocurve.dialects.vdbench.read.values import Band, Seek
 from iocurve.engine.plan import Uniform
-from iocurve.errors import Mistake, Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PerKind, Preference, ZoneShare, ZonesSaid
 
 
@@ -29,7 +29,7 @@ def region_fields(
     stream: tuple[int, int],
     rng: Random,
     where: Where,
-    mistakes: list[Mistake],
+    errors: list[Diagnostic],
 ) -> dict[str, Any]:
     """Fields of a section. ``whole`` is the size of the SD, ``stream`` a stream's number and the number of streams."""
     hits = bool(read_hits or write_hits) and seek.percent > 0
@@ -39,7 +39,7 @@ def region_fields(
     low, end = band.within(whole) if band else (0, whole)
     if end > whole and band and not (band.high <= 200 and not hotband and seek.percent == 100):
         text = "beyond the end of the SD only range= in percent is supported, with a purely random workload"
-        mistakes.append(Mistake(text, where))
+        errors.append(Diagnostic(text, where))
         return {}
     wraps = end > whole > 0
     fields = _region(start if wraps else max(start, _align_down(low, block)), whole if wraps else end)
@@ -47,11 +47,11 @@ def region_fields(
     if wraps:
         fields |= _zones(PerKind.same(_wrapped(low - start, end - whole - start, region)))
     elif hotband:
-        fields |= _hot(region, block, where, mistakes)
+        fields |= _hot(region, block, where, errors)
     if hits and (wraps or hotband):
-        mistakes.append(Mistake("rhpct= and whpct= are not supported yet with this range or hotband", where))
+        errors.append(Diagnostic("rhpct= and whpct= are not supported yet with this range or hotband", where))
     elif hits:
-        fields |= _hit_zones(read_hits, write_hits, hitarea, region, block, where, mistakes)
+        fields |= _hit_zones(read_hits, write_hits, hitarea, region, block, where, errors)
     if stream[1] > 1:
         fields |= _stream(fields["offset"], region, stream, block)
     if seek.starts_anywhere and region > block:
@@ -78,7 +78,7 @@ def _wrapped(low: int, wrapped: int, region: int) -> Preference:
 
 
 def _hit_zones(
-    reads: Decimal, writes: Decimal, hitarea: int, region: int, block: int, where: Where, mistakes: list[Mistake]
+    reads: Decimal, writes: Decimal, hitarea: int, region: int, block: int, where: Where, errors: list[Diagnostic]
 ) -> dict[str, Any]:
     area = _align_down(hitarea, block)
     if area < 4 * block or region - area < 4 * block:
@@ -86,7 +86,7 @@ def _hit_zones(
             f"the hit area ({hitarea} bytes) and the rest of the region ({region - hitarea} bytes) must each hold at "
             "least four transfers"
         )
-        mistakes.append(Mistake(text, where, "use a smaller hitarea= or a larger size="))
+        errors.append(Diagnostic(text, where, "use a smaller hitarea= or a larger size="))
         return {}
 
     def zones(percent: Decimal) -> Preference:
@@ -96,12 +96,12 @@ def _hit_zones(
     return _zones(PerKind[Preference](read=zones(reads), write=zones(writes), trim=Uniform()))
 
 
-def _hot(region: int, block: int, where: Where, mistakes: list[Mistake]) -> dict[str, Any]:
+def _hot(region: int, block: int, where: Where, errors: list[Diagnostic]) -> dict[str, Any]:
     if region < max(MIN_BAND_BYTES, block * 100):
         text = (
             f"a hotband needs at least {MIN_BAND_BYTES} bytes and room for 100 transfers; this one has {region} bytes"
         )
-        mistakes.append(Mistake(text, where))
+        errors.append(Diagnostic(text, where))
         return {}
     read, write = (hot_zones(region, block, writes=writes) for writes in (False, True))
     return _zones(PerKind[Preference](read=read, write=write, trim=Uniform()))

@@ -1,4 +1,4 @@
-//! The record of clients of a folder: an extended attribute of it, so that it goes with the folder and no file shows it. Where the file
+//! The record of clients of a directory: an extended attribute of it, so that it goes with the directory and no file shows it. Where the file
 //! system has no such attributes there is no record, and a restarted server has nobody to wait for.
 
 use std::ffi::{CStr, CString};
@@ -13,15 +13,15 @@ const ATTRIBUTE: &CStr = c"user.iocurve.nfs4_clients";
 const BYTES_MAX: usize = 4096;
 
 #[derive(Debug)]
-pub(crate) struct FolderRecord(Option<CString>);
+pub(crate) struct DirectoryRecord(Option<CString>);
 
-impl FolderRecord {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self(CString::new(folder.into_os_string().as_bytes()).ok())
+impl DirectoryRecord {
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self(CString::new(directory.into_os_string().as_bytes()).ok())
     }
 }
 
-impl ClientRecord for FolderRecord {
+impl ClientRecord for DirectoryRecord {
     fn read(&self) -> Vec<u64> {
         let Some(path) = &self.0 else { return Vec::new() };
         let mut bytes = [0_u8; BYTES_MAX];

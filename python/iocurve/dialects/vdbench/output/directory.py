@@ -1,4 +1,4 @@
-"""vdbench's output folder: text in ``.html`` files, written when runs end."""
+"""vdbench's output directory: text in ``.html`` files, written when runs end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
 
 MARK = ".iocurve-vdbench"
-"""Lists the files written by iocurve. A folder without this file is not overwritten."""
+"""Lists the files written by iocurve. A directory without this file is not overwritten."""
 
 
 def choose(name: str, directory: Path, now: datetime) -> Path:
-    """The folder for ``-o name``. For ``name+``, and if iocurve did not write the folder, the next free ``name001``, ….
+    """The directory for ``-o name``; for ``name+``, and where iocurve did not write it, the next free ``name001``, ….
 
     Raises ``TargetError`` if no number is free.
     """
@@ -36,7 +36,7 @@ def choose(name: str, directory: Path, now: datetime) -> Path:
         numbered = base.with_name(f"{base.name}{number:03}")
         if not numbered.exists():
             return numbered
-    raise TargetError(f"{base} and {base}001 to {base}999 exist; use another folder with -o")
+    raise TargetError(f"{base} and {base}001 to {base}999 exist; use another directory with -o")
 
 
 def _is_empty(path: Path) -> bool:
@@ -47,13 +47,13 @@ def _is_ours(path: Path) -> bool:
     return (path / MARK).is_file()
 
 
-class Folder:
+class OutputDirectory:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
     def __init__(
         self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table = flatfile.STORAGE
     ) -> None:
-        """Creates the folder with the beginning of each report, and removes the files of an earlier invocation.
+        """Creates the directory with the beginning of each report, and removes the files of an earlier invocation.
 
         ``runs`` are the names of all runs. Raises ``TargetError``.
         """

@@ -1,4 +1,4 @@
-"""All mistakes of a fio job come at once, each with its position and a hint."""
+"""All errors of a fio job come at once, each with its position and a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MACHINE = HeldMachine(
         "/dev/tty": ("other", 0),
         "/dev/null": ("null", 0),
         "/d/old": ("file", 1 << 20),
-        "/d/folder": ("directory", 0),
+        "/d/directory": ("directory", 0),
     },
     mounted=frozenset({"/dev/sdx"}),
     directories=frozenset({"/d"}),
@@ -35,27 +35,27 @@ def null(*arguments: str) -> Prepared:
     return fio("--name=a", "--size=1m", "--ioengine=null", *arguments)
 
 
-def mistakes(*arguments: str) -> list[str]:
+def errors(*arguments: str) -> list[str]:
     with pytest.raises((DialectError, PlanError)) as refusal:
         fio(*arguments)
-    return [str(mistake) for mistake in refusal.value.mistakes]
+    return [str(error) for error in refusal.value.errors]
 
 
-def file_mistakes(directory: Path, text: str, *more: str) -> list[str]:
+def file_errors(directory: Path, text: str, *more: str) -> list[str]:
     (directory / "job.fio").write_text(text, encoding="utf-8")
     with pytest.raises(DialectError) as refusal:
         fio("job.fio", *more, cwd=directory)
-    assert str(refusal.value) == "\n".join(map(str, refusal.value.mistakes))
-    return [str(mistake) for mistake in refusal.value.mistakes]
+    assert str(refusal.value) == "\n".join(map(str, refusal.value.errors))
+    return [str(error) for error in refusal.value.errors]
 
 
 def codes(result: Prepared) -> list[str]:
     return [note.code for note in result.notes]
 
 
-def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_at_once(tmp_path: Path) -> None:
     text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc33 ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
-    assert file_mistakes(tmp_path, text) == [
+    assert file_errors(tmp_path, text) == [
         "job.fio:2:6: 'abc' is not a size such as 64k or 30g",
         "job.fio:3:3: unknown option 'iodpeth' (Did you mean iodepth?)",
         "job.fio:5:4: rw takes read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw or "
@@ -70,8 +70,8 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_all_mistakes_of_a_command_line_at_once() -> None:
-    assert mistakes(
+def test_all_errors_of_a_command_line_at_once() -> None:
+    assert errors(
         "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
     ) == [
         "command line, argument 2 (--idepth): unknown option '--idepth' (Did you mean iodepth?)",
@@ -107,13 +107,13 @@ def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.M
     (tmp_path / "job.fio").write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(DialectError) as refusal:
         fio("job.fio", cwd=tmp_path)
-    assert expected in [str(mistake) for mistake in refusal.value.mistakes]
+    assert expected in [str(error) for error in refusal.value.errors]
 
 
 def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
     (tmp_path / "more.inc").write_text("[b]\n", encoding="utf-8")
     text = "[a]\nsize=1m\nioengine=null\ninclude more.inc\n"
-    assert file_mistakes(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
+    assert file_errors(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
 
 
 def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
     )
 
 
-def test_a_variable_that_is_not_set_is_named_in_the_mistake(tmp_path: Path) -> None:
-    assert file_mistakes(tmp_path, "[a]\nsize=${OFFSET2}m\n")[0] == (
+def test_a_variable_that_is_not_set_is_named_in_the_error(tmp_path: Path) -> None:
+    assert file_errors(tmp_path, "[a]\nsize=${OFFSET2}m\n")[0] == (
         "job.fio:2:6: 'm' is not a size such as 64k or 30g (${OFFSET2} is not set: set OFFSET2=…)"
     )
 
@@ -154,12 +154,12 @@ def test_aio_is_libaio() -> None:
 
 def test_globals_alone_are_no_job(tmp_path: Path) -> None:
     expected = "job.fio:1:1: [global] alone defines no job (add a job section such as [job1] below it)"
-    assert file_mistakes(tmp_path, "[global]\nsize=1m\n") == [expected]
+    assert file_errors(tmp_path, "[global]\nsize=1m\n") == [expected]
 
 
 def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path: Path) -> None:
     text = "[a]\npool=x\nioengine=rbd\nrbdname=y\npi_act=1\nsize=abc\n"
-    assert file_mistakes(tmp_path, text) == [
+    assert file_errors(tmp_path, text) == [
         "job.fio:3:10: ioengine=rbd is not supported: iocurve measures files, devices and NFS",
         "job.fio:6:6: 'abc' is not a size such as 64k or 30g",
     ]
@@ -167,8 +167,8 @@ def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path:
 
 def test_options_of_a_command_line_may_be_cut_short() -> None:
     assert null("--runti=5").plan.groups[0].workers[0].end.runtime_ns == 5_000_000_000
-    [mistake] = mistakes("--name=a", "--size=1m", "--iodep=4")
-    assert mistake == "command line, argument 3 (--iodep=4): unknown option '--iodep=4' (Did you mean iodepth?)"
+    [error] = errors("--name=a", "--size=1m", "--iodep=4")
+    assert error == "command line, argument 3 (--iodep=4): unknown option '--iodep=4' (Did you mean iodepth?)"
 
 
 def test_only_workers_that_run_together_can_be_too_many() -> None:
@@ -179,10 +179,10 @@ def test_only_workers_that_run_together_can_be_too_many() -> None:
 def test_a_file_that_includes_itself(tmp_path: Path) -> None:
     (tmp_path / "loop.inc").write_text("include loop.inc\n", encoding="utf-8")
     text = "[a]\nsize=1m\nioengine=null\ninclude loop.inc\n"
-    assert file_mistakes(tmp_path, text) == ["loop.inc:1:1: 'loop.inc' includes itself"]
+    assert file_errors(tmp_path, text) == ["loop.inc:1:1: 'loop.inc' includes itself"]
 
 
-ONE_MISTAKE = [
+ONE_ERROR = [
     ("none.fio", "job file 'none.fio' cannot be read: No such file or directory"),
     ("", "there is no job to run (give a job file, or options such as --name=test --rw=randread --size=1g)"),
     ("--name=a --section=b", "--section=b: no job file has a section [b]"),
@@ -273,7 +273,7 @@ ONE_MISTAKE = [
     ("--size=1m --server", "--server is not supported (iocurve cluster commands prints how to start load clients)"),
     (
         "--size=1m --bandwidth-log",
-        "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each clone)",
+        "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each job)",
     ),
     ("--size=1m --latency-log=x", "--latency-log is not supported (fio itself refuses it; write_lat_log= in a job"),
     ("--size=1m --terse-version=1", "unknown terse version '1'; --terse-version takes 2, 3, 4 or 5"),
@@ -283,10 +283,10 @@ ONE_MISTAKE = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), ONE_MISTAKE)
-def test_one_mistake(arguments: str, expected: str) -> None:
-    [mistake] = mistakes(*arguments.split())
-    assert expected in mistake
+@pytest.mark.parametrize(("arguments", "expected"), ONE_ERROR)
+def test_one_error(arguments: str, expected: str) -> None:
+    [error] = errors(*arguments.split())
+    assert expected in error
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_one_mistake(arguments: str, expected: str) -> None:
             ["--filename=/dev/none"],
             "there is no device /dev/none, and a regular file in /dev would be kept in memory",
         ),
-        (["--filename=folder"], "/d/folder is a directory (name a file with filename)"),
+        (["--filename=directory"], "/d/directory is a directory (name a file with filename)"),
         (["--filename=/dev/null"], "/dev/null has no data to read (read /dev/zero instead)"),
         (["--filename=/dev/tty"], "/dev/tty is neither a file nor a block device (name a file with filename)"),
         (["--directory=/mnt/none"], "directory /mnt/none does not exist (create it: mkdir -p /mnt/none)"),
@@ -340,8 +340,8 @@ def test_words_of_the_dialect_allow_overwriting_and_that_is_said() -> None:
         (["--time_based"], "time_based_without_runtime"),
         (["--ramp_time=1"], "ramp_added"),
         (["--rw=rw", "--rate_iops=10"], "mix_lost"),
-        (["--rate_iops=10", "--numjobs=4"], "rate_per_clone"),
-        (["--numjobs=4"], "size_per_clone"),
+        (["--rate_iops=10", "--numjobs=4"], "rate_per_job"),
+        (["--numjobs=4"], "size_per_job"),
         (["--numjobs=4", "--filename=x"], "file_shared"),
         (["--rw=randread", "--norandommap"], "offsets_independent"),
         (["--rw=write", "--ioengine=psync"], "payload_repeats"),
@@ -375,7 +375,7 @@ def test_unset_variables_and_bare_booleans_are_said(tmp_path: Path) -> None:
 
 def test_notes_name_their_place() -> None:
     result = null("--thread=0")
-    text = "command line, argument 4: thread=0 has no effect: every clone runs as a thread"
+    text = "command line, argument 4: thread=0 has no effect: every job runs as a thread"
     assert text in [str(note) for note in result.notes]
 
 
@@ -384,7 +384,7 @@ def test_fresh_seeds_come_from_the_machine() -> None:
     assert [worker.seed for worker in plan.groups[0].workers] == [7, 7]
 
 
-def test_repeatable_seeds_differ_between_clones_and_sections() -> None:
+def test_repeatable_seeds_differ_between_jobs_and_sections() -> None:
     plan = null("--numjobs=2", "--name=b", "--size=1m", "--ioengine=null").plan
     assert len({worker.seed for worker in plan.groups[0].workers}) == 3
 
@@ -395,7 +395,7 @@ def test_every_option_is_named_once() -> None:
 
 
 def test_options_of_an_engine_that_cannot_run_are_not_named_on_a_command_line_either() -> None:
-    assert mistakes("--name=a", "--ioengine=rbd", "--pool=rbd", "--rbdname=disk") == [
+    assert errors("--name=a", "--ioengine=rbd", "--pool=rbd", "--rbdname=disk") == [
         "command line, argument 2 (--ioengine=rbd): "
         "ioengine=rbd is not supported: iocurve measures files, devices and NFS"
     ]

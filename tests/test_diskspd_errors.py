@@ -1,4 +1,4 @@
-"""Command lines that DiskSpd refuses are refused with a hint; all mistakes come at once."""
+"""Command lines that DiskSpd refuses are refused with a hint; all errors come at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.diskspd.command import Prepared, prepare
-from iocurve.errors import COMMAND_LINE, DialectError, Mistake, PlanError
+from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
 
 MACHINE = HeldMachine(
     paths={"/d/f": ("file", 1 << 20), "/d/empty": ("file", 0), "/dev/sdx": ("block", 1 << 30)},
-    directories=frozenset({"/d", "/d/folder"}),
+    directories=frozenset({"/d", "/d/directory"}),
 )
 
 
@@ -21,10 +21,10 @@ def attempt(line: str) -> Prepared:
     return prepare(shlex.split(line), cwd=Path("/d"), machine=MACHINE)
 
 
-def mistakes(line: str) -> list[Mistake]:
+def errors(line: str) -> list[Diagnostic]:
     with pytest.raises((DialectError, PlanError)) as caught:
         attempt(line)
-    return list(caught.value.mistakes)
+    return list(caught.value.errors)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def mistakes(line: str) -> list[Mistake]:
         (r"-d5 'C:\io\f.dat'", 2, r"C:\io\f.dat is a Windows path"),
         ("-d5 missing", 2, "/d/missing does not exist (-c creates it"),
         ("-d5 empty", 2, "/d/empty is empty"),
-        ("-d5 folder", 2, "/d/folder is a directory"),
+        ("-d5 directory", 2, "/d/directory is a directory"),
         ("-t3 -T512K -b64K f", 2, "f is too small"),
         ("-b4K nfs://host/vol/f", 2, "the size of nfs://host/vol/f is not given"),
         ("-c1M nfs://host/f", 2, "names no file in an NFS export"),
@@ -120,11 +120,11 @@ def mistakes(line: str) -> list[Mistake]:
     ],
 )
 def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part: str) -> None:
-    found = mistakes(line)
-    assert any(part in str(mistake) for mistake in found), found
-    mistake = next(mistake for mistake in found if part in str(mistake))
-    assert mistake.where is not None
-    assert (mistake.where.source, mistake.where.line) == (COMMAND_LINE, argument)
+    found = errors(line)
+    assert any(part in str(error) for error in found), found
+    error = next(error for error in found if part in str(error))
+    assert error.where is not None
+    assert (error.where.source, error.where.line) == (COMMAND_LINE, argument)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_targets_are_mapped(options: str, targets: str, expected: list[str]) -> 
     assert [path for section in spans[0].job.sections for path in section.files.paths] == expected
 
 
-def test_a_mapping_that_matches_nothing_is_a_mistake() -> None:
-    (mistake,) = mistakes("--map-target G:=/d/x f")
-    assert str(mistake) == "command line, argument 1: --map-target G:=… matches no target"
-    (mistake,) = mistakes(r"-d5 'C:\io\f.dat'")
-    assert mistake.hint == r"map it to a Linux path: --map-target 'C:\*=/data'"
+def test_a_mapping_that_matches_nothing_is_an_error() -> None:
+    (error,) = errors("--map-target G:=/d/x f")
+    assert str(error) == "command line, argument 1: --map-target G:=… matches no target"
+    (error,) = errors(r"-d5 'C:\io\f.dat'")
+    assert error.hint == r"map it to a Linux path: --map-target 'C:\*=/data'"
 
 
 @pytest.mark.parametrize(("line", "same"), [("-Sds f", "-Suw f"), ("-Zz -w50 f", "-Z -w50 f"), ("-Zs f", "f")])
@@ -156,18 +156,18 @@ def test_flags_of_diskspd_for_linux_are_read_as_diskspds(line: str, same: str) -
     assert "for_linux" in [note.code for note in ours.notes]
 
 
-def test_all_mistakes_come_at_once_in_the_order_of_the_arguments() -> None:
-    assert [mistake.where.line for mistake in mistakes("-t0 -b4X -w200 -q -i5 f") if mistake.where] == [1, 2, 3, 4, 5]
+def test_all_errors_come_at_once_in_the_order_of_the_arguments() -> None:
+    assert [error.where.line for error in errors("-t0 -b4X -w200 -q -i5 f") if error.where] == [1, 2, 3, 4, 5]
 
 
-def test_values_behind_a_space_are_the_only_mistakes_of_their_line() -> None:
+def test_values_behind_a_space_are_the_only_errors_of_their_line() -> None:
     # As many write it who know other tools.
-    assert [mistake.where.line for mistake in mistakes("-c 1G -b 4K -t 2 -w 30 -L f") if mistake.where] == [1, 3, 5, 7]
+    assert [error.where.line for error in errors("-c 1G -b 4K -t 2 -w 30 -L f") if error.where] == [1, 3, 5, 7]
 
 
 def test_without_a_target_there_is_nothing_to_do() -> None:
-    (mistake,) = mistakes("-b4K -d5")
-    assert mistake.text == "there is no target"
+    (error,) = errors("-b4K -d5")
+    assert error.text == "there is no target"
 
 
 @pytest.mark.parametrize(
