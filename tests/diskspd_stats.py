@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from data.synthetic import latency as synthetic_latency
+from data.synthetic import worker_outcome
 from iocurve._native import Histogram
 from iocurve.dialects.diskspd.job import Row
-from iocurve.dialects.diskspd.output.span_stats import Bucket, Part, TargetStats
+from iocurve.dialects.diskspd.output.span_stats import TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.read.distribution import Zone
-from iocurve.engine.outcome import LatencyOutcome
+from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.units import MIB
+from iocurve.units import MIB, SECOND_NS
 
 ONE_PROCESSOR = System("host", (Processor(0, 0, 0, 0),), "performance")
 START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -39,11 +42,45 @@ def row(path: str = "testfile1.dat", *zones: Zone) -> Row:
     return Row(path, 10 * MIB, zones, (0,))
 
 
-def buckets(*operations: int) -> tuple[Bucket, ...]:
-    return tuple(Bucket(1.0, count, 1.5, 0.5, 0.25, 2.5) for count in operations)
+def did(count: int, size: int, *values_ms: float) -> KindOutcome:
+    """Operations of one kind; some tests give fewer latencies than operations, or none."""
+    service = latency(*values_ms) if values_ms else synthetic_latency({})
+    return KindOutcome(operations=count, bytes=size, errors=0, short=0, service=service, response=None)
+
+
+def stats(
+    row: Row, kinds: Mapping[str, KindOutcome], counts: Sequence[tuple[int, int]], seconds: float = 1.0
+) -> TargetStats:
+    """A thread on a target that did ``kinds``; ``counts`` are the reads and writes of each interval."""
+    length = round(seconds * SECOND_NS)
+    intervals = [
+        IntervalOutcome(
+            index=number,
+            ramp=False,
+            start_ns=number * length,
+            end_ns=(number + 1) * length,
+            operations={"read": in_interval(reads), "write": in_interval(writes)},
+        )
+        for number, (reads, writes) in enumerate(counts)
+    ]
+    return TargetStats(row, (worker_outcome(kinds, intervals=intervals),))
+
+
+def in_interval(count: int) -> IntervalKind:
+    return IntervalKind(
+        operations=count,
+        bytes=0,
+        errors=0,
+        mean_ns=1.5e6,
+        stddev_ns=0.5e6,
+        p50_ns=0,
+        p99_ns=0,
+        min_ns=250_000,
+        max_ns=2_500_000,
+    )
 
 
 def mixed(path: str = "testfile1.dat") -> TargetStats:
     """The values of DiskSpd's own test of its text output."""
-    reads = Part(4 * MIB, 6, (latency(1, 2, 3, 4, 5, 6),), buckets(*[1] * 10))
-    return TargetStats(row(path), reads, Part(2 * MIB, 10, (), buckets(*[0] * 10)))
+    kinds = {"read": did(6, 4 * MIB, 1, 2, 3, 4, 5, 6), "write": did(10, 2 * MIB)}
+    return stats(row(path), kinds, [(1, 0)] * 10)

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row, stats
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
-from iocurve.dialects.diskspd.output.span_stats import Bucket, Part, SpanStats, TargetStats
+from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetStats, iops_deviation
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
@@ -99,16 +99,15 @@ def test_scripts_that_cut_the_total_line_find_their_figures() -> None:
 
 
 def test_the_deviation_of_iops_is_that_of_the_intervals() -> None:
-    part = Part(0, 0, (), tuple(Bucket(0.5, count) for count in (10, 20, 30)))
-    assert part.iops_deviation == pytest.approx(math.sqrt((20**2 + 0 + 20**2) / 3))
+    target = stats(row(), {}, [(10, 0), (20, 0), (30, 0)], seconds=0.5)
+    assert iops_deviation(target.view(READS)) == pytest.approx(math.sqrt((20**2 + 0 + 20**2) / 3))
 
 
 def test_effective_distributions_name_the_threads_that_have_them() -> None:
     kib = 1 << 10
     zones = (Zone(10, 0, 8 * kib), Zone(10, 8 * kib, 12 * kib), Zone(80, 28 * kib, 72 * kib))
-    nothing = Part(0, 0, (), ())
     threads = [
-        (TargetStats(row(name, *zones), nothing, nothing),)
+        (TargetStats(row(name, *zones), ()),)
         for name in ("testfile.dat", "testfile.dat", "testfile.dat", "testfile2.dat", "testfile.dat")
     ]
     text = text_of(TimeSpan(), *threads)

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diskspd_stats import BUSY, ONE_PROCESSOR, START, buckets, latency, row
-from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
+from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
@@ -27,9 +27,8 @@ SPAN = TimeSpan(
 
 
 def thread() -> tuple[TargetStats]:
-    reads = Part(4 * MIB, 512, (latency(*range(1, 101)),), buckets(*[40, 60] * 5))
-    writes = Part(2 * MIB, 256, (latency(2, 4),), buckets(*[25] * 10))
-    return (TargetStats(row("a.dat"), reads, writes),)
+    kinds = {"read": did(512, 4 * MIB, *range(1, 101)), "write": did(256, 2 * MIB, 2, 4)}
+    return (stats(row("a.dat"), kinds, [(40, 25), (60, 25)] * 5),)
 
 
 FIGURES = [(SpanStats(SECONDS, (thread(), thread())), BUSY)]

@@ -6,12 +6,22 @@ Rates over several workers count only the window in which all of them ran. Perce
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 from iocurve._native import Histogram
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome, State, WorkerOutcome
+from iocurve.engine.outcome import (
+    CpuTime,
+    IntervalKind,
+    IntervalOutcome,
+    KindOutcome,
+    LatencyOutcome,
+    State,
+    WorkerOutcome,
+)
 from iocurve.units import MIB, SECOND_NS
 
 WHOLE = 0.9
@@ -144,6 +154,189 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
 
 
 @dataclass(frozen=True)
+class Work:
+    """Operations of an interval. Merged works are exact; they have no percentiles, which cannot be merged."""
+
+    operations: int = 0
+    bytes: int = 0
+    errors: int = 0
+    mean_ns: float = 0.0
+    stddev_ns: float = 0.0
+    """Standard deviation of the population."""
+    min_ns: int = 0
+    max_ns: int = 0
+
+    @classmethod
+    def of(cls, several: Iterable[IntervalKind | Work]) -> Work:
+        """Merges several works."""
+        parts = list(several)
+        mean, stddev = _moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
+        return cls(
+            operations=sum(part.operations for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            errors=sum(part.errors for part in parts),
+            mean_ns=mean,
+            stddev_ns=stddev,
+            min_ns=min((part.min_ns for part in parts if part.operations), default=0),
+            max_ns=max((part.max_ns for part in parts), default=0),
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval of the workers of a group."""
+
+    start_ns: int
+    """Since the group's start."""
+    end_ns: int
+    kinds: Mapping[str, Work]
+    """Only kinds that completed something or failed."""
+
+    @property
+    def length_ns(self) -> int:
+        """Length of the longest interval among the workers."""
+        return self.end_ns - self.start_ns
+
+    def work(self, kinds: Iterable[str]) -> Work:
+        """Operations of the given kinds."""
+        return Work.of(self.kinds[kind] for kind in kinds if kind in self.kinds)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Statistics of the values of a series."""
+
+    smallest: float = 0.0
+    largest: float = 0.0
+    mean: float = 0.0
+    stddev: float = 0.0
+    """Standard deviation of the population."""
+    count: int = 0
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Statistics of ``values``; all 0 if there are none."""
+        if not values:
+            return cls()
+        mean, stddev = _moments([(1, value, 0.0) for value in values])
+        return cls(min(values), max(values), mean, stddev, len(values))
+
+    def __add__(self, other: Spread) -> Spread:
+        """Statistics of the sum of two independent series."""
+        return Spread(
+            self.smallest + other.smallest,
+            self.largest + other.largest,
+            self.mean + other.mean,
+            math.hypot(self.stddev, other.stddev),
+            self.count + other.count,
+        )
+
+    def scaled(self, factor: float) -> Spread:
+        """Statistics of the values in another unit."""
+        return Spread(
+            self.smallest * factor, self.largest * factor, self.mean * factor, self.stddev * factor, self.count
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """Operations of some kinds of some workers, merged; each value is computed when it is first read.
+
+    Every output of a dialect is made from views, with the dialect's own rules for rates.
+    """
+
+    workers: Sequence[WorkerOutcome]
+    kinds: Sequence[str]
+
+    @cached_property
+    def parts(self) -> Sequence[KindOutcome]:
+        """Each kind of each worker."""
+        return [worker.operations[kind] for worker in self.workers for kind in self.kinds if kind in worker.operations]
+
+    @property
+    def operations(self) -> int:
+        """Operations in the measured windows."""
+        return sum(part.operations for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved in the measured windows."""
+        return sum(part.bytes for part in self.parts)
+
+    @property
+    def short(self) -> int:
+        """Operations that moved fewer bytes than requested."""
+        return sum(part.short for part in self.parts)
+
+    @cached_property
+    def service(self) -> Latency:
+        """From submission to completion."""
+        return merge_latencies(part.service for part in self.parts)
+
+    @cached_property
+    def submission(self) -> Latency:
+        """From submission to sending; empty unless it was measured."""
+        return merge_latencies(part.submission for part in self.parts if part.submission)
+
+    @cached_property
+    def completion(self) -> Latency:
+        """From sending to completion; the service latency where submission latency was not measured."""
+        return merge_latencies(part.completion or part.service for part in self.parts)
+
+    @cached_property
+    def response(self) -> Latency | None:
+        """From due time to completion, of the paced operations; None if none is paced."""
+        paced = [part.response for part in self.parts if part.response]
+        return merge_latencies(paced) if paced else None
+
+    def spread(self, quantity: Literal["operations", "bytes"], interval_ns: int) -> Spread:
+        """Statistics of a rate per second over the intervals of each worker, summed over the workers."""
+        users = [worker for worker in self.workers if any(kind in worker.operations for kind in self.kinds)]
+        return sum((Spread.of(self._rates(worker, quantity, interval_ns)) for worker in users), Spread())
+
+    def _rates(self, worker: WorkerOutcome, quantity: str, interval_ns: int) -> list[float]:
+        counted = [each for each in worker.intervals if not each.ramp and each.end_ns > each.start_ns]
+        # The end cuts the last interval short. Less than half an interval is too noisy to count.
+        whole = [each for each in counted if each.end_ns - each.start_ns >= interval_ns // 2] or counted
+        return [
+            math.fsum(
+                getattr(each.operations[kind], quantity) * SECOND_NS / (each.end_ns - each.start_ns)
+                for kind in self.kinds
+                if kind in each.operations
+            )
+            for each in whole
+        ]
+
+    @property
+    def cpu(self) -> CpuTime:
+        """CPU time, context switches and page faults of the workers."""
+        return merge_cpu([worker.cpu for worker in self.workers])
+
+    def levels(self, name: Literal["depth_levels", "submit_levels", "complete_levels"]) -> dict[str, int]:
+        """A field of the workers that counts by level."""
+        return add_counts([getattr(worker, name) for worker in self.workers])
+
+
+def intervals(workers: Iterable[WorkerOutcome], *, ramp: bool) -> list[Interval]:
+    """Merges the intervals of workers by number; groups follow one another. ``ramp`` includes those of the ramp."""
+    cells: dict[tuple[int, int], list[IntervalOutcome]] = {}
+    for worker in workers:
+        for interval in worker.intervals:
+            if ramp or not interval.ramp:
+                cells.setdefault((worker.group, interval.index), []).append(interval)
+    return [_interval(cells[place]) for place in sorted(cells)]
+
+
+def _interval(parts: Sequence[IntervalOutcome]) -> Interval:
+    kinds: dict[str, list[IntervalKind]] = {}
+    for part in parts:
+        for kind, values in part.operations.items():
+            kinds.setdefault(kind, []).append(values)
+    merged = {kind: Work.of(several) for kind, several in kinds.items()}
+    return Interval(min(part.start_ns for part in parts), max(part.end_ns for part in parts), merged)
+
+
+@dataclass(frozen=True)
 class SeriesInterval:
     """One interval of the time series, workers merged.
 
@@ -234,21 +427,20 @@ def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
 
 
 def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
-    workers = [worker for phase in phases for worker in phase.workers]
-    parts = [worker.operations[kind] for worker in workers for kind in kinds if kind in worker.operations]
+    seen = View([worker for phase in phases for worker in phase.workers], kinds)
     counted = [_counted(worker, kind, phase) for phase in phases for worker in phase.workers for kind in kinds]
     seconds = sum(phase.window_ns for phase in phases) / SECOND_NS
-    paced = any(part.response for part in parts)
+    paced = any(part.response for part in seen.parts)
     return Totals(
-        operations=sum(part.operations for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        errors=sum(part.errors for part in parts),
-        short=sum(part.short for part in parts),
+        operations=seen.operations,
+        bytes=seen.bytes,
+        errors=sum(part.errors for part in seen.parts),
+        short=seen.short,
         iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
         bytes_per_s=sum(size for _, size in counted) / seconds if seconds else 0.0,
-        service=merge_latencies(part.service for part in parts),
+        service=seen.service,
         # Next to paced operations, operations without a rate count as due when they are submitted.
-        response=merge_latencies(part.response or part.service for part in parts) if paced else None,
+        response=merge_latencies(part.response or part.service for part in seen.parts) if paced else None,
     )
 
 
@@ -274,29 +466,60 @@ def _share_inside(interval: IntervalOutcome, phase: _Phase) -> float:
 def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
     """Merges distributions: count, minimum, maximum and mean stay exact, percentiles come from the histograms."""
     parts = [outcome for outcome in outcomes if outcome.count]
-    count = sum(part.count for part in parts)
-    if not count:
+    if not parts:
         return Latency(0, 0, 0, 0.0, 0.0, None)
-    mean = math.fsum(part.count * part.mean_ns for part in parts) / count
-    variance = math.fsum(part.count * (part.stddev_ns**2 + (part.mean_ns - mean) ** 2) for part in parts) / count
+    mean, stddev = _moments([(part.count, part.mean_ns, part.stddev_ns) for part in parts])
     histogram = Histogram.decode(parts[0].histogram)
     for part in parts[1:]:
         histogram.add(Histogram.decode(part.histogram))
     smallest, largest = min(part.min_ns for part in parts), max(part.max_ns for part in parts)
-    return Latency(count, smallest, largest, mean, math.sqrt(variance), histogram)
+    return Latency(sum(part.count for part in parts), smallest, largest, mean, stddev, histogram)
+
+
+def _moments(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+    """Mean and standard deviation of a population, from count, mean and standard deviation of its parts."""
+    count = sum(number for number, _, _ in parts)
+    if not count:
+        return 0.0, 0.0
+    mean = math.fsum(number * each for number, each, _ in parts) / count
+    squares = math.fsum(number * (stddev**2 + (each - mean) ** 2) for number, each, stddev in parts)
+    return mean, math.sqrt(squares / count)
 
 
 def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:
     """Merges one kind of operation over workers, clients or intervals; histograms are added."""
-    responses = [part.response for part in parts if part.response]
     return KindOutcome(
         operations=sum(part.operations for part in parts),
         bytes=sum(part.bytes for part in parts),
         errors=sum(part.errors for part in parts),
         short=sum(part.short for part in parts),
         service=_encoded(merge_latencies(part.service for part in parts)),
-        response=_encoded(merge_latencies(responses)) if responses else None,
+        response=_measured([part.response for part in parts]),
+        submission=_measured([part.submission for part in parts]),
+        completion=_measured([part.completion for part in parts]),
     )
+
+
+def _measured(several: Sequence[LatencyOutcome | None]) -> LatencyOutcome | None:
+    found = [latency for latency in several if latency]
+    return _encoded(merge_latencies(found)) if found else None
+
+
+def merge_cpu(times: Sequence[CpuTime]) -> CpuTime:
+    """Adds CPU times, context switches and page faults."""
+    return CpuTime(
+        user_ns=sum(each.user_ns for each in times),
+        system_ns=sum(each.system_ns for each in times),
+        context_switches=sum(each.context_switches for each in times),
+        major_faults=sum(each.major_faults for each in times),
+        minor_faults=sum(each.minor_faults for each in times),
+    )
+
+
+def add_counts(several: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Adds counts by name."""
+    names = dict.fromkeys(name for counts in several for name in counts)
+    return {name: sum(counts.get(name, 0) for counts in several) for name in names}
 
 
 def live_kind(parts: Sequence[KindOutcome]) -> IntervalKind:
@@ -361,7 +584,7 @@ def _series_interval(
     start = min(interval.start_ns for interval, _ in parts)
     end = max(interval.end_ns for interval, _ in parts)
     seconds = max(1, end - start) / SECOND_NS
-    operations = sum(values.operations for _, values in parts)
+    work = Work.of(values for _, values in parts)
     return SeriesInterval(
         group=group,
         index=index,
@@ -369,8 +592,8 @@ def _series_interval(
         start_ns=start,
         end_ns=end,
         kind=kind,
-        iops=operations / seconds,
-        bytes_per_s=sum(values.bytes for _, values in parts) / seconds,
-        mean_ns=sum(values.operations * values.mean_ns for _, values in parts) / max(1, operations),
-        max_ns=max(values.max_ns for _, values in parts),
+        iops=work.operations / seconds,
+        bytes_per_s=work.bytes / seconds,
+        mean_ns=work.mean_ns,
+        max_ns=work.max_ns,
     )

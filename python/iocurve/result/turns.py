@@ -10,18 +10,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iocurve.engine.outcome import (
-    CpuTime,
-    IntervalOutcome,
-    KindOutcome,
-    LatencyOutcome,
-    Outcome,
-    State,
-    WorkerOutcome,
-)
+from iocurve.engine.outcome import IntervalOutcome, KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
-from iocurve.result.summary import Latency, merge_latencies
+from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
 
 
 def with_turn(point: Point | None, run: Point, place: tuple[int, int], repeats: int = 0) -> Point:
@@ -99,13 +91,13 @@ def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index
         drained_ns=run.drained_ns + shift_ns,
         drained_operations=before.drained_operations + run.drained_operations,
         operations=_merged_kinds(before.operations, run.operations),
-        cpu=_merged_cpu(before.cpu, run.cpu),
-        depth_levels=_sums(before.depth_levels, run.depth_levels),
-        submit_levels=_sums(before.submit_levels, run.submit_levels),
-        complete_levels=_sums(before.complete_levels, run.complete_levels),
+        cpu=merge_cpu([before.cpu, run.cpu]),
+        depth_levels=add_counts([before.depth_levels, run.depth_levels]),
+        submit_levels=add_counts([before.submit_levels, run.submit_levels]),
+        complete_levels=add_counts([before.complete_levels, run.complete_levels]),
         read_back_ns=before.read_back_ns + run.read_back_ns,
         reconnects=before.reconnects + run.reconnects,
-        counters=_sums(before.counters, run.counters),
+        counters=add_counts([before.counters, run.counters]),
         labels=tuple(dict.fromkeys((*before.labels, *run.labels))),
         intervals=(*before.intervals, *_shifted(run.intervals, shift_ns, first_index)),
     )
@@ -126,54 +118,9 @@ def _shifted(intervals: Sequence[IntervalOutcome], shift_ns: int, first_index: i
 
 def _merged_kinds(before: dict[str, KindOutcome], run: dict[str, KindOutcome]) -> dict[str, KindOutcome]:
     return {
-        kind: _merged_kind(before[kind], run[kind]) if kind in before and kind in run else (before | run)[kind]
+        kind: merge_kinds([before[kind], run[kind]]) if kind in before and kind in run else (before | run)[kind]
         for kind in before | run
     }
-
-
-def _merged_kind(before: KindOutcome, run: KindOutcome) -> KindOutcome:
-    return KindOutcome(
-        operations=before.operations + run.operations,
-        bytes=before.bytes + run.bytes,
-        errors=before.errors + run.errors,
-        short=before.short + run.short,
-        service=_merged_latency(before.service, run.service),
-        response=_merged_optional(before.response, run.response),
-        submission=_merged_optional(before.submission, run.submission),
-        completion=_merged_optional(before.completion, run.completion),
-    )
-
-
-def _merged_optional(before: LatencyOutcome | None, run: LatencyOutcome | None) -> LatencyOutcome | None:
-    return _merged_latency(before, run) if before and run else before or run
-
-
-def _merged_latency(before: LatencyOutcome, run: LatencyOutcome) -> LatencyOutcome:
-    both: Latency = merge_latencies([before, run])
-    if both.histogram is None:
-        return run
-    return LatencyOutcome(
-        count=both.count,
-        min_ns=both.min_ns,
-        max_ns=both.max_ns,
-        mean_ns=both.mean_ns,
-        stddev_ns=both.stddev_ns,
-        histogram=both.histogram.encode(),
-    )
-
-
-def _merged_cpu(before: CpuTime, run: CpuTime) -> CpuTime:
-    return CpuTime(
-        user_ns=before.user_ns + run.user_ns,
-        system_ns=before.system_ns + run.system_ns,
-        context_switches=before.context_switches + run.context_switches,
-        major_faults=before.major_faults + run.major_faults,
-        minor_faults=before.minor_faults + run.minor_faults,
-    )
-
-
-def _sums(before: dict[str, int], run: dict[str, int]) -> dict[str, int]:
-    return {key: before.get(key, 0) + run.get(key, 0) for key in before | run}
 
 
 # ---- the machine

@@ -428,9 +428,8 @@ class LiveIntervals:
         if live.elapsed_ns < live.intervals * self._run.timing.interval_ns:
             # The rest of an interval in which the run ended: its length is known at the end.
             return False
-        kinds = {kind: [part] for kind, part in live.operations.items()}
         seconds = self._run.timing.interval_ns / SECOND_NS
-        self._print(self._make(str(self._number), seconds, kinds, self.processors[-1]).line(self._now()))
+        self._print(self._make(str(self._number), seconds, live.operations, self.processors[-1]).line(self._now()))
         self.shown.add(str(self._number))
         if before < self._run.timing.skipped <= self._number:
             self._warmed_up()

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
-from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats, merged
+from iocurve.dialects.diskspd.output.span_stats import BOTH, READS, WRITES, SpanStats, iops_deviation
 from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.read.distribution import Zone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.document import MachineUse
-from iocurve.result.summary import Latency
+from iocurve.result.summary import Latency, View
 from iocurve.units import MIB, MILLISECOND_NS
 
 STARS = "*" * 79
@@ -71,17 +72,10 @@ def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, sys
         yield f"request count:\t\t{span.requests}"
     yield from _processors(machine, system)
     yield from _distributions(stats)
-    for title, choose in _SECTIONS:
-        yield from ("", title, *_section(span, stats, choose))
+    for title, kinds in (("Total IO", BOTH), ("Read IO", READS), ("Write IO", WRITES)):
+        yield from ("", title, *_section(span, stats, kinds))
     if span.measure_latency:
         yield from _latencies(stats)
-
-
-_SECTIONS: tuple[tuple[str, Callable[[TargetStats], Part]], ...] = (
-    ("Total IO", lambda target: target.total),
-    ("Read IO", lambda target: target.reads),
-    ("Write IO", lambda target: target.writes),
-)
 
 
 # -- processors and distributions --------------------------------------------------------------------------------------
@@ -153,32 +147,30 @@ def _runs(numbers: Iterable[int]) -> str:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _section(span: TimeSpan, stats: SpanStats, choose: Callable[[TargetStats], Part]) -> Iterator[str]:
+def _section(span: TimeSpan, stats: SpanStats, kinds: Sequence[str]) -> Iterator[str]:
     latency, deviation = span.measure_latency, span.measure_iops_deviation
     titles = ("|  AvgLat  " if latency else "") + ("| IopsStdDev " if deviation else "")
     titles += "| LatStdDev " if latency else ""
     line = "-" * (78 + (23 if latency else 0) + (13 if deviation else 0))
     yield f"thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s {titles}|  file"
     yield line
-    parts = []
     for thread, targets in enumerate(stats.threads):
         for target in targets:
-            part = choose(target)
-            parts.append(part)
+            view = target.view(kinds)
             file = f"{target.row.path} ({size_text(target.row.bytes)})"
-            yield f"{thread:6} | {part.bytes:15}{_cells(span, part, stats.seconds)} | {file}"
+            yield f"{thread:6} | {view.bytes:15}{_cells(span, view, stats.seconds)} | {file}"
     yield line
-    total = merged(parts)
+    total = View(stats.workers(), kinds)
     yield f"total:   {total.bytes:15}{_cells(span, total, stats.seconds)}"
 
 
-def _cells(span: TimeSpan, part: Part, seconds: float) -> str:
-    cells = [f"{part.operations:12}", f"{part.bytes / MIB / seconds:10.2f}", f"{part.operations / seconds:10.2f}"]
-    latency = part.latency if span.measure_latency else None
+def _cells(span: TimeSpan, view: View, seconds: float) -> str:
+    cells = [f"{view.operations:12}", f"{view.bytes / MIB / seconds:10.2f}", f"{view.operations / seconds:10.2f}"]
+    latency = view.service if span.measure_latency else None
     if latency is not None:
         cells.append(f"{latency.mean_ns / MILLISECOND_NS:8.3f}")
     if span.measure_iops_deviation:
-        cells.append(f"{part.iops_deviation:10.2f}")
+        cells.append(f"{iops_deviation(view):10.2f}")
     if latency is not None:
         cells.append(f" {latency.stddev_ns / MILLISECOND_NS:8.3f}" if latency.count else "      N/A")
     return "".join(f" | {cell}" for cell in cells)
@@ -186,16 +178,13 @@ def _cells(span: TimeSpan, part: Part, seconds: float) -> str:
 
 def _latencies(stats: SpanStats) -> Iterator[str]:
     """Latency distribution of each target, if there are several, and of all targets together."""
-    paths = dict.fromkeys(target.row.path for target in stats.targets)
-    for path in paths if len(paths) > 1 else ():
-        mine = [target for target in stats.targets if target.row.path == path]
-        reads, writes = merged([target.reads for target in mine]), merged([target.writes for target in mine])
-        yield from ("", f"Latency distribution: {path}", *_chart(reads, writes))
-    yield from ("", "Total latency distribution:", *_chart(stats.reads, stats.writes))
+    for path in stats.paths if len(stats.paths) > 1 else ():
+        yield from ("", f"Latency distribution: {path}", *_chart(stats.workers(path)))
+    yield from ("", "Total latency distribution:", *_chart(stats.workers()))
 
 
-def _chart(reads: Part, writes: Part) -> Iterator[str]:
-    columns = [part.latency for part in (reads, writes, merged([reads, writes]))]
+def _chart(workers: Sequence[WorkerOutcome]) -> Iterator[str]:
+    columns = [View(workers, kinds).service for kinds in (READS, WRITES, BOTH)]
     yield "  %-ile |  Read (ms) | Write (ms) | Total (ms)"
     yield "----------------------------------------------"
     yield _chart_line("min", columns, [column.min_ns for column in columns])
@@ -218,16 +207,16 @@ def _totals(spans: Sequence[SpanStats]) -> Iterator[str]:
     yield from ("", "", "Totals:", STARS, "")
     yield "type   |       bytes     |     I/Os     |    MiB/s   |  I/O per s"
     yield line
-    writes, reads = merged([span.writes for span in measured]), merged([span.reads for span in measured])
-    yield _total_line("write", writes, seconds)
-    yield _total_line("read", reads, seconds)
+    workers = [worker for span in measured for worker in span.workers()]
+    yield _total_line("write", View(workers, WRITES), seconds)
+    yield _total_line("read", View(workers, READS), seconds)
     yield line
-    yield _total_line("total", merged([writes, reads]), seconds)
+    yield _total_line("total", View(workers, BOTH), seconds)
     yield ""
     yield f"total test time:\t{seconds:.2f}s"
 
 
-def _total_line(name: str, part: Part, seconds: float) -> str:
+def _total_line(name: str, view: View, seconds: float) -> str:
     per_second = 1 / seconds if seconds else 0.0
-    rates = f"{part.bytes / MIB * per_second:10.2f} | {part.operations * per_second:10.2f}"
-    return f"{name:<6} | {part.bytes:15} | {part.operations:12} | {rates}"
+    rates = f"{view.bytes / MIB * per_second:10.2f} | {view.operations * per_second:10.2f}"
+    return f"{name:<6} | {view.bytes:15} | {view.operations:12} | {rates}"

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from iocurve.dialects.diskspd.output.profile_to_xml import add_profile
-from iocurve.dialects.diskspd.output.span_stats import Part, SpanStats, TargetStats, merged
+from iocurve.dialects.diskspd.output.span_stats import (
+    BOTH,
+    READS,
+    WRITES,
+    SpanStats,
+    TargetStats,
+    buckets,
+    iops,
+    iops_deviation,
+)
 from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.output.text import Measured
 from iocurve.dialects.diskspd.output.xml_lines import XmlLines
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.document import MachineUse
-from iocurve.result.summary import Latency
+from iocurve.result.summary import Latency, View, Work
 from iocurve.result.version import iocurve_version
 from iocurve.units import MILLISECOND_NS
 
@@ -20,6 +30,7 @@ PERCENTILES = (
     *(str(percent) for percent in range(1, 100)),
     *("99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999"),
 )
+_COLUMNS = {"Read": READS, "Write": WRITES, "Total": BOTH}
 NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
 
 
@@ -87,7 +98,7 @@ def _add_time_span(xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: Mac
     if span.measure_latency:
         _add_latencies(xml, stats)
     if span.measure_iops_deviation:
-        _add_iops(xml, span, stats.reads, stats.writes)
+        _add_iops(xml, span, stats.workers())
 
 
 def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -> None:
@@ -121,7 +132,8 @@ def _add_shares(xml: XmlLines, user: float, system: float) -> None:
 
 
 def _add_latencies(xml: XmlLines, stats: SpanStats) -> None:
-    latencies = {"Read": stats.reads.latency, "Write": stats.writes.latency, "Total": stats.total.latency}
+    workers = stats.workers()
+    latencies = {name: View(workers, kinds).service for name, kinds in _COLUMNS.items()}
     with xml.element("Latency", **{f"{name}HistoBuckets": _buckets(latency) for name, latency in latencies.items()}):
         for name, deviation in (
             ("Read", "ReadLatencyStdev"),
@@ -150,29 +162,27 @@ def _buckets(latency: Latency) -> int:
     return 0 if latency.histogram is None else len(latency.histogram.buckets())
 
 
-def _add_iops(xml: XmlLines, span: TimeSpan, reads: Part, writes: Part) -> None:
+def _add_iops(xml: XmlLines, span: TimeSpan, workers: Sequence[WorkerOutcome]) -> None:
     with xml.element("Iops"):
-        xml.values(
-            ReadIopsStdDev=f"{reads.iops_deviation:.3f}",
-            WriteIopsStdDev=f"{writes.iops_deviation:.3f}",
-            IopsStdDev=f"{merged([reads, writes]).iops_deviation:.3f}",
-        )
-        for number, (read, write) in enumerate(zip(reads.buckets, writes.buckets, strict=True), start=1):
+        for name, kinds in (("Read", READS), ("Write", WRITES), ("", BOTH)):
+            xml.value(f"{name}IopsStdDev", f"{iops_deviation(View(workers, kinds)):.3f}")
+        for number, bucket in enumerate(buckets(workers), start=1):
             xml.empty(
                 "Bucket",
                 SampleMillisecond=number * span.bucket_ms,
-                Read=f"{read.iops:.0f}",
-                Write=f"{write.iops:.0f}",
-                Total=f"{read.iops + write.iops:.0f}",
-                ReadMinLatencyMilliseconds=f"{read.min_ms:.3f}",
-                ReadMaxLatencyMilliseconds=f"{read.max_ms:.3f}",
-                ReadAvgLatencyMilliseconds=f"{read.mean_ms:.3f}",
-                ReadLatencyStdDev=f"{read.deviation_ms:.3f}",
-                WriteMinLatencyMilliseconds=f"{write.min_ms:.3f}",
-                WriteMaxLatencyMilliseconds=f"{write.max_ms:.3f}",
-                WriteAvgLatencyMilliseconds=f"{write.mean_ms:.3f}",
-                WriteLatencyStdDev=f"{write.deviation_ms:.3f}",
+                **{name: f"{iops(bucket, kinds):.0f}" for name, kinds in _COLUMNS.items()},
+                **_latency_attributes("Read", bucket.work(READS)),
+                **_latency_attributes("Write", bucket.work(WRITES)),
             )
+
+
+def _latency_attributes(name: str, work: Work) -> dict[str, str]:
+    return {
+        f"{name}MinLatencyMilliseconds": _ms(work.min_ns),
+        f"{name}MaxLatencyMilliseconds": _ms(work.max_ns),
+        f"{name}AvgLatencyMilliseconds": _ms(work.mean_ns),
+        f"{name}LatencyStdDev": _ms(work.stddev_ns),
+    }
 
 
 def _add_threads(xml: XmlLines, span: TimeSpan, stats: SpanStats) -> None:
@@ -185,20 +195,20 @@ def _add_threads(xml: XmlLines, span: TimeSpan, stats: SpanStats) -> None:
                     if span.measure_latency:
                         _add_target_latency(xml, target)
                     if span.measure_iops_deviation:
-                        _add_iops(xml, span, target.reads, target.writes)
+                        _add_iops(xml, span, target.workers)
 
 
 def _add_target(xml: XmlLines, target: TargetStats) -> None:
-    total = target.total
+    reads, writes, both = (target.view(kinds) for kinds in (READS, WRITES, BOTH))
     xml.values(
         Path=target.row.path,
-        BytesCount=total.bytes,
+        BytesCount=both.bytes,
         FileSize=target.row.bytes,
-        IOCount=total.operations,
-        ReadBytes=target.reads.bytes,
-        ReadCount=target.reads.operations,
-        WriteBytes=target.writes.bytes,
-        WriteCount=target.writes.operations,
+        IOCount=both.operations,
+        ReadBytes=reads.bytes,
+        ReadCount=reads.operations,
+        WriteBytes=writes.bytes,
+        WriteCount=writes.operations,
     )
     if not target.row.zones:
         return
@@ -212,8 +222,8 @@ def _add_target(xml: XmlLines, target: TargetStats) -> None:
 
 
 def _add_target_latency(xml: XmlLines, target: TargetStats) -> None:
-    for name, part in (("Read", target.reads), ("Write", target.writes), ("", target.total)):
-        latency = part.latency
+    for name, kinds in (("Read", READS), ("Write", WRITES), ("", BOTH)):
+        latency = target.view(kinds).service
         if latency.count:
             xml.value(f"Average{name}LatencyMilliseconds", _ms(latency.mean_ns))
             xml.value(f"{name}LatencyStdev", _ms(latency.stddev_ns))

@@ -10,10 +10,10 @@ from typing import get_args
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.engine.outcome import IntervalOutcome, SteadyOutcome, WorkerOutcome
+from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result.document import Result
-from iocurve.result.summary import Latency, merge_latencies
+from iocurve.result.summary import Latency, Spread, View
 from iocurve.units import SECOND_NS
 
 FIO_VERSION = "fio-3.33"
@@ -37,36 +37,15 @@ LATENCY_BUCKETS = {
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Statistics of a per-second value over the intervals of a run; the jobs of a section are added up."""
+class Direction(View):
+    """The reads, writes or trims of a reported job. fio's lat is ``service``, its slat ``submission``, its clat
+    ``completion``."""
 
-    smallest: float = 0.0
-    largest: float = 0.0
-    mean: float = 0.0
-    stddev: float = 0.0
-    count: int = 0
-
-
-@dataclass(frozen=True)
-class Direction:
-    """The reads, writes or trims of a reported job."""
-
-    operations: int
-    bytes: int
-    short: int
     runtime_ns: int
     """Longest measured window of its workers, as in fio."""
-    latency: Latency
-    """fio's lat: from submission to completion."""
-    submission: Latency
-    """fio's slat: until the operation is submitted; no samples if it was not measured separately."""
-    completion: Latency
-    """fio's clat: ``latency`` without ``submission``; equal to ``latency`` if slat was not measured."""
-    response: Latency | None
-    """From the scheduled time of an operation to its completion; None without a rate."""
-    bandwidth: Samples
+    bandwidth: Spread
     """In KiB/s."""
-    iops_samples: Samples
+    iops_samples: Spread
     share_of_group: float
     """Mean bandwidth in percent of the group's bandwidth."""
 
@@ -150,27 +129,19 @@ class JobStats:
         """Seconds from the start of its group to its own end, rounded up."""
         return math.ceil(max((worker.drained_ns for worker in self.workers), default=0) / SECOND_NS)
 
+    @property
+    def cpu(self) -> CpuTime:
+        """CPU time, context switches and page faults of all its workers."""
+        return self.directions[MIXED].cpu
+
     def cpu_percent(self, mode: str) -> float:
         """Mean CPU usage of its workers in percent of one processor. ``mode`` is ``user_ns`` or ``system_ns``."""
-        used = sum(getattr(worker.cpu, mode) for worker in self.workers)
-        return 100.0 * used / self.runtime_ns if self.runtime_ns else 0.0
-
-    @property
-    def context_switches(self) -> int:
-        """Context switches of all its workers."""
-        return sum(worker.cpu.context_switches for worker in self.workers)
+        return 100.0 * getattr(self.cpu, mode) / self.runtime_ns if self.runtime_ns else 0.0
 
     @property
     def depth(self) -> int:
         """iodepth: as found by latency_target if there is one, else as written."""
         return next((worker.latency_depth for worker in self.workers if worker.latency_depth), self.report.depth)
-
-    @property
-    def page_faults(self) -> tuple[int, int]:
-        """Major and minor page faults of all its workers."""
-        return sum(worker.cpu.major_faults for worker in self.workers), sum(
-            worker.cpu.minor_faults for worker in self.workers
-        )
 
     @property
     def steady_state(self) -> SteadyOutcome | None:
@@ -179,15 +150,15 @@ class JobStats:
 
     def depth_percent(self) -> dict[str, float]:
         """Operations in percent, by the number in flight just after submission."""
-        return _percent(DEPTHS, [worker.depth_levels for worker in self.workers])
+        return _percent(DEPTHS, self.directions[MIXED].levels("depth_levels"))
 
     def submit_percent(self) -> dict[str, float]:
         """Submit calls in percent, by the number of operations submitted at once."""
-        return _percent(BATCHES, [worker.submit_levels for worker in self.workers])
+        return _percent(BATCHES, self.directions[MIXED].levels("submit_levels"))
 
     def complete_percent(self) -> dict[str, float]:
         """Reap calls in percent, by the number of completions reaped at once."""
-        return _percent(BATCHES, [worker.complete_levels for worker in self.workers])
+        return _percent(BATCHES, self.directions[MIXED].levels("complete_levels"))
 
     def latency_percent(self) -> dict[str, dict[str, float]]:
         """Operations in percent, by fio's latency ranges. A range is labelled with its upper bound."""
@@ -224,8 +195,8 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
             group=number,
             workers=members,
             directions=_directions(members, prepared.plan, totals[number]),
-            syncs=_syncs(members, get_args(SyncKind)),
-            sync_count=_syncs(members, ("fsync",)).count,
+            syncs=View(members, get_args(SyncKind)).service,
+            sync_count=View(members, ("fsync",)).service.count,
             target=_planned(members[0], prepared.plan).latency_target,
         )
         for report, number, members in entries
@@ -276,20 +247,13 @@ def _bandwidth_of_groups(
     for _, number, members in entries:
         group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
         for kind in KIND_NAMES:
-            group[kind] += _samples(members, (kind,), "bytes", plan.interval_ns).mean / 1024
+            group[kind] += View(members, (kind,)).spread("bytes", plan.interval_ns).mean / 1024
     return totals
 
 
-def _percent(levels: Sequence[str], parts: Sequence[Mapping[str, int]]) -> dict[str, float]:
-    counts = {level: sum(part.get(level, 0) for part in parts) for level in levels}
-    total = sum(counts.values())
-    return {level: 100.0 * count / total if total else 0.0 for level, count in counts.items()}
-
-
-def _syncs(workers: Sequence[WorkerOutcome], kinds: Sequence[str]) -> Latency:
-    return merge_latencies(
-        worker.operations[kind].service for worker in workers for kind in kinds if kind in worker.operations
-    )
+def _percent(levels: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
+    total = sum(counts.get(level, 0) for level in levels)
+    return {level: 100.0 * counts.get(level, 0) / total if total else 0.0 for level in levels}
 
 
 def _directions(
@@ -300,21 +264,15 @@ def _directions(
 
 
 def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
+    view = View(workers, kinds)
     used = [(worker, kind) for worker in workers for kind in kinds if kind in worker.operations]
-    parts = [worker.operations[kind] for worker, kind in used]
-    responses = [part.response for part in parts if part.response is not None]
-    bandwidth = _scaled(_samples(workers, kinds, "bytes", plan.interval_ns), 1 / 1024)
+    bandwidth = view.spread("bytes", plan.interval_ns).scaled(1 / 1024)
     return Direction(
-        operations=sum(part.operations for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        short=sum(part.short for part in parts),
+        workers=workers,
+        kinds=kinds,
         runtime_ns=max((_active_ns(worker, kind, plan) for worker, kind in used), default=0),
-        latency=merge_latencies(part.service for part in parts),
-        submission=merge_latencies(part.submission for part in parts if part.submission),
-        completion=merge_latencies(part.completion or part.service for part in parts),
-        response=merge_latencies(responses) if responses else None,
         bandwidth=bandwidth,
-        iops_samples=_samples(workers, kinds, "operations", plan.interval_ns),
+        iops_samples=view.spread("operations", plan.interval_ns),
         share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
     )
 
@@ -329,51 +287,3 @@ def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     if kind != "read":
         return worker.window_ns - worker.read_back_ns
     return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
-
-
-def _samples(workers: Sequence[WorkerOutcome], kinds: Sequence[str], quantity: str, interval_ns: int) -> Samples:
-    """Statistics of a quantity per second over the intervals of each worker, summed over workers as fio does."""
-    total = Samples()
-    for worker in workers:
-        if any(kind in worker.operations for kind in kinds):
-            total = _added(total, _worker_samples(worker.intervals, kinds, quantity, interval_ns))
-    return total
-
-
-def _worker_samples(
-    intervals: Sequence[IntervalOutcome], kinds: Sequence[str], quantity: str, interval_ns: int
-) -> Samples:
-    counted = [interval for interval in intervals if not interval.ramp and interval.end_ns > interval.start_ns]
-    # The end cuts the last interval short. Less than half an interval is too noisy to count.
-    whole = [interval for interval in counted if interval.end_ns - interval.start_ns >= interval_ns // 2] or counted
-    values = [math.fsum(_per_second(interval, kind, quantity) for kind in kinds) for interval in whole]
-    if not values:
-        return Samples()
-    mean = math.fsum(values) / len(values)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
-    return Samples(min(values), max(values), mean, deviation, len(values))
-
-
-def _per_second(interval: IntervalOutcome, kind: str, quantity: str) -> float:
-    done = interval.operations.get(kind)
-    return getattr(done, quantity) * SECOND_NS / (interval.end_ns - interval.start_ns) if done else 0.0
-
-
-def _added(one: Samples, other: Samples) -> Samples:
-    return Samples(
-        one.smallest + other.smallest,
-        one.largest + other.largest,
-        one.mean + other.mean,
-        math.hypot(one.stddev, other.stddev),
-        one.count + other.count,
-    )
-
-
-def _scaled(samples: Samples, factor: float) -> Samples:
-    return Samples(
-        samples.smallest * factor,
-        samples.largest * factor,
-        samples.mean * factor,
-        samples.stddev * factor,
-        samples.count,
-    )

@@ -10,10 +10,10 @@ from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
-from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, Samples, SteadyMeans, job_stats
+from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, SteadyMeans, job_stats
 from iocurve.job.model import Section
 from iocurve.result.document import Result
-from iocurve.result.summary import Latency
+from iocurve.result.summary import Latency, Spread
 from iocurve.units import SECOND_NS
 
 _UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))
@@ -110,10 +110,9 @@ def _job(job: JobStats, result: Result) -> list[str]:
     if job.syncs.count:
         lines += ["  fsync/fdatasync/sync_file_range:", _latency_line("sync", job.syncs)]
         lines += _percentiles("sync", job.syncs, job.report.reporting.percentiles)
-    major, minor = job.page_faults
     lines.append(
         f"  cpu          : usr={job.cpu_percent('user_ns'):.2f}%, sys={job.cpu_percent('system_ns'):.2f}%, "
-        f"ctx={job.context_switches}, majf={major}, minf={minor}"
+        f"ctx={job.cpu.context_switches}, majf={job.cpu.major_faults}, minf={job.cpu.minor_faults}"
     )
     totals = ",".join(str(job.directions[kind].operations) for kind in KIND_NAMES)
     shorts = ",".join(str(job.directions[kind].short) for kind in KIND_NAMES)
@@ -158,14 +157,14 @@ def _direction(kind: str, direction: Direction, job: JobStats) -> list[str]:
     lines = [f"  {kind}: IOPS={scaled(direction.iops, 1000)}, BW={_bandwidth(direction.bytes_per_s)}{amount}"]
     if direction.submission.count:
         lines.append(_latency_line("slat", direction.submission))
-    lines += [_latency_line("clat", direction.completion), _latency_line(" lat", direction.latency)]
+    lines += [_latency_line("clat", direction.completion), _latency_line(" lat", direction.service)]
     reporting = job.report.reporting
     if reporting.submission_percentiles and direction.submission.count:
         lines += _percentiles("slat", direction.submission, reporting.percentiles)
     if reporting.completion_percentiles:
         lines += _percentiles("clat", direction.completion, reporting.percentiles)
     if reporting.total_percentiles:
-        lines += _percentiles("lat", direction.latency, reporting.percentiles)
+        lines += _percentiles("lat", direction.service, reporting.percentiles)
     return [
         *lines,
         f"   bw (  KiB/s): {_samples(direction.bandwidth, f'per={direction.share_of_group:.2f}%, ')}",
@@ -199,7 +198,7 @@ def _unit(smallest: float, largest: float, spread: float) -> tuple[str, int]:
     return chosen
 
 
-def _samples(samples: Samples, share: str) -> str:
+def _samples(samples: Spread, share: str) -> str:
     return (
         f"min={samples.smallest:5.0f}, max={samples.largest:5.0f}, {share}"
         f"avg={samples.mean:.2f}, stdev={samples.stddev:.2f}, samples={samples.count}"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
-from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, Samples, job_stats
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, job_stats
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
-from iocurve.result.summary import Latency
+from iocurve.result.summary import Latency, Spread
 
 PERCENTILES = 20
 """Number of percentile fields; unused ones are ``0%=0``."""
@@ -41,7 +41,7 @@ def _fields(job: JobStats, version: int, disks: Sequence[str]) -> Iterator[str]:
     for kind in kinds if job.report.reporting.mixed == "none" else job.shown:
         yield from _direction(job.directions[kind], job.report.reporting, version)
     yield from (f"{job.cpu_percent(mode):.6f}%" for mode in ("user_ns", "system_ns"))
-    yield from map(str, (job.context_switches, *job.page_faults))
+    yield from map(str, (job.cpu.context_switches, job.cpu.major_faults, job.cpu.minor_faults))
     yield from (f"{share:.1f}%" for share in job.depth_percent().values())
     yield from _latency_ranges(job)
     yield from disks
@@ -58,7 +58,7 @@ def _direction(direction: Direction, reporting: Reporting, version: int) -> Iter
     yield from _latency(direction.submission)
     yield from _latency(direction.completion)
     yield from _percentiles(direction.completion, reporting)
-    yield from _latency(direction.latency)
+    yield from _latency(direction.service)
     bandwidth, iops = direction.bandwidth, direction.iops_samples
     yield from (str(int(bandwidth.smallest)), str(int(bandwidth.largest)), f"{direction.share_of_group:.6f}%")
     yield from _spread(bandwidth)
@@ -79,7 +79,7 @@ def _percentiles(latency: Latency, reporting: Reporting) -> Iterator[str]:
     yield from ["0%=0"] * (PERCENTILES - len(asked))
 
 
-def _spread(samples: Samples) -> Iterator[str]:
+def _spread(samples: Spread) -> Iterator[str]:
     yield from (f"{samples.mean:.6f}", f"{samples.stddev:.6f}")
 
 

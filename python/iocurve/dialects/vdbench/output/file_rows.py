@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import partial
 from typing import Self
 
-from iocurve.dialects.vdbench.output.rows import MakeRow, Part, clock, day, ms
-from iocurve.engine.outcome import IntervalKind
+from iocurve.dialects.vdbench.output.rows import Kinds, MakeRow, clock, day, ms
 from iocurve.result.host import Processors
+from iocurve.result.summary import Work
 from iocurve.units import MIB
 
 METADATA = ("mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access")
@@ -26,7 +26,7 @@ class FileRow:
     label: str
     """Number of the interval, or ``avg_2-10``."""
     seconds: float
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Work]
     """By kind of operation. An open that creates the file counts as create and as open, as in vdbench."""
     requested: frozenset[str]
     """Operations that the workloads ask for; opens and closes around them do not count in the rate."""
@@ -35,20 +35,20 @@ class FileRow:
     processors: Processors | None
 
     @property
-    def both(self) -> Part:
+    def both(self) -> Work:
         """All requested operations."""
-        return Part.of(self.of(kind) for kind in sorted(self.requested))
+        return Work.of(self.of(kind) for kind in sorted(self.requested))
 
     @property
     def rate(self) -> float:
         """Requested operations per second."""
         return self.per_second(self.both)
 
-    def of(self, kind: str) -> Part:
+    def of(self, kind: str) -> Work:
         """Operations of a kind."""
-        return self.parts.get(kind, Part())
+        return self.parts.get(kind, Work())
 
-    def per_second(self, part: Part) -> float:
+    def per_second(self, part: Work) -> float:
         """Operations per second."""
         return part.operations / self.seconds if self.seconds else 0.0
 
@@ -57,9 +57,9 @@ class FileRow:
         return self.of(kind).bytes / MIB / self.seconds if self.seconds else 0.0
 
     @property
-    def transfers(self) -> Part:
+    def transfers(self) -> Work:
         """Reads and writes."""
-        return Part.of([self.of("read"), self.of("write")])
+        return Work.of([self.of("read"), self.of("write")])
 
     @property
     def bytes_per_transfer(self) -> int:
@@ -79,7 +79,7 @@ class FileRow:
         return cls(
             label=label,
             seconds=math.fsum(one.seconds for one in several),
-            parts={kind: Part.of(one.of(kind) for one in several) for kind in kinds},
+            parts={kind: Work.of(one.of(kind) for one in several) for kind in kinds},
             requested=several[0].requested,
             columns=several[0].columns,
             processors=processors,
@@ -118,12 +118,12 @@ def _row(
     shown: tuple[str, ...],
     label: str,
     seconds: float,
-    kinds: Mapping[str, Sequence[IntervalKind]],
+    kinds: Kinds,
     processors: Processors | None = None,
 ) -> FileRow:
-    parts = {kind: Part.of(several) for kind, several in kinds.items()}
+    parts = {kind: Work.of([work]) for kind, work in kinds.items()}
     if "create" in parts:
-        parts["open"] = Part.of([parts.get("open", Part()), parts["create"]])
+        parts["open"] = Work.of([parts.get("open", Work()), parts["create"]])
     return FileRow(label, seconds, parts, requested, shown, processors)
 
 

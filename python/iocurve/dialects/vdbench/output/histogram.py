@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from iocurve.dialects.vdbench.output.file_rows import METADATA
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.result.summary import Latency, merge_latencies
+from iocurve.result.summary import Latency, View
 from iocurve.units import MICROSECOND_NS
 
 BOUNDS_US = (
@@ -29,9 +29,7 @@ def tables(workers: Iterable[WorkerOutcome]) -> list[str]:
     everyone = list(workers)
     lines: list[str] = []
     for kinds, title in _TITLES.items():
-        latency = merge_latencies(
-            worker.operations[kind].service for worker in everyone for kind in kinds if kind in worker.operations
-        )
+        latency = View(everyone, kinds).service
         if latency.count:
             lines += [title, *table(latency), ""]
     return lines

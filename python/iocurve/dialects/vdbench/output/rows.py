@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Self, TypeVar
 
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.result.host import Processors
+from iocurve.result.summary import Work, intervals
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 """English in every locale."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Operations with their latencies. Parts can be merged."""
-
-    operations: int = 0
-    bytes: int = 0
-    errors: int = 0
-    mean_ns: float = 0.0
-    stddev_ns: float = 0.0
-    max_ns: int = 0
-
-    @classmethod
-    def of(cls, several: Iterable[IntervalKind | Part]) -> Part:
-        """Merges several parts; mean and standard deviation are exact."""
-        parts = list(several)
-        count = sum(part.operations for part in parts)
-        mean = math.fsum(part.operations * part.mean_ns for part in parts) / count if count else 0.0
-        squares = math.fsum(part.operations * (part.stddev_ns**2 + (part.mean_ns - mean) ** 2) for part in parts)
-        return cls(
-            operations=count,
-            bytes=sum(part.bytes for part in parts),
-            errors=sum(part.errors for part in parts),
-            mean_ns=mean,
-            stddev_ns=math.sqrt(squares / count) if count else 0.0,
-            max_ns=max((part.max_ns for part in parts), default=0),
-        )
 
 
 class AnyRow(Protocol):
@@ -64,7 +37,7 @@ class AnyRow(Protocol):
         """Operations per second."""
 
     @property
-    def both(self) -> Part:
+    def both(self) -> Work:
         """The operations that the rate counts."""
 
     @classmethod
@@ -85,9 +58,9 @@ class Row:
     label: str
     """Number of the interval, or ``avg_2-10``."""
     seconds: float
-    reads: Part
-    writes: Part
-    both: Part
+    reads: Work
+    writes: Work
+    both: Work
     processors: Processors | None
 
     @property
@@ -121,9 +94,9 @@ class Row:
         return cls(
             label=label,
             seconds=math.fsum(one.seconds for one in several),
-            reads=Part.of(one.reads for one in several),
-            writes=Part.of(one.writes for one in several),
-            both=Part.of(one.both for one in several),
+            reads=Work.of(one.reads for one in several),
+            writes=Work.of(one.writes for one in several),
+            both=Work.of(one.both for one in several),
             processors=processors,
         )
 
@@ -164,39 +137,27 @@ def header(at: datetime) -> list[str]:
     return [f"{day(at)}  interval{first}", f"{'':22}{second}"]
 
 
-def row(
-    label: str, seconds: float, kinds: Mapping[str, Sequence[IntervalKind]], processors: Processors | None = None
-) -> Row:
+def row(label: str, seconds: float, kinds: Kinds, processors: Processors | None = None) -> Row:
     """Makes a row of the operations of each kind."""
-    reads, writes = kinds.get("read", ()), kinds.get("write", ())
-    return Row(label, seconds, Part.of(reads), Part.of(writes), Part.of([*reads, *writes]), processors)
+    reads, writes = (Work.of([kinds[kind]] if kind in kinds else []) for kind in ("read", "write"))
+    return Row(label, seconds, reads, writes, Work.of([reads, writes]), processors)
 
 
-MakeRow = Callable[[str, float, Mapping[str, Sequence[IntervalKind]], Processors | None], R]
+Kinds = Mapping[str, IntervalKind | Work]
+"""The operations of an interval, by kind."""
+MakeRow = Callable[[str, float, Kinds, Processors | None], R]
 
 
 def rows(
     workers: Sequence[WorkerOutcome], interval_ns: int, make: MakeRow[R], processors: Sequence[Processors | None] = ()
 ) -> list[R]:
-    """Merges the intervals of workers into rows numbered from 1; groups run one after another."""
-    cells: dict[tuple[int, int], dict[str, list[IntervalKind]]] = {}
-    ends: dict[tuple[int, int], tuple[int, int]] = {}
-    for worker in workers:
-        for interval in worker.intervals:
-            key = worker.group, interval.start_ns // interval_ns
-            cell = cells.setdefault(key, {})
-            start, end = ends.get(key, (interval.start_ns, interval.end_ns))
-            ends[key] = min(start, interval.start_ns), max(end, interval.end_ns)
-            for kind, values in interval.operations.items():
-                cell.setdefault(kind, []).append(values)
+    """The intervals of workers as rows numbered from 1; groups run one after another."""
     made = []
-    for number, key in enumerate(sorted(cells)):
-        start, end = ends[key]
+    for number, interval in enumerate(intervals(workers, ramp=True)):
         # Skip a rest shorter than 1 % of the interval at the end of the run.
-        if end - start < interval_ns // 100 and not any(cells[key].values()):
-            continue
-        used = processors[number] if number < len(processors) else None
-        made.append(make(str(number + 1), max(1, end - start) / SECOND_NS, cells[key], used))
+        if interval.length_ns >= interval_ns // 100 or interval.kinds:
+            used = processors[number] if number < len(processors) else None
+            made.append(make(str(number + 1), max(1, interval.length_ns) / SECOND_NS, interval.kinds, used))
     return made
 
 
