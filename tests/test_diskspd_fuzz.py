@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from iocurve import _native
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.formats import explain, profile
+from iocurve.dialects.diskspd.output.formats import profile
 from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
@@ -106,7 +106,7 @@ def answered(arguments: list[str]) -> bool:
     """Returns True if it is read; then its explanation can be written and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
-        assert explain(prepared).endswith("\n") or not prepared.spans
+        assert prepared.explain().endswith("\n") or not prepared.spans
         assert profile(prepared.profile).endswith("\n")
         for span in prepared.spans:
             text = span.plan.to_json()

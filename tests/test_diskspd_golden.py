@@ -14,7 +14,6 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
 from iocurve.dialects.diskspd.command import Prepared, prepare
-from iocurve.dialects.diskspd.output.formats import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "diskspd"
 COMMANDS = sorted(GOLDEN.glob("*.args"))
@@ -45,5 +44,5 @@ def test_command_becomes_plans(command: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_is_explained(command: Path) -> None:
-    text = explain(prepared(command))
+    text = prepared(command).explain()
     compare(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))

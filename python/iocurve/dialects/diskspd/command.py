@@ -7,20 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, TimedJob
-from iocurve.dialects.diskspd.invocation import Invocation, PreparedSpan
-from iocurve.dialects.diskspd.job import Built, build
+from iocurve.dialects.diskspd.job import Built, PreparedSpan, build
 from iocurve.dialects.diskspd.output import formats
 from iocurve.dialects.diskspd.read.linux_notes import linux_notes
 from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.rules import Findings, check
+from iocurve.dialects.diskspd.words import WORDS
+from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
+from iocurve.job.explain import explain
 from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.result.document import Result
-from iocurve.units import MILLISECOND_NS
+from iocurve.units import MILLISECOND_NS, counted
 
 HELP = """\
 Usage: iocurve diskspd [flags] target [targets]
@@ -44,8 +47,17 @@ To see what a command line would do, with warnings: iocurve explain diskspd ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Invocation):
-    """A DiskSpd command line that can be run and explained, and that writes DiskSpd's output."""
+class Prepared(base.Prepared):
+    """A DiskSpd command line that was read: its profile, and a plan for each time span."""
+
+    profile: Profile
+    spans: tuple[PreparedSpan, ...]
+    """In the order they run; empty with -Rp."""
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """One plan per time span."""
+        return [span.plan for span in self.spans]
 
     @property
     def source(self) -> str:
@@ -58,11 +70,20 @@ class Prepared(Invocation):
 
     def explain(self) -> str:
         """Describes the time spans in words; with -Rp the profile."""
-        return self.output_without_run() or formats.explain(self)
+        if not self.spans:
+            return formats.profile(self.profile)
+        texts = []
+        for span in self.spans:
+            notes, obstacles = (self.notes, self.obstacles) if span is self.spans[-1] else ((), ())
+            parts = f"{counted(len(span.span.targets), 'target')}, {counted(len(span.threads), 'thread')}"
+            # With -p a thread is several workers.
+            called = "worker" if any(target.parallel for target in span.span.targets) else WORDS.worker
+            texts.append(explain(span.plan, notes, obstacles, self.machine, called=called, parts=parts))
+        return "\n".join(texts)
 
     def write_output(self, result: Result) -> Result:
         """Prints the result as text or XML (-R)."""
-        sys.stdout.write(formats.render(self, result))
+        sys.stdout.write(formats.render(self.profile, self.spans, result))
         return result
 
     def jobs(self) -> list[TimedJob]:

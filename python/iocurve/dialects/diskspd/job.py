@@ -13,7 +13,7 @@ from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.dialects.diskspd.words import WORDS
-from iocurve.engine.plan import FixedBlocks
+from iocurve.engine.plan import FixedBlocks, Plan
 from iocurve.errors import Where
 from iocurve.job.model import EngineName, Job, PerKind, Said, ZoneShare, ZonesSaid
 from iocurve.job.resolve import Machine
@@ -53,6 +53,17 @@ class Row:
     """The effective distribution (-rd); offsets count from the start of the region."""
     workers: tuple[int, ...]
     """Indexes of the workers in the plan. With -p there is one worker per operation in flight."""
+
+
+@dataclass(frozen=True)
+class PreparedSpan:
+    """A time span with its job and plan."""
+
+    span: TimeSpan
+    job: Job
+    plan: Plan
+    threads: tuple[tuple[Row, ...], ...]
+    """For each DiskSpd thread its rows; a row specifies the workers of the plan that make it up."""
 
 
 @dataclass(frozen=True)

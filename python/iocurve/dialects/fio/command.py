@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from iocurve.dialects import base
 from iocurve.dialects.base import AUTO_CLUSTER, ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
@@ -29,8 +30,19 @@ from iocurve.units import SECOND_NS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Invocation):
+class Prepared(base.Prepared, Invocation):
     """A fio command line that can be run and explained, and that writes fio's output."""
+
+    check_only: bool
+    """True with --parse-only or --showcmd: nothing runs."""
+    command_lines: tuple[str, ...]
+    """Output of --showcmd, a line for each job file."""
+    arguments: tuple[str, ...]
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """The single plan."""
+        return (self.plan,)
 
     @property
     def source(self) -> str:

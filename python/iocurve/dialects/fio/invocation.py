@@ -1,18 +1,15 @@
-"""A fio command line that was read: the plan, the job sections and the output settings."""
+"""Everything that output in fio's formats is made from, apart from the result."""
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects.base import Prepared
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.engine.plan import Plan
-from iocurve.job.model import Job
+from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import ReportGroup
 
 Format = Literal["normal", "json", "json+", "terse"]
@@ -33,23 +30,14 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invocation(Prepared, ABC):
-    """Everything that output in fio's formats is made from, apart from the result."""
+class Invocation:
+    """The part of a prepared command line that fio's output needs."""
 
+    notes: tuple[PlanNote, ...]
     job: Job
     plan: Plan
     output: Output
     sections: tuple[SectionReport, ...]
     report_groups: tuple[ReportGroup, ...]
-    check_only: bool
-    """True with --parse-only or --showcmd: nothing runs."""
-    command_lines: tuple[str, ...]
-    """Output of --showcmd, a line for each job file."""
-    arguments: tuple[str, ...]
     disks: DiskWatch = field(default_factory=DiskWatch, compare=False, repr=False)
     """Counters of the disks during the run."""
-
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The single plan."""
-        return (self.plan,)

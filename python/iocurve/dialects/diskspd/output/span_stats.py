@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iocurve.dialects.diskspd.invocation import PreparedSpan
-from iocurve.dialects.diskspd.job import Row
+from iocurve.dialects.diskspd.job import PreparedSpan, Row
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.result.summary import Interval, Spread, View, intervals
 from iocurve.units import MILLISECOND_NS, SECOND_NS
