@@ -32,7 +32,8 @@ from iocurve.engine import plan as planned
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LatencyOutcome
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
-from iocurve.measure.group import ClientGroup, Link, Member, loop_in_thread
+from iocurve.measure.group import ClientGroup, loop_in_thread
+from iocurve.measure.group.link import Link, Member
 from iocurve.measure.records import ClosedRecord, EndRecord, Introduction, StartedRecord
 from iocurve.result import host
 from iocurve.result.version import iocurve_version

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from iocurve.measure.client import LoadClient
-from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
+from iocurve.measure.group import ClientGroup, loop_in_thread
+from iocurve.measure.group.link import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
 
 

@@ -30,10 +30,9 @@ from iocurve.cluster.check import Checked, problems
 from iocurve.cluster.token import authentication
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
-from iocurve.measure import group as groups
 from iocurve.measure import local
 from iocurve.measure.deployment import own_file, replicated
-from iocurve.measure.group import ClientGroup
+from iocurve.measure.group import ClientGroup, silence
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
 from iocurve.units import MIB, MILLISECOND_NS
@@ -266,7 +265,7 @@ def _measuring() -> list[Path]:
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "SILENT_S_MIN", 2.5)
+    monkeypatch.setattr(silence, "SILENT_S_MIN", 2.5)
     with opened(cluster) as group:
         process = _process_of(group, 1)
         end = planned.End(runtime_ns=(2000 if how == "killed" else 7000) * MILLISECOND_NS, bytes=None, operations=None)

@@ -13,14 +13,16 @@ from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live
 from iocurve.errors import ResultError, RunError, TargetError
 from iocurve.measure import campaign as campaigns
-from iocurve.measure import group as groups
 from iocurve.measure import local
 from iocurve.measure.client import LoadClient
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
+from iocurve.measure.group import silence
+from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
+from iocurve.measure.group.link import Member
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.reach import require_reachable
-from iocurve.measure.records import EndRecord, Task, record_of
+from iocurve.measure.records import EndRecord, Introduction, Task, record_of
 from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
@@ -144,7 +146,7 @@ def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
 def test_a_lost_client_is_named_and_the_others_finish(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "SILENT_S_MIN", 1.5)
+    monkeypatch.setattr(silence, "SILENT_S_MIN", 1.5)
     links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
     shown: set[str] = set()
 
@@ -300,7 +302,7 @@ def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
 
 def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     # This machine may be busy.
-    monkeypatch.setattr(groups, "STOP_S", 30.0)
+    monkeypatch.setattr(silence, "STOP_S", 30.0)
     plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
         enough = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
@@ -326,9 +328,24 @@ def test_a_client_that_hears_nothing_from_the_head_program_stops_by_itself() -> 
     client.forget()
 
 
+def test_a_client_prepares_runs_and_ends() -> None:
+    link = LocalLink("a")
+    member = Member(link, Introduction.from_json(link.client.introduce()))
+    client = GroupClient(member, parts(null_plan())[0])
+    assert (client.phase, client.live().state) == (Preparing(), "running")
+    silent = Running(group=0, heard_s=1.0, is_silent=True, waits_for=2)
+    client.phase = silent
+    assert client.live().state == "silent"
+    client.phase = silent.after_record(5.0)
+    assert (client.phase, client.live().state) == (Running(group=0, heard_s=5.0, waits_for=2), "running")
+    client.lose("cut off")
+    assert vars(client)["phase"] == Ended("lost", "lost after 0 ns of measuring: cut off")
+    assert (client.live().state, client.is_over, member.is_lost) == ("lost", True, True)
+
+
 def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     # A tenth of the lease passes between two calls.
-    monkeypatch.setattr(groups, "LEASE_S_MIN", 10.0)
+    monkeypatch.setattr(silence, "LEASE_S_MIN", 10.0)
     link = LocalLink("one")
     with group_of([link]) as group:
         local.measure(lasting(2500 * MILLISECOND_NS), machines=group)

@@ -16,7 +16,8 @@ from iocurve.cluster.token import authentication
 from iocurve.dialects.base import AUTO_CLUSTER
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure.client import LoadClient
-from iocurve.measure.group import ClientGroup, ClientLostError, Link, Member, loop_in_thread
+from iocurve.measure.group import ClientGroup, loop_in_thread
+from iocurve.measure.group.link import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
 from iocurve.result.version import iocurve_version
 

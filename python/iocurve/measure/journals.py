@@ -11,7 +11,7 @@ from iocurve.engine.outcome import IntervalRecord
 from iocurve.errors import ResultError
 from iocurve.measure.campaign import reason
 from iocurve.measure.deployment import by_place
-from iocurve.measure.group import placed_worker
+from iocurve.measure.group.merge import placed_worker
 from iocurve.measure.records import ClosedRecord, EndRecord, Task, record_of, task_of
 from iocurve.result.document import ClientOutcome, Point, Result, UntilLoss
 from iocurve.result.summary import merge_kinds

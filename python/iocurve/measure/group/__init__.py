@@ -1,0 +1,122 @@
+"""Runs one plan on a group of load clients: all start at one instant, and give one outcome.
+
+The head program prepares every client and waits for the last (barrier), measures each client's clock, and sends each
+the start in its own clock. A client that sends nothing for five intervals (at least 5 s) is shown as silent, and is
+lost after twice that time: the others finish, and what it had sent is kept apart. Times in the outcome are since the
+start of the first client, so that clients which started late count with their own windows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from iocurve.engine.plan import Plan
+from iocurve.errors import RunError
+from iocurve.measure.deployment import parts
+from iocurve.measure.group.client import GroupClient
+from iocurve.measure.group.link import REPLY_S, ClientLostError, Member
+from iocurve.measure.group.places import ClientPlace
+from iocurve.measure.group.run import GroupRun
+from iocurve.measure.machines import Running
+from iocurve.measure.records import idle_cost_of
+from iocurve.result import host
+from iocurve.result.document import ClusterFacts, IdleCost
+
+IDLE_S = 1.0
+"""Time in which a client measures what the daemons cost while no load runs."""
+CANCEL_S = 2.0
+"""Longest time in which calls that no client will answer are ended."""
+
+T = TypeVar("T")
+
+
+@contextmanager
+def loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own, for the calls of a group."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="iocurve-clients", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancelled_calls(), loop).result(CANCEL_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5)
+
+
+async def _cancelled_calls() -> None:
+    """Ends the calls that no client will answer any more."""
+    calls = asyncio.all_tasks() - {asyncio.current_task()}
+    for call in calls:
+        call.cancel()
+    if calls:
+        await asyncio.wait(calls, timeout=CANCEL_S / 2)
+
+
+class ClientGroup:
+    """Load clients that run plans together (``Machines``)."""
+
+    def __init__(self, members: Sequence[Member], loop: asyncio.AbstractEventLoop, framework: str = "none") -> None:
+        """``loop`` runs in a thread of its own and carries all calls; ``framework`` names what carries them."""
+        self._members, self._loop, self._framework = list(members), loop, framework
+
+    @property
+    def count(self) -> int:
+        """Number of load clients."""
+        return len(self._members)
+
+    @property
+    def are_here(self) -> bool:
+        """True if all clients run on this machine."""
+        return all(member.introduction.boot == host.boot_id() for member in self._members)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names or addresses of the clients."""
+        return tuple(member.link.name for member in self._members)
+
+    def cluster_facts(self) -> ClusterFacts:
+        """The cluster. On each machine one client measures what the daemons cost while no load runs."""
+        first = {member.introduction.boot: member for member in reversed(self._members)}
+        found = asyncio.run_coroutine_threadsafe(self._idle_costs(list(first.values())), self._loop).result()
+        return ClusterFacts(framework=self._framework, idle=tuple(found))
+
+    async def _idle_costs(self, members: Sequence[Member]) -> list[IdleCost]:
+        async def ask(member: Member) -> IdleCost | None:
+            call = member.link.call("idle_cost", member.link.name, IDLE_S)
+            try:
+                return idle_cost_of(await asyncio.wait_for(call, IDLE_S + REPLY_S))
+            except (ClientLostError, TimeoutError, RunError):
+                # A run with this client says so at its start.
+                return None
+
+        costs = await asyncio.gather(*map(ask, members))
+        return [cost for cost in costs if cost]
+
+    def start(self, plan: Plan, name: str) -> Running:
+        """Starts a plan. Raises ``RunError`` if it needs a client that there is not, or that was lost."""
+        found = parts(plan)
+        if found[-1].client >= self.count:
+            raise RunError(f"{name}: {found[-1].client + 1} load clients wanted, {self.count} there")
+        clients = [GroupClient(self._members[part.client], part) for part in found]
+        if lost := [client.name for client in clients if client.member.is_lost]:
+            raise RunError(f"{name}: load client {', '.join(lost)} was lost before")
+        return GroupRun(clients, plan, name, self._loop)
+
+    def asked(self, ask: Callable[[Member], Awaitable[T]]) -> list[T]:
+        """Asks all clients at once."""
+
+        async def ask_all() -> list[T]:
+            return list(await asyncio.gather(*(ask(member) for member in self._members)))
+
+        return asyncio.run_coroutine_threadsafe(ask_all(), self._loop).result()
+
+    def directory(self, client: int, path: Path) -> ClientPlace:
+        """A directory of the machine of a load client."""
+        return ClientPlace(self._members[client], self._loop, client, path)

@@ -1,0 +1,138 @@
+"""The barriers of a run: all clients are prepared before the first start, and each further group starts at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from iocurve.errors import Interrupted, IocurveError, RunError, TargetError
+from iocurve.measure.group.client import GroupClient, Running
+from iocurve.measure.group.link import REPLY_S, ClientLostError, cause_of, clock_offset
+from iocurve.measure.group.merge import LiveView
+from iocurve.measure.group.silence import Patience
+from iocurve.measure.records import Task, live_of
+from iocurve.result.document import ClientClock
+from iocurve.units import SECOND_NS
+
+LEAD_S = 0.3
+"""Time from the barrier to the start; every client must have its start by then, ..."""
+LEAD_S_PER_CLIENT = 0.01
+"""... for which large groups need longer."""
+
+T = TypeVar("T")
+
+
+class Barrier:
+    """Prepares the clients of a run and releases their groups."""
+
+    def __init__(self, clients: Sequence[GroupClient], patience: Patience, view: LiveView, run: str, name: str) -> None:
+        """``run`` is the name of the local files, ``name`` that of the point."""
+        self._clients, self._patience, self._view, self._run, self._name = clients, patience, view, run, name
+        self.lead_ns = round((LEAD_S + LEAD_S_PER_CLIENT * len(clients)) * SECOND_NS)
+        """Time from a barrier to the start after it."""
+
+    async def prepare_all(self) -> None:
+        """Returns when all clients are prepared and their clocks are known.
+
+        If one cannot be prepared, none runs and its error is raised.
+        """
+        preparing: list[asyncio.Future[None]] = []
+        try:
+            for together in _in_turns(self._clients):
+                preparing = [asyncio.ensure_future(self._prepare(client)) for client in together]
+                await asyncio.gather(*preparing)
+        except BaseException:
+            await _settled([stop(client) for client in self._clients])
+            await _settled(preparing)
+            raise
+        await asyncio.gather(*(self._compare_clocks(client) for client in self._clients))
+
+    async def _prepare(self, client: GroupClient) -> None:
+        task = Task(
+            run=self._run,
+            client=client.part.client,
+            point=self._name,
+            plan=client.part.plan,
+            positions=client.part.positions,
+            lease_s=self._patience.lease_s,
+        )
+        preparing = asyncio.ensure_future(client.member.link.call("prepare", msgspec.json.encode(task)))
+        try:
+            while not (await asyncio.wait({preparing}, timeout=0.5))[0]:
+                await self._show_layout(client)
+            client.journal = preparing.result()
+        except (ClientLostError, TimeoutError) as error:
+            preparing.cancel()
+            client.member.lose()
+            raise RunError(f"load client {client.name} was lost while it prepared: {cause_of(error)}") from None
+        except Interrupted:
+            raise
+        except TargetError as error:
+            raise TargetError(f"load client {client.name}: {error}") from None
+        except IocurveError as error:
+            raise RunError(f"load client {client.name}: {error}") from None
+
+    async def _show_layout(self, client: GroupClient) -> None:
+        """Asks for the progress; a client that does not answer is lost."""
+        text = await asyncio.wait_for(client.member.link.call("progress"), self._patience.lost_s)
+        if text != b"null" and (live := live_of(text)).phase == "layout":
+            self._view.show(layout_bytes=live.layout_bytes, layout_bytes_total=live.layout_bytes_total)
+
+    async def _compare_clocks(self, client: GroupClient) -> None:
+        offset_ns, error_ns = await self._reply(client, clock_offset(client.member.link))
+        client.clock = ClientClock(offset_ns=offset_ns, error_ns=error_ns, drift_ns=None)
+
+    def releases(self) -> list[Awaitable[None]]:
+        """The calls that release the group that all its clients wait for, if there is one."""
+        running = [(client, client.phase) for client in self._clients if isinstance(client.phase, Running)]
+        awaited = [phase.waits_for for _, phase in running if phase.waits_for is not None]
+        if not awaited:
+            return []
+        group = min(awaited)
+        of_group = [(client, phase) for client, phase in running if group in client.part.groups]
+        if any(phase.waits_for != group for _, phase in of_group):
+            return []
+        start_ns = time.time_ns() + self.lead_ns
+        for client, phase in of_group:
+            client.phase = replace(phase, waits_for=None)
+        return [self._release(client, group, start_ns) for client, _ in of_group]
+
+    async def _release(self, client: GroupClient, group: int, start_ns: int) -> None:
+        offset_ns, number = client.clock.offset_ns, client.part.groups.index(group)
+        started = await self._reply(client, client.member.link.call("release", number, start_ns + offset_ns))
+        client.starts_ns[group] = started - offset_ns
+
+    async def _reply(self, client: GroupClient, call: Awaitable[T]) -> T:
+        return await client.member.reply(call, self._patience.lost_s, "before the start")
+
+
+async def stop(client: GroupClient) -> None:
+    """Stops a client, unless it is lost."""
+    if not client.member.is_lost:
+        await client.member.link.call("stop")
+
+
+def _in_turns(clients: Sequence[GroupClient]) -> Iterator[list[GroupClient]]:
+    """The clients that prepare at once: a file that several use is laid out by the first of them, before the others."""
+    left, laid_out = list(clients), set[str]()
+    while left:
+        taken: set[str] = set()
+        together = []
+        for client in left:
+            new = client.part.paths() - laid_out
+            if not new & taken:
+                together.append(client)
+                taken |= new
+        yield together
+        laid_out |= taken
+        left = [client for client in left if client not in together]
+
+
+async def _settled(calls: Sequence[Awaitable[None]]) -> None:
+    """Waits for calls, whatever comes of them, but not for long."""
+    await asyncio.wait([asyncio.ensure_future(call) for call in calls], timeout=REPLY_S)

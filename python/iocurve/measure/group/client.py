@@ -1,0 +1,132 @@
+"""A load client in one run: its phase, its clock, and the records that it has sent.
+
+A client prepares, runs, and ends; no phase comes back. Silence is part of running: a client that is shown as silent
+runs again with its next record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from iocurve.engine.outcome import IntervalRecord, KindOutcome, LiveClient, State
+from iocurve.measure.deployment import Part
+from iocurve.measure.group.link import Member
+from iocurve.measure.records import EndRecord
+from iocurve.result.document import ClientClock, UntilLoss
+from iocurve.result.summary import merge_kinds
+from iocurve.units import format_duration
+
+KEPT_PARTS = 32
+"""Intervals of a client that are kept before they are added up."""
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """Lays out files, opens connections, and waits for the start."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """Sends records."""
+
+    group: int
+    """Index in the whole plan of the group that runs."""
+    heard_s: float
+    """Arrival of the newest record, by the monotonic clock."""
+    is_silent: bool = False
+    """Shown as silent since then."""
+    waits_for: int | None = None
+    """Index in the whole plan of the group that waits for its release."""
+
+    def after_record(self, now_s: float) -> Running:
+        """A record has arrived."""
+        return replace(self, heard_s=now_s, is_silent=False)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Sends nothing more."""
+
+    state: State | Literal["lost"]
+    reason: str | None = None
+
+
+Phase = Preparing | Running | Ended
+
+
+@dataclass
+class Received:
+    """The records of a client: its end, or what is kept for the case that it is lost before."""
+
+    end: EndRecord | None = None
+    intervals: int = 0
+    elapsed_ns: int = 0
+    kinds: dict[str, list[KindOutcome]] = field(default_factory=dict)
+    newest: IntervalRecord | None = None
+
+    def add(self, interval: IntervalRecord, client: int) -> None:
+        """Adds an interval of a client."""
+        self.newest = interval
+        if interval.ramp:
+            return
+        self.intervals += 1
+        self.elapsed_ns += interval.end_ns - interval.start_ns
+        for kind, part in interval.operations.items():
+            self.kinds.setdefault(kind, []).append(part)
+        # Clients add up in turns: all of many at once would hold up the head program for seconds.
+        if (self.intervals + client) % KEPT_PARTS == 0:
+            self.kinds = {kind: [merge_kinds(parts)] for kind, parts in self.kinds.items()}
+
+    def until_loss(self) -> UntilLoss:
+        """The sum of the intervals."""
+        operations = {kind: merge_kinds(parts) for kind, parts in self.kinds.items()}
+        return UntilLoss(intervals=self.intervals, elapsed_ns=self.elapsed_ns, operations=operations)
+
+
+@dataclass
+class GroupClient:
+    """A client in one run."""
+
+    member: Member
+    part: Part
+    phase: Phase = field(default_factory=Preparing)
+    received: Received = field(default_factory=Received)
+    journal: str | None = None
+    """Its local file, until its records have arrived."""
+    clock: ClientClock = field(default_factory=lambda: ClientClock(offset_ns=0, error_ns=0))
+    starts_ns: dict[int, int] = field(default_factory=dict)
+    """Start of each group by the clock of the head program."""
+
+    @property
+    def name(self) -> str:
+        """Name or address of the client."""
+        return self.member.link.name
+
+    @property
+    def is_over(self) -> bool:
+        """True once the client sends nothing more."""
+        return isinstance(self.phase, Ended)
+
+    def lose(self, how: str) -> None:
+        """Ends the client and gives it up."""
+        self.phase = Ended("lost", f"lost after {format_duration(self.received.elapsed_ns)} of measuring: {how}")
+        self.member.lose()
+
+    def live(self) -> LiveClient:
+        """The client in the live view."""
+        newest = self.received.newest
+        parts = newest.operations.values() if newest else ()
+        match self.phase:
+            case Ended(state):
+                shown: str = state
+            case Running(is_silent=True):
+                shown = "silent"
+            case _:
+                shown = "running"
+        return LiveClient(
+            host=self.name,
+            state=shown,
+            operations=sum(part.operations for part in parts),
+            bytes=sum(part.bytes for part in parts),
+        )

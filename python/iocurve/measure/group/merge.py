@@ -1,0 +1,181 @@
+"""Merges the intervals of clients into one live view, and their ends into one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, Outcome, State, WorkerOutcome
+from iocurve.errors import RunError
+from iocurve.measure.group.client import Ended, GroupClient, Running
+from iocurve.result.document import ClientOutcome
+from iocurve.result.summary import live_kind
+
+SHOW_S = 0.02
+"""Time from a record to the live view that has it, so that many records make one view; ..."""
+SHOW_S_PER_CLIENT = 0.0002
+"""... for which large groups take longer, because a view has all clients."""
+
+
+class LiveView:
+    """The progress of a run; any thread may read it."""
+
+    def __init__(self, clients: Sequence[GroupClient], loop: asyncio.AbstractEventLoop) -> None:
+        self._clients, self._loop = clients, loop
+        self._merger = _Merger()
+        self._delay_s = SHOW_S + SHOW_S_PER_CLIENT * len(clients)
+        self._due: asyncio.TimerHandle | None = None
+        self._lock = threading.Lock()
+        self._live = Live(
+            phase="layout", group=0, elapsed_ns=0, layout_bytes=0, layout_bytes_total=0, intervals=0, operations={}
+        )
+
+    def newest(self) -> Live:
+        """The progress so far."""
+        with self._lock:
+            return self._live
+
+    def show(self, **changes: Any) -> None:
+        """Changes fields of the view."""
+        with self._lock:
+            self._live = self._live.replace(**changes)
+
+    def add(self, client: int, interval: IntervalRecord) -> None:
+        """Adds an interval of a client."""
+        self._merger.add(client, interval)
+        self.publish_soon()
+
+    def publish_soon(self) -> None:
+        """Publishes once for all records of a short time: the cost of a view grows with the number of clients."""
+        if self._due is None:
+            self._due = self._loop.call_later(self._delay_s, self.publish)
+
+    def publish(self) -> None:
+        """Shows the newest interval that all running clients have closed."""
+        if self._due:
+            self._due.cancel()
+            self._due = None
+        phases = {client.part.client: client.phase for client in self._clients}
+        closed = self._merger.closed(
+            {number: phase.group for number, phase in phases.items() if isinstance(phase, Running)}
+        )
+        clients = tuple(client.live() for client in self._clients)
+        if closed is None:
+            self.show(clients=clients)
+            return
+        interval, operations = closed
+        self.show(
+            phase="ramp" if interval.ramp else "run",
+            group=interval.group,
+            elapsed_ns=interval.end_ns,
+            intervals=interval.index + 1,
+            operations=operations,
+            clients=clients,
+        )
+
+
+class _Merger:
+    """Merges the intervals of clients; an interval is closed once every running client of its group has sent it."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[int, int, bool], dict[int, IntervalRecord]] = {}
+
+    def add(self, client: int, interval: IntervalRecord) -> None:
+        """One more interval of a client."""
+        self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
+
+    def closed(self, running: dict[int, int]) -> tuple[IntervalRecord, dict[str, IntervalKind]] | None:
+        """The newest closed interval, if it was not returned yet; ``running`` has each running client's group."""
+        complete = [
+            key
+            for key, found in self._open.items()
+            if all(client in found for client, group in running.items() if group <= key[0])
+        ]
+        if not complete:
+            return None
+        newest = max(complete)
+        found = list(self._open[newest].values())
+        self._open = {key: value for key, value in self._open.items() if key > newest}
+        names = sorted({name for one in found for name in one.operations})
+        parts = {name: [one.operations[name] for one in found if name in one.operations] for name in names}
+        return found[0], {name: live_kind(kinds) for name, kinds in parts.items()}
+
+
+def merged_outcome(clients: Sequence[GroupClient]) -> Outcome:
+    """One outcome, with the workers in the order of the whole plan. Raises ``RunError`` if no client has started."""
+    ended = [client for client in clients if client.received.end]
+    if not ended and not any(client.starts_ns for client in clients):
+        phases = {client.name: client.phase for client in clients}
+        reasons = "; ".join(f"{name}: {phase.reason}" for name, phase in phases.items() if isinstance(phase, Ended))
+        raise RunError(f"no load client finished: {reasons}")
+    # A point whose clients were all lost under load is kept without a worker: their local files can complete it.
+    zeros = _zeros(ended)
+    workers = [worker for client in ended for worker in _placed_workers(client, zeros)]
+    workers.sort(key=lambda worker: (worker.group, worker.worker))
+    return Outcome(state=_worst(clients), workers=tuple(workers))
+
+
+def client_outcomes(clients: Sequence[GroupClient], run: str) -> tuple[ClientOutcome, ...]:
+    """The clients of a run that has ended."""
+    zeros = _zeros(clients)
+    return tuple(_client_outcome(client, zeros, run) for client in clients)
+
+
+def _client_outcome(client: GroupClient, zeros: dict[int, int], run: str) -> ClientOutcome:
+    assert isinstance(client.phase, Ended), "the run has ended"
+    first, end = client.part.groups[0], client.received.end
+    return ClientOutcome(
+        client=client.part.client,
+        name=client.name,
+        host=client.member.introduction.host,
+        state=client.phase.state,
+        reason=client.phase.reason,
+        clock=client.clock,
+        late_ns=client.starts_ns[first] - zeros[first] if first in client.starts_ns else 0,
+        machine=end.machine if end else None,
+        run=run,
+        journal=client.journal,
+        until_loss=None if end else client.received.until_loss(),
+    )
+
+
+def _zeros(clients: Sequence[GroupClient]) -> dict[int, int]:
+    """The start of each group on the client that started first, by the clock of the head program."""
+    groups = {group for client in clients for group in client.starts_ns}
+    return {group: min(one.starts_ns[group] for one in clients if group in one.starts_ns) for group in groups}
+
+
+def _placed_workers(client: GroupClient, zeros: dict[int, int]) -> list[WorkerOutcome]:
+    """The workers of a client at their places in the whole plan."""
+    assert client.received.end is not None
+    positions = client.part.by_place()
+    placed = []
+    for worker in client.received.end.outcome.workers:
+        position = positions[worker.group, worker.worker]
+        late_ns = client.starts_ns.get(position[0], 0) - zeros.get(position[0], 0)
+        placed.append(placed_worker(worker, position, late_ns))
+    return placed
+
+
+def placed_worker(worker: WorkerOutcome, position: tuple[int, int], late_ns: int) -> WorkerOutcome:
+    """A worker at its place in the whole plan, with times since the first client's start."""
+    intervals = tuple(
+        one.replace(start_ns=one.start_ns + late_ns, end_ns=one.end_ns + late_ns) for one in worker.intervals
+    )
+    return worker.replace(
+        group=position[0],
+        worker=position[1],
+        window_start_ns=worker.window_start_ns + late_ns,
+        window_end_ns=worker.window_end_ns + late_ns,
+        drained_ns=worker.drained_ns + late_ns,
+        intervals=intervals,
+    )
+
+
+def _worst(clients: Sequence[GroupClient]) -> State:
+    states = {client.phase.state for client in clients if isinstance(client.phase, Ended)}
+    if states & {"lost", "failed"}:
+        return "failed"
+    return "interrupted" if "interrupted" in states else "finished"

@@ -1,0 +1,84 @@
+"""Finds silent clients: they are shown as silent first and lost later, so that TCP can recover."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from iocurve.engine.plan import Plan
+from iocurve.measure.group.client import GroupClient, Running
+from iocurve.units import SECOND_NS, format_duration
+
+SILENT_INTERVALS = 5
+SILENT_S_MIN = 5.0
+"""A client that sends nothing for this many intervals, and at least for this long, is shown as silent."""
+LOST_AFTER_SILENCES = 2
+"""A client is lost after this number of such silences. TCP doubles the time between its attempts: after a cut
+of 4 s it may be silent for 6.4 s."""
+STOP_S = 1.5
+"""A client that is silent for this long after a stop is lost."""
+LEASE_S_MIN = 30.0
+"""A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
+SILENCE_POLL_S = 0.25
+"""Time between two searches for silent clients."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The times after which a run shows a client as silent, loses it, and a client stops by itself."""
+
+    silent_s: float
+    lost_s: float
+    lease_s: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> Patience:
+        """The times for the intervals of a plan."""
+        silent_s = max(SILENT_S_MIN, SILENT_INTERVALS * plan.interval_ns / SECOND_NS)
+        lost_s = LOST_AFTER_SILENCES * silent_s
+        return cls(silent_s, lost_s, max(LEASE_S_MIN, 2 * lost_s))
+
+
+class SilenceWatch:
+    """Watches the clients of a run."""
+
+    def __init__(self, patience: Patience, publish: Callable[[], None]) -> None:
+        """Calls ``publish`` when a client is newly shown as silent."""
+        self._patience, self._publish = patience, publish
+        self._stopped_s: float | None = None
+
+    def stop(self) -> None:
+        """Loses clients earlier from now on: the run was stopped."""
+        if self._stopped_s is None:
+            self._stopped_s = time.monotonic()
+
+    async def watch(self, following: Mapping[asyncio.Task[None], GroupClient]) -> None:
+        """Loses clients that are silent for too long and cancels what follows them.
+
+        One task for all clients costs each nothing.
+        """
+        while True:
+            await asyncio.sleep(SILENCE_POLL_S)
+            for task, client in following.items():
+                if not isinstance(client.phase, Running):
+                    continue
+                self._show_silent(client, client.phase)
+                if (silent_s := self._overdue_s(client.phase)) is not None:
+                    task.cancel()
+                    client.lose(f"silent for {format_duration(round(silent_s * SECOND_NS))}")
+
+    def _show_silent(self, client: GroupClient, phase: Running) -> None:
+        if not phase.is_silent and time.monotonic() - phase.heard_s > self._patience.silent_s:
+            client.phase = replace(phase, is_silent=True)
+            self._publish()
+
+    def _overdue_s(self, phase: Running) -> float | None:
+        """Seconds for which the client has been silent, if that is too long."""
+        now = time.monotonic()
+        if self._stopped_s is not None:
+            silent_s = now - max(phase.heard_s, self._stopped_s)
+            return silent_s if silent_s > STOP_S else None
+        silent_s = now - phase.heard_s
+        return silent_s if silent_s > self._patience.lost_s else None
