@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from iocurve.dialects.vdbench.command import Prepared, prepare
 from iocurve.dialects.vdbench.file_plan import split_anchor
-from iocurve.dialects.vdbench.file_runner import FileRunner
-from iocurve.dialects.vdbench.output.file_rows import columns, header, maker
 from iocurve.dialects.vdbench.output.rows import average, rows
-from iocurve.engine.outcome import Outcome
+from iocurve.dialects.vdbench.output.table import file_systems
+from iocurve.dialects.vdbench.runner import Runner
+from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import PlanError
+from iocurve.errors import DialectError, PlanError
 from iocurve.measure import local
 from iocurve.result.host import Processors
 from iocurve.units import SECOND_NS
@@ -29,11 +30,11 @@ TREE = {"mkdir": 6, "create": 12, "write": 12, "close": 12}
 """Format of 6 directories and 12 files of 10,000 bytes."""
 
 
-def prepared(directory: Path, fwd: str, rd: str, anchor: str, fsd: str = "") -> Prepared:
+def prepared(directory: Path, fwd: str, rd: str, anchor: str, fsd: str = "", options: tuple[str, ...] = ()) -> Prepared:
     """Two levels of two directories, and three files of 10,000 bytes in each of the four lowest."""
     text = f"fsd=fsd1,anchor={anchor},depth=2,width=2,files=3,size=10000{fsd}\nfwd=fwd1,fsd=fsd1,{fwd}\n{RD}{rd}\n"
     (directory / "p").write_text(text, encoding="utf-8")
-    return prepare(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
+    return prepare(["-f", str(directory / "p"), "-o", str(directory / "output"), *options], cwd=directory)
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
@@ -185,7 +186,7 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
         "f1_b": 125_000,
         "f2_a": 125_000,
     }
-    assert plan.requested == {"read", "getattr"}
+    assert plan.counted == {"read", "getattr"}
 
 
 def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
@@ -220,17 +221,17 @@ def test_what_cannot_run_is_refused_by_name(tmp_path: Path, fwd: str, rd: str, e
 
 
 def test_an_interval_has_a_rate_and_a_response_time_for_each_operation() -> None:
-    shown = columns(frozenset({"write", "mkdir", "create", "delete"}))
+    table = file_systems(frozenset({"write", "mkdir", "create", "delete"}))
     done = {"read": 10_744, "write": 500, "create": 3, "open": 2, "close": 5}
     workers = [worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, done, 4096)])]
-    (only,) = rows(workers, SECOND_NS, maker(frozenset({"read", "write"}), shown), [Processors(3.9, 3.0, 1.0, 92.1)])
-    assert header(shown, NOON)[1:] == [
+    (only,) = rows(workers, SECOND_NS, frozenset({"read", "write"}), [Processors(3.9, 3.0, 1.0, 92.1)])
+    assert table.header(NOON)[1:] == [
         "Dec 02, 2016 ..Interval.. .ReqstdOps... ...cpu%...  read ....read..... ....write.... ..mb/sec... mb/sec "
         ".xfer.. ...mkdir.... ...create... ....open.... ...close.... ...delete...",
         "                            rate   resp total  sys   pct   rate   resp   rate   resp  read write  total "
         "   size  rate   resp  rate   resp  rate   resp  rate   resp  rate   resp",
     ]
-    assert only.line(NOON) == (
+    assert table.line(NOON, only) == (
         "10:12:43.103            1  11244  0.450   6.9 3.00  95.6  10744  0.450  500.0  0.450 41.97  1.95  43.92 "
         "   4096   0.0  0.000   3.0  0.450   5.0  0.450   5.0  0.450   0.0  0.000"
     )
@@ -239,26 +240,46 @@ def test_an_interval_has_a_rate_and_a_response_time_for_each_operation() -> None
     assert (total.label, total.rate) == ("avg_2-2", 11_244)
 
 
-def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
-    plans: list[Plan] = []
+class Engine:
+    """Returns outcomes as if each worker had done a fixed number of operations in each of two seconds."""
 
-    def run_plan(plan: Plan, watch: object) -> Outcome:
-        del watch
-        plans.append(plan)
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.stopped: list[str] = []
+
+    def carry_out(self, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
+        self.plans.append(plan)
         done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
         intervals = [interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, done, 4096) for number in range(2)]
         values = {name: kind({450_000: count * 2}, 4096) for name, count in done.items()}
+        live = Live(
+            phase="run",
+            group=0,
+            elapsed_ns=2 * SECOND_NS,
+            layout_bytes=0,
+            layout_bytes_total=0,
+            intervals=2,
+            operations=intervals[1].operations,
+        )
+        self.stopped += [plan.name] if watch(live) else []
         workers = range(len(plan.groups[0].workers))
         return Outcome(
             state="finished",
             workers=tuple(worker_outcome(values, number=number, intervals=intervals) for number in workers),
         )
 
+
+def printed(made: Prepared, engine: Engine) -> str:
     out = io.StringIO()
-    made = prepared(tmp_path, "operation=read", ",format=yes", "/tmp/x")
-    FileRunner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
-    assert [(plan.name, len(plan.groups[0].workers)) for plan in plans] == [("format_for_rd1", 8), ("rd1", 1)]
-    starts = [line[13:] for line in out.getvalue().splitlines() if "Starting" in line]
+    Runner(made, engine.carry_out, out, lambda: NOON, lambda _: None).run(())
+    return out.getvalue()
+
+
+def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
+    engine = Engine()
+    text = printed(prepared(tmp_path, "operation=read", ",format=yes", "/tmp/x"), engine)
+    assert [(plan.name, len(plan.groups[0].workers)) for plan in engine.plans] == [("format_for_rd1", 8), ("rd1", 1)]
+    starts = [line[13:] for line in text.splitlines() if "Starting" in line]
     assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=2; fwdrate=max. For loops: None"]
     flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
     names = next(line for line in flat if line[:1] == ["tod"])
@@ -275,6 +296,98 @@ def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
     assert "avg_2-2" in (tmp_path / "output/summary.html").read_text()
 
 
+def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path: Path) -> None:
+    text = (
+        "fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nrd=default,fwd=fwd1,elapsed=2,interval=1\n"
+        "rd=rd1,fwdrate=curve,stopcurve=.45\nrd=rd2,fwdrate=9\n"
+    )
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    engine = Engine()
+    printed(prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), engine)
+    assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
+    log = (tmp_path / "output/logfile.html").read_text()
+    assert "stopcurve=0.45 is reached; the remaining points of the curve are skipped" in log
+
+
+def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
+    engine = Engine()
+    printed(prepared(tmp_path, "operation=read", ",format=yes,maxdata=8k", "/tmp/x"), engine)
+    assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1"]
+    assert engine.stopped == ["rd1"]
+
+
+def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
+    text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nfwd=fwd2,fsd=fsd1\n{RD.replace('fwd1', 'fwd*')}\n"
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    printed(prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), Engine())
+    skew = [line.split() for line in (tmp_path / "output/skew.html").read_text().splitlines() if line[:3] == "fwd"]
+    assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "rd", "expected"),
+    [
+        ((), "", [("rd1", ("transfer",))]),
+        (("-cy",), "", [("format_for_rd1", ("remove", "make_directories", "fill")), ("rd1", ("transfer",))]),
+        (("-cy",), ",format=restart", [("format_for_rd1", ("make_directories", "fill")), ("rd1", ("transfer",))]),
+        (("-co",), "", [("format_for_rd1", ("remove", "make_directories", "fill"))]),
+        (("-cn",), ",format=(restart,only)", [("rd1", ("transfer",))]),
+        (("-c",), "", [("format_for_rd1", ("remove",)), ("rd1", ("transfer",))]),
+        (
+            ("-c",),
+            ",format=restart",
+            [("format_for_rd1", ("remove", "make_directories", "fill")), ("rd1", ("transfer",))],
+        ),
+        ((), ",format=clean", [("format_for_rd1", ("remove",))]),
+        ((), ",format=(clean,only)", [("format_for_rd1", ("remove",))]),
+    ],
+)
+def test_options_clean_and_format_file_systems(
+    tmp_path: Path, options: tuple[str, ...], rd: str, expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}{rd}\n"
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    engine = Engine()
+    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), *options], cwd=tmp_path)
+    assert made.notes == ()
+    printed(made, engine)
+    trees = [(plan.name, plan.groups[0].workers[0].tree) for plan in engine.plans]
+    assert [(name, tree and tree.tasks) for name, tree in trees] == expected
+
+
+def test_an_anchor_is_cleaned_once(tmp_path: Path) -> None:
+    text = f"loop=2\nfsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}\n"
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    engine = Engine()
+    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), "-c"], cwd=tmp_path)
+    printed(made, engine)
+    assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1", "rd1"]
+    assert "-c: deletes the files and directories below an anchor" in made.explain()
+
+
+def test_a_format_that_is_forced_excludes_files_that_are_complete(tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match="exclude each other"):
+        prepared(tmp_path, "operation=read", ",format=(no,complete)", "/tmp/x", options=("-cy",))
+
+
+def test_the_sample_of_file_systems_is_vdbenchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    made = prepare(["-tf", "-o", str(tmp_path / "output")], cwd=tmp_path)
+    assert made.require_runnable() == []
+    engine = Engine()
+    text = printed(made, engine)
+    starts = [line[13:] for line in text.splitlines() if "Starting" in line]
+    assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=5; fwdrate=100; For loops: None"]
+    workers = engine.plans[1].groups[0].workers
+    assert Counter((worker.job, worker.operations[0].kind) for worker in workers) == {
+        ("fwd1_fsd1", "read"): 8,
+        ("fwd2_fsd1", "write"): 8,
+    }
+    tree = workers[0].tree
+    assert tree
+    assert (tree.tree.files, tree.tree.sizes[0].bytes) == (100, 128 << 10)
+
+
 def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
     made = prepared(tmp_path, "operation=read,threads=2", "", str(tmp_path / "tree"))
     out = io.StringIO()
@@ -283,5 +396,5 @@ def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
         del watch
         return local.run(plan)
 
-    FileRunner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
+    Runner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
     assert "fwd=fwd1 found no file or directory that it could use" in out.getvalue()

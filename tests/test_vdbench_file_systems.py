@@ -157,7 +157,7 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         "fwd=fwd3: 8 threads on fsd=fsd1",
         "  copies files to fsd=fsd2 at random, half of the time from the first 5 %",
         "fwd=fwd4: 8 threads on fsd=fsd2",
-        "  opens a file, writes it anew, after deleting it, in transfers of 4 KiB (10 %), 8 KiB (90 %), "
+        "  opens a file, writes it again, after deleting it, in transfers of 4 KiB (10 %), 8 KiB (90 %), "
         "closes it; takes files at random, each once",
         "fwd=fwd5: 8 threads on fsd=fsd1",
         "  creates empty files in turn",
@@ -165,7 +165,7 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         "  format: creates what is missing, and extends files that are too short; nothing else runs",
         "  rd1: 100 operations/s in total",
         "rd=rd2: 1 run, 10 s, intervals of 1 s, average over intervals 2 to 10",
-        "  format: deletes what is below the anchors, and creates all directories and files anew",
+        "  format: deletes what is below the anchors, then creates all directories and files",
         "  rd2: as fast as possible",
         "    fwd=fwd5: reads the attributes of files in turn",
         "    fwd=fwd5: deletes files in turn",

@@ -9,9 +9,9 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import Prepared, prepare
-from iocurve.dialects.vdbench.hotband import hotband
 from iocurve.dialects.vdbench.invocation import check
 from iocurve.dialects.vdbench.read.keywords import TABLE
+from iocurve.dialects.vdbench.region import hotband
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.engine.plan import BlockSplit, FixedBlocks
 from iocurve.errors import DialectError
@@ -595,7 +595,7 @@ def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
     assert [error.text for error in error.value.errors] == ["variable $threads has no value"]
 
 
-@pytest.mark.parametrize("option", ["-vc", "-jri", "-tf", "--nonsense", "compare"])
+@pytest.mark.parametrize("option", ["-vc", "-jri", "-cx", "--nonsense", "compare"])
 def test_options_that_cannot_be_honoured_are_refused(tmp_path: Path, option: str) -> None:
-    with pytest.raises(DialectError, match=r"not supported|not there|unknown option"):
+    with pytest.raises(DialectError, match=r"not supported|not there|not one of|unknown option"):
         prepare([option], cwd=tmp_path, machine=MACHINE)

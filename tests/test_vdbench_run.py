@@ -18,7 +18,8 @@ from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import prepare
 from iocurve.dialects.vdbench.output.directory import MARK, choose
-from iocurve.dialects.vdbench.output.rows import average, header, row, rows
+from iocurve.dialects.vdbench.output.rows import TRANSFERS, average, rows
+from iocurve.dialects.vdbench.output.table import STORAGE
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome, State
@@ -82,8 +83,8 @@ def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
         worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 1500, "write": 500}, 65536)]),
         worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 500}, 65536)], number=1),
     ]
-    (only,) = rows(workers, SECOND_NS, row, [Processors(3.9, 3.0, 1.0, 92.1)])
-    upper, lower = header(NOON)
+    (only,) = rows(workers, SECOND_NS, TRANSFERS, [Processors(3.9, 3.0, 1.0, 92.1)])
+    upper, lower = STORAGE.header(NOON)
     assert upper == (
         "Dec 02, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp"
         "     resp queue  cpu%  cpu%"
@@ -92,7 +93,7 @@ def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
         "                             rate  1024**2     i/o    pct     time     resp     resp      max"
         "   stddev depth sys+u   sys"
     )
-    assert only.line(NOON) == (
+    assert STORAGE.line(NOON, only) == (
         "10:12:43.103         1    2500.00   156.25   65536  80.00    0.450    0.450    0.450    2.800"
         "    0.120   1.1   6.9   3.0"
     )
@@ -104,10 +105,10 @@ def test_the_average_leaves_the_first_intervals_out() -> None:
         interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": count}, 4096)
         for number, count in enumerate(counts)
     ]
-    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS, row), 1)
+    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1)
     assert total is not None
     assert (total.label, total.rate, total.both.operations) == ("avg_2-3", 200, 400)
-    assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS, row), 3) is None
+    assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 3) is None
 
 
 def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_a_host_an_sd_and_a_slave_have_their_reports(tmp_path: Path) -> None:
         assert lines[:-4] == [
             f"<title>Vdbench output/{name}.html</title><pre>",
             *(*head, "", runs, "", started, ""),
-            header(NOON)[0],
+            STORAGE.header(NOON)[0],
         ]
         assert [line.split()[1] for line in lines[-3:]] == ["1", "2", "avg_2-2"]
     console = (tmp_path / "output" / "localhost-0.stdout.html").read_text().splitlines()

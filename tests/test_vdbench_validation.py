@@ -1,4 +1,4 @@
-"""Data validation and journals of vdbench: what is asked for, and what is found on real files."""
+"""Data validation and journals of vdbench: options, and faults found on real files."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "sd1.iocurve-map").write_text("somebody's letters" * 9)
+    (tmp_path / "sd1.iocurve-map").write_text("another program's data" * 9)
     ended = run(tmp_path, "-j")
     assert ended.returncode != 0
     assert "is not a verification map; name another file" in ended.stderr
-    assert (tmp_path / "sd1.iocurve-map").read_text() == "somebody's letters" * 9
+    assert (tmp_path / "sd1.iocurve-map").read_text() == "another program's data" * 9

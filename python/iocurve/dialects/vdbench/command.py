@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
-from iocurve.dialects.vdbench import explanation, file_runner, file_systems, runner
+from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
+from iocurve.dialects.vdbench.read.validation_request import ValidationReader, ValidationRequest
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import make_topology
-from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest, validation
 from iocurve.dialects.vdbench.validation import errors as validation_errors
-from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
+from iocurve.dialects.vdbench.validation import validation
+from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
@@ -31,11 +32,13 @@ Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench'
   -f FILE ...         parameter files
   -o DIR              output directory (default: output); DIR+ numbers the directories, DIR.tod appends the time
   -e, -i, -w TIME     override every elapsed=, interval=, warmup=
+  -c                  file systems: delete what is below an anchor before the first run that uses it
+  -cy, -co, -cn       file systems: force format=yes, format=only, format=no
   -l [TIME]           repeat all runs, for TIME or until stopped
   -v[r|w], -j[r|ro]   data validation: verify every read; a journal lets a later run verify the writes of this one
   -r RD               start with this run definition
   -s                  print the runs and exit
-  -t                  run a sample: five seconds on a small file
+  -t, -tf             run a sample: five seconds on a small file, or on a directory of 100 small files
 iocurve adds
   --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
   --on CLUSTER        run each host on the load client of that name (its system=, else its label, or TO of --map-host);
@@ -80,15 +83,12 @@ class Prepared(Invocation):
 
     def check(self) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
         """Plans one of each group of similar runs to collect notes and obstacles."""
-        if self.definitions.is_file_system:
-            return explanation.check_file_systems(self)
         notes, obstacles = check(self)
         return list(dict.fromkeys([*self.notes, *notes])), obstacles
 
     def measure(self, run: RunPlan) -> None:
         """Runs one after another; the points of a curve depend on the curve's first run."""
-        runs = file_runner.FileRunner if self.file_systems else runner.Runner
-        runs(self, run, sys.stdout).run(self.check()[0])
+        runner.Runner(self, run, sys.stdout).run(self.check()[0])
 
     def write_output(self, result: Result) -> Result:
         """Nothing left to write: each run wrote its reports."""
@@ -149,7 +149,15 @@ def prepare(
     errors += _cluster_errors(cli, definitions, asked)
     trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
     partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
-    notes = (*cli.notes, *definitions.notes, *topology.notes, *asked.notes, *partial, *file_systems.notes(definitions))
+    notes = (
+        *cli.notes,
+        *_option_notes(cli, definitions),
+        *definitions.notes,
+        *topology.notes,
+        *asked.notes,
+        *partial,
+        *file_systems.notes(definitions),
+    )
     begun = _from(cli.begin_at, runs.runs)
     validated = validation(definitions, topology, runs.runs, asked, directory)
     prepared = Prepared(
@@ -174,6 +182,13 @@ def prepare(
     if errors:
         raise DialectError(in_order(errors))
     return prepared
+
+
+def _option_notes(cli: Options, definitions: Definitions) -> Iterator[PlanNote]:
+    """Notes on options that apply to file systems only."""
+    if (cli.cleans or cli.overrides.format) and not definitions.is_file_system:
+        text = "-c, -co, -cy and -cn have no effect: they are for file systems"
+        yield PlanNote("no_effect", text, Where(COMMAND_LINE, 1))
 
 
 def _first_errors(prepared: Invocation) -> list[Diagnostic]:

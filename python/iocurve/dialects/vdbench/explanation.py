@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from iocurve.dialects.vdbench import file_words
-from iocurve.dialects.vdbench.file_systems import FileSystems
+from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
+from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.words import WORDS
-from iocurve.errors import Diagnostic
 from iocurve.job.explain import explain_job
-from iocurve.job.model import PlanNote
-from iocurve.units import counted, format_duration
+from iocurve.units import counted, format_bytes, format_duration
 
 RUNS_SHOWN = 20
 """Limit of runs shown per run definition; the rest is counted."""
@@ -24,37 +22,66 @@ DEFINITIONS_IN_FULL = 20
 
 def explain(prepared: Invocation) -> str:
     """Plain text. Raises ``PlanError``."""
-    if prepared.file_systems:
-        return "\n".join(_file_systems(prepared, prepared.file_systems)) + "\n"
+    files = prepared.file_systems
     resolved_runs: dict[int, Resolved] = {}
-    notes, obstacles = check(prepared, resolved_runs)
-    seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
-    definitions = list(prepared.first_runs())
-    lines = [f"{counted(len(definitions), 'run definition')}, {counted(len(prepared.runs), 'run')}"]
-    for number, (rd, runs) in enumerate(groupby(prepared.runs, key=lambda run: id(run.rd))):
+    found, obstacles = check(prepared, resolved_runs)
+    lines = list(_file_heading(prepared, files) if files else _heading(prepared))
+    for number, (_, runs) in enumerate(groupby(prepared.runs, key=lambda run: id(run.rd))):
         if number == DEFINITIONS_SHOWN:
-            lines += ["", f"… and {len(definitions) - number} more run definitions"]
+            lines += ["", f"… and {len(list(prepared.first_runs())) - number} more run definitions"]
             break
-        assert rd
-        lines += ["", *_definition(prepared, list(runs), resolved_runs, in_full=number < DEFINITIONS_IN_FULL)]
-    lines += ["", f"Time: {format_duration(seconds)}"]
-    everything = [*prepared.notes, *notes]
-    lines += _section("Warnings", (str(note) for note in everything if note.level == "warning"))
-    lines += _section("Notes", (str(note) for note in everything if note.level == "info"))
+        lines += [] if files else [""]
+        lines += _definition(prepared, list(runs), resolved_runs, in_full=number < DEFINITIONS_IN_FULL)
+    if not files:
+        seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
+        lines += ["", f"Time: {format_duration(seconds)}"]
+    notes = [*prepared.notes, *found]
+    lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
+    lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
     lines += _section("Cannot run on this machine", map(str, obstacles))
     return "\n".join(lines) + "\n"
+
+
+def _section(title: str, items: Iterable[str]) -> list[str]:
+    lines = [f"  - {item}" for item in dict.fromkeys(items)]
+    return ["", f"{title}:", *lines] if lines else []
+
+
+def _heading(prepared: Invocation) -> Iterator[str]:
+    definitions = len(list(prepared.first_runs()))
+    yield f"{counted(definitions, 'run definition')}, {counted(len(prepared.runs), 'run')}"
+
+
+def _file_heading(prepared: Invocation, files: FileSystems) -> Iterator[str]:
+    workloads = [workload for workload in files.workloads.values() if workload.name.lower() != "format"]
+    yield (
+        f"{counted(len(files.trees), 'file system')}, {counted(len(workloads), 'file workload')}, "
+        f"{counted(len(prepared.runs), 'run')}"
+    )
+    for tree in list(files.trees.values())[:DEFINITIONS_SHOWN]:
+        yield from _tree(tree)
+    for workload in workloads[:DEFINITIONS_SHOWN]:
+        yield from _file_workload(workload)
+    if prepared.options.cleans:
+        yield "-c: deletes the files and directories below an anchor before the first run that uses it"
 
 
 def _definition(
     prepared: Invocation, runs: Sequence[Run], resolved_runs: Mapping[int, Resolved], *, in_full: bool
 ) -> Iterator[str]:
-    first = runs[0]
+    first, files = runs[0], prepared.file_systems
     yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
+    if files and (text := _formats(first.formats)):
+        yield f"  {text}"
+    shown: list[str] = []
     for run in runs[:RUNS_SHOWN]:
         yield f"  {_run_text(run)}"
+        changes = list(_changes(files, run)) if files else []
+        yield from (f"    {line}" for line in changes if changes != shown)
+        shown = changes
     if len(runs) > RUNS_SHOWN:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
-    if in_full:
+    if in_full and not files:
         yield from _workloads(prepared, resolved_runs.get(id(first)) or prepared.resolve(first))
 
 
@@ -96,55 +123,128 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
         yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.worker))
 
 
-def _file_systems(prepared: Invocation, found: FileSystems) -> Iterator[str]:
-    workloads = [workload for workload in found.workloads.values() if workload.name.lower() != "format"]
-    yield (
-        f"{counted(len(found.trees), 'file system')}, {counted(len(workloads), 'file workload')}, "
-        f"{counted(len(prepared.runs), 'run')}"
-    )
-    for tree in list(found.trees.values())[:DEFINITIONS_SHOWN]:
-        yield from file_words.tree(tree)
-    for workload in workloads[:DEFINITIONS_SHOWN]:
-        yield from file_words.workload(workload)
-    for rd, found_runs in groupby(prepared.runs, key=lambda run: id(run.rd)):
-        assert rd
-        yield from _file_system_runs(found, list(found_runs))
-    notes, obstacles = check_file_systems(prepared)
-    yield from _section("Warnings", (str(note) for note in notes if note.level == "warning"))
-    yield from _section("Notes", (str(note) for note in notes if note.level == "info"))
-    yield from _section("Cannot run on this machine", map(str, obstacles))
+# -- file systems ------------------------------------------------------------------------------------------------------
+
+_METADATA = {
+    "mkdir": "creates directories",
+    "rmdir": "removes empty directories",
+    "create": "creates empty files",
+    "delete": "deletes files",
+    "getattr": "reads the attributes of files",
+    "setattr": "sets the attributes of files",
+    "access": "asks for access to files",
+    "open": "opens files",
+    "close": "closes files",
+}
+_FORMATS = {
+    "clean": "deletes the files and directories",
+    "restart": "creates what is missing, and extends files that are too short",
+    "directories": "creates the directories only",
+    "complete": "nothing: the files are taken to be complete",
+}
+_TREE_LOOPS = frozenset({"depth", "width", "files", "sizes", "totalsize", "wss"})
 
 
-def _file_system_runs(found: FileSystems, runs: Sequence[Run]) -> Iterator[str]:
-    first = runs[0]
-    yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
-    formats = file_words.formats(first.rd.get("format", ()))
-    if formats:
-        yield f"  {formats}"
-    shown: list[str] = []
-    for run in runs[:RUNS_SHOWN]:
-        yield f"  {_run_text(run)}"
-        changes = list(file_words.changes(found, run))
-        yield from (f"    {line}" for line in changes if changes != shown)
-        shown = changes
-    if len(runs) > RUNS_SHOWN:
-        yield f"  … and {len(runs) - RUNS_SHOWN} more"
+def _tree(tree: Tree) -> Iterator[str]:
+    """The directories and files of an FSD."""
+    shared = ", shared by hosts" if tree.shared else ""
+    yield f"fsd={tree.name}: {_contents(tree)} below {tree.anchor}{shared}"
+    yield f"  the first is {tree.first_file()}"
+    if tree.total_bytes:
+        yield f"  used: files of {format_bytes(tree.total_bytes)} in total, chosen at random"
+    if tree.working_set_bytes:
+        yield f"  working set: {format_bytes(tree.working_set_bytes)}"
 
 
-def check_file_systems(prepared: Invocation) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
-    """Plans the runs of file system workloads; returns notes and obstacles. Raises ``PlanError``."""
-    if not prepared.file_systems:
-        return prepared.notes, []
-    plans = prepared.file_plans
-    obstacles = list(plans.obstacles(prepared.runs))
-    if prepared.validation:
-        obstacles.append(Diagnostic("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
-    if not obstacles:
-        for run in prepared.first_runs():
-            plans.check(run)
-    return [*prepared.notes, *plans.notes(prepared.runs)], obstacles
+def _contents(tree: Tree) -> str:
+    files = "1 file" if tree.file_count == 1 else f"{tree.file_count:,} files"
+    about = "" if tree.sizes.is_fixed else "about "
+    directories = "1 directory" if tree.directories == 1 else f"{tree.directories:,} directories"
+    return f"{directories}, {files} of {_sizes(tree.sizes)}, {about}{format_bytes(tree.bytes)}"
 
 
-def _section(title: str, items: Iterable[str]) -> list[str]:
-    lines = [f"  - {item}" for item in dict.fromkeys(items)]
-    return ["", f"{title}:", *lines] if lines else []
+def _sizes(sizes: Shares) -> str:
+    if sizes.is_average:
+        return f"{format_bytes(sizes.parts[0][0])} on average"
+    if sizes.is_fixed:
+        return format_bytes(sizes.parts[0][0])
+    return ", ".join(f"{format_bytes(size)} ({percent:f} %)" for size, percent in sizes.parts)
+
+
+def _file_workload(workload: Workload) -> Iterator[str]:
+    """The operations of an FWD."""
+    hosts = f" at {', '.join(workload.hosts)}" if workload.hosts else ""
+    where = ", ".join(f"fsd={tree.name}" for tree in workload.trees[:8])
+    more = f" and {len(workload.trees) - 8} more" if len(workload.trees) > 8 else ""
+    skew = f", {workload.skew:f} % of the rate" if workload.skew else ""
+    yield f"fwd={workload.name}: {counted(workload.threads, 'thread')} on {where}{more}{hosts}{skew}"
+    yield f"  {_operations(workload)}"
+
+
+def _operations(workload: Workload) -> str:
+    if workload.read_percent is None and workload.operation in _METADATA:
+        return f"{_METADATA[workload.operation]} {_order(workload)}"
+    if workload.read_percent is None and workload.operation in ("copy", "move"):
+        verb = "copies" if workload.operation == "copy" else "moves"
+        return f"{verb} files to fsd={workload.target} {_order(workload)}"
+    return f"opens a file, {_verb(workload)} {_places(workload)}, closes it; takes files {_order(workload)}"
+
+
+def _verb(workload: Workload) -> str:
+    if workload.read_percent is None:
+        return "reads" if workload.operation == "read" else "writes"
+    if workload.read_percent in (0, 100):
+        return "reads" if workload.read_percent else "writes"
+    return f"reads ({workload.read_percent:f} %) or writes"
+
+
+def _places(workload: Workload) -> str:
+    size = _sizes(workload.transfers)
+    limit = _limit(workload)
+    if workload.io.access == "sequential":
+        before = "it again, after deleting it, " if workload.io.delete else "it from start to end "
+        return f"{before}in transfers of {size}{limit}"
+    together = ", several threads in one file" if workload.io.shared else ""
+    return f"{size} at random offsets{limit or ', as often as the file has such blocks'}{together}"
+
+
+def _limit(workload: Workload) -> str:
+    if workload.stop_after is None:
+        return ""
+    if workload.stop_after.endswith("%"):
+        return f", {workload.stop_after} of the file"
+    return f", {workload.stop_after} times"
+
+
+def _order(workload: Workload) -> str:
+    select = workload.select
+    how = "at random" if select.order == "random" else "in turn"
+    if select.midpoint is not None:
+        how = f"at random, half of the time from the first {select.midpoint:f} %"
+    return f"{how}, each once" if select.once else how
+
+
+def _formats(words: Sequence[str]) -> str:
+    """The effect of ``format=`` before a run; empty if there is none."""
+    if not words:
+        return ""
+    does = [text for word, text in _FORMATS.items() if word in words]
+    if not does:
+        does = ["deletes what is below the anchors, then creates all directories and files"]
+    if "limited" in words:
+        does.append("ends when elapsed= is over")
+    if "once" in words:
+        does.append("only before the first of the runs")
+    only = "; nothing else runs" if {"only", "clean"} & set(words) else ""
+    return f"format: {', '.join(does)}{only}"
+
+
+def _changes(found: FileSystems, run: Run) -> Iterator[str]:
+    """Operations and trees that a run changes."""
+    for name, group in groupby(found.of_run(run), key=lambda workload: workload.name):
+        alike = list(group)
+        before = found.workloads.get(name)
+        if before is None or _operations(before) != _operations(alike[0]) or len(alike) > 1:
+            yield from (f"fwd={name}: {_operations(one)}" for one in alike)
+        if _TREE_LOOPS & run.loops.keys():
+            yield from (f"fsd={tree.name}: {_contents(tree)}" for tree in alike[0].trees[:8])

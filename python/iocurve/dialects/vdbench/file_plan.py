@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.planned import Course, Planned, Share, requested_rate, starting
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
-from iocurve.engine import plan as planned
+from iocurve.engine import plan as plans
 from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import PlanNote
 from iocurve.targets.target import NfsTarget
@@ -29,26 +30,6 @@ _RATE_SCALE = 1000
 
 
 @dataclass(frozen=True)
-class FilePlacement:
-    """A worker: a thread of a workload on an FSD, on a host."""
-
-    workload: str
-    tree: Tree
-    host: str
-
-
-@dataclass(frozen=True)
-class FileRun:
-    """A plan, with what its workers stand for."""
-
-    name: str
-    plan: planned.Plan
-    placements: tuple[FilePlacement, ...]
-    requested: frozenset[str]
-    """Operations that the rate counts."""
-
-
-@dataclass(frozen=True)
 class FilePlans:
     """Plans the runs of a parameter file."""
 
@@ -56,6 +37,8 @@ class FilePlans:
     file_systems: FileSystems
     hosts: tuple[str, ...]
     seed: Callable[[], int]
+    cleans: bool
+    """-c: delete the files and directories of an anchor before the first run that uses it."""
 
     def operations(self, runs: Iterable[Run]) -> frozenset[str]:
         """All operations of all runs; a format adds its own."""
@@ -63,57 +46,71 @@ class FilePlans:
         for run in {id(run.rd): run for run in runs}.values():
             for workload in self.file_systems.of_run(run):
                 found |= _requested(workload)
-            if run.rd.get("format", ()):
+            if run.formats or self.cleans:
                 found |= {"mkdir", "rmdir", "create", "delete", "write"}
         return frozenset(found)
 
-    def formats(self, run: Run, already: bool) -> FileRun | None:
-        """The format before a run; None without one. ``already``: an earlier run of the definition was formatted."""
-        words = set(run.rd.get("format", ())) - {"complete"}
-        if not words or ("once" in words and already):
-            return None
-        trees = {tree.anchor: tree for workload in self.file_systems.of_run(run) for tree in workload.trees}
+    def planned(self, run: Run, course: Course) -> Iterator[Planned]:
+        """The format before a run, if there is one, and the run itself, unless there is only a format."""
+        formats = self.formats(run, already=id(run.rd) in course.formatted_definitions, used=course.formatted)
+        course.formatted |= {tree.anchor for tree in self._trees(run)}
+        if formats:
+            course.formatted_definitions.add(id(run.rd))
+            yield formats
+        measured = self.run(run, course.rate(run))
+        if measured:
+            yield measured
+
+    def formats(self, run: Run, *, already: bool, used: Collection[str] = ()) -> Planned | None:
+        """The format before a run; None without one.
+
+        ``already``: an earlier run of the definition was formatted. ``used`` has the anchors of earlier runs.
+        """
+        words = set(run.formats) - {"complete"}
+        if "once" in words and already:
+            words = set()
         default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
-        transfers = sizes or Shares(((FORMAT_TRANSFER, Decimal(100)),))
-        workers, placements = [], []
-        for tree in trees.values():
-            for jobnum in range(threads):
+        blocks = _blocks(sizes or Shares(((FORMAT_TRANSFER, Decimal(100)),)))
+        operations = (_transfer("write", 1, blocks, 0), *map(_on_name, ("delete", "rmdir", "mkdir", *_OPEN)))
+        workers, shares = [], []
+        for tree in {tree.anchor: tree for tree in self._trees(run)}.values():
+            tasks = _format_tasks(words, cleans=self.cleans and tree.anchor not in used)
+            for jobnum in range(threads if tasks else 0):
                 base = self._worker(run, None, tree, f"format_{tree.name}", jobnum)
-                work = planned.TreeWork(
+                work = plans.TreeWork(
                     tree=_tree(tree, tree.total_bytes, creates_parents=self._creates_anchors),
-                    tasks=_format_tasks(words),
-                    select=planned.SequentialSelect(),
+                    tasks=tasks,
+                    select=plans.SequentialSelect(),
                 )
-                kinds = ("delete", "rmdir", "mkdir", *_OPEN)
-                write = _transfer("write", 1, _blocks(transfers), 0)
                 end = _end(run.timing.total_ns if "limited" in words else None)
-                operations = (write, *map(_on_name, kinds))
                 workers.append(base.replace(tree=work, operations=operations, end=end, files=_root(base, operations)))
-                placements.append(FilePlacement("format", tree, self.hosts[0]))
+                shares.append(Share("format", tree.name, self.hosts[0]))
         name = f"format_for_{run.name}"
-        return FileRun(name, _plan(name, run, workers), tuple(placements), frozenset({"write"}))
+        return _planned(run, name, None, workers, shares, frozenset({"write"})) if workers else None
 
-    def run(self, run: Run, rate: float | None) -> FileRun | None:
-        """The run itself; None with format=only. ``rate`` is the rate of a point of a curve."""
-        if "only" in run.rd.get("format", ()):
+    def _trees(self, run: Run) -> list[Tree]:
+        return [tree for workload in self.file_systems.of_run(run) for tree in workload.trees]
+
+    def run(self, run: Run, rate: float | None) -> Planned | None:
+        """The run itself; None with format=only and format=clean. ``rate`` is the rate of a point of a curve."""
+        if {"only", "clean"} & set(run.formats):
             return None
         workloads = self.file_systems.of_run(run)
         per_second = rate if rate is not None else self._rate(run)
-        shares = _skews(workloads)
-        workers, placements = [], []
-        for workload, share in zip(workloads, shares, strict=True):
+        workers, shares = [], []
+        for workload, skew in zip(workloads, _skews(workloads), strict=True):
             hosts = workload.hosts or self.hosts[:1]
             places = [(tree, host) for tree in workload.trees for host in hosts]
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
-            each = None if per_second is None else per_second * share / len(places) / threads
+            each = None if per_second is None else per_second * skew / len(places) / threads
             for tree, host in places:
                 for jobnum in range(threads):
                     workers.append(self._of_workload(run, workload, tree, jobnum, each))
-                    placements.append(FilePlacement(workload.name, tree, host))
-        requested = frozenset(kind for workload in workloads for kind in _requested(workload))
-        return FileRun(run.name, _plan(run.name, run, workers), tuple(placements), requested)
+                    shares.append(Share(workload.name, tree.name, host))
+        counted = frozenset(kind for workload in workloads for kind in _requested(workload))
+        return _planned(run, run.name, rate, workers, shares, counted)
 
     def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
         """Notes on what differs from vdbench."""
@@ -158,11 +155,11 @@ class FilePlans:
 
     def _of_workload(
         self, run: Run, workload: Workload, tree: Tree, jobnum: int, per_second: float | None
-    ) -> planned.Worker:
+    ) -> plans.Worker:
         base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum)
         task = _task(workload)
         flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
-        work = planned.TreeWork(
+        work = plans.TreeWork(
             tree=_tree(tree, tree.working_set_bytes or tree.total_bytes, creates_parents=self._creates_anchors),
             tasks=(task,),
             select=_select(workload),
@@ -186,19 +183,19 @@ class FilePlans:
             rate=rate,
         )
 
-    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int) -> planned.Worker:
+    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int) -> plans.Worker:
         opened = self._opened(run, workload, tree)
         engine, root = _engine(tree, opened)
         general = self.definitions.general
-        return planned.Worker(
+        return plans.Worker(
             job=job,
             jobnum=jobnum,
             report_group=0,
             engine=engine,
-            files=(planned.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
+            files=(plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
             file_select="round_robin",
             operations=(_on_name("open"),),
-            access=planned.Access(),
+            access=plans.Access(),
             depth=1,
             start_delay_ns=0,
             ramp_ns=0,
@@ -238,18 +235,18 @@ class FilePlans:
         return len(same)
 
 
-def _engine(tree: Tree, opened: Opening) -> tuple[planned.EnginePlan, str]:
+def _engine(tree: Tree, opened: Opening) -> tuple[plans.EnginePlan, str]:
     """The engine, and the root of the tree on it."""
     if tree.anchor.startswith("nfs:"):
         url, root = split_anchor(tree.anchor)
         mount = NfsTarget.of(url).mount(1).replace(durability=opened.durability, keep_payload=True)
-        return planned.NfsMetadataEngine(mount=mount, keep_open=True), root
-    how = planned.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
-    return planned.MetadataEngine(open=how, keep_open=True), tree.anchor
+        return plans.NfsMetadataEngine(mount=mount, keep_open=True), root
+    how = plans.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
+    return plans.MetadataEngine(open=how, keep_open=True), tree.anchor
 
 
-def _end(runtime_ns: int | None) -> planned.End:
-    return planned.End(runtime_ns=runtime_ns, bytes=None, operations=None)
+def _end(runtime_ns: int | None) -> plans.End:
+    return plans.End(runtime_ns=runtime_ns, bytes=None, operations=None)
 
 
 def split_anchor(anchor: str) -> tuple[str, str]:
@@ -261,17 +258,32 @@ def split_anchor(anchor: str) -> tuple[str, str]:
     return parts._replace(path=f"/{export}").geturl(), root
 
 
-def _plan(name: str, run: Run, workers: Sequence[planned.Worker]) -> planned.Plan:
+def _planned(
+    run: Run,
+    name: str,
+    rate: float | None,
+    workers: Sequence[plans.Worker],
+    shares: Sequence[Share],
+    counted: frozenset[str],
+) -> Planned:
     if len(workers) > WORKERS_MAX:
         text = f"rd={run.rd.name}: {len(workers)} threads are more than the limit of {WORKERS_MAX}"
         raise PlanError([Diagnostic(text, run.rd.where)])
-    group = planned.Group(workers=tuple(workers))
-    return planned.Plan(name=name, interval_ns=run.timing.interval_ns or SECOND_NS, groups=(group,))
+    groups = (plans.Group(workers=tuple(workers)),)
+    return Planned(
+        run=run,
+        name=name,
+        start=starting(run, rate) if name == run.name else f"Starting RD={name}",
+        plan=plans.Plan(name=name, interval_ns=run.timing.interval_ns or SECOND_NS, groups=groups),
+        shares=tuple(shares),
+        counted=counted,
+        constants={"reqrate": requested_rate(run, rate), "version": "iocurve"},
+    )
 
 
-def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> planned.Tree:
-    sizes = tuple(planned.SizeShare(bytes=size, weight=int(percent * 100)) for size, percent in tree.sizes.parts)
-    return planned.Tree(
+def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> plans.Tree:
+    sizes = tuple(plans.SizeShare(bytes=size, weight=int(percent * 100)) for size, percent in tree.sizes.parts)
+    return plans.Tree(
         depth=tree.depth,
         width=tree.width,
         files=tree.files,
@@ -283,19 +295,20 @@ def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> plann
     )
 
 
-def _format_tasks(words: set[str]) -> tuple[planned.TreeTask, ...]:
-    removes: tuple[planned.TreeTask, ...] = () if "restart" in words else ("remove",)
-    if "clean" in words:
-        return ("remove",)
+def _format_tasks(words: set[str], *, cleans: bool) -> tuple[plans.TreeTask, ...]:
+    """The tasks of a format, or of no format if ``words`` is empty; ``cleans`` removes the tree first."""
+    if not words or "clean" in words:
+        return ("remove",) if words or cleans else ()
+    removes: tuple[plans.TreeTask, ...] = () if "restart" in words and not cleans else ("remove",)
     if "directories" in words:
         return (*removes, "make_directories")
     return (*removes, "make_directories", "fill")
 
 
-def _task(workload: Workload) -> planned.TreeTask:
+def _task(workload: Workload) -> plans.TreeTask:
     if workload.read_percent is not None:
         return "transfer"
-    tasks: dict[str, planned.TreeTask] = {
+    tasks: dict[str, plans.TreeTask] = {
         "read": "transfer",
         "write": "transfer",
         "close": "open",
@@ -315,7 +328,7 @@ def _requested(workload: Workload) -> set[str]:
     return {workload.operation} if workload.read_percent is None else {"read", "write"}
 
 
-def _operations(workload: Workload, task: planned.TreeTask) -> Iterator[planned.OperationPlan]:
+def _operations(workload: Workload, task: plans.TreeTask) -> Iterator[plans.OperationPlan]:
     if task != "transfer":
         for kind in {"create": ("create", "close"), "open": ("open", "close")}.get(task, (task,)):
             yield _on_name(kind)
@@ -330,8 +343,8 @@ def _operations(workload: Workload, task: planned.TreeTask) -> Iterator[planned.
     yield from map(_on_name, (*_OPEN, *(("delete",) if workload.io.delete else ())))
 
 
-def _transfer(kind: str, share: int, blocks: planned.Blocks, random_percent: int) -> planned.OperationPlan:
-    return planned.OperationPlan(
+def _transfer(kind: str, share: int, blocks: plans.Blocks, random_percent: int) -> plans.OperationPlan:
+    return plans.OperationPlan(
         kind="read" if kind == "read" else "write",
         share=share,
         blocks=blocks,
@@ -340,35 +353,35 @@ def _transfer(kind: str, share: int, blocks: planned.Blocks, random_percent: int
     )
 
 
-def _on_name(kind: str) -> planned.OperationPlan:
-    one = planned.FixedBlocks(bytes=1)
-    return planned.OperationPlan(kind=kind, share=1, blocks=one, random_percent=0, rate=None)  # type: ignore[arg-type]
+def _on_name(kind: str) -> plans.OperationPlan:
+    one = plans.FixedBlocks(bytes=1)
+    return plans.OperationPlan(kind=kind, share=1, blocks=one, random_percent=0, rate=None)  # type: ignore[arg-type]
 
 
-def _blocks(transfers: Shares) -> planned.Blocks:
+def _blocks(transfers: Shares) -> plans.Blocks:
     if transfers.is_fixed:
-        return planned.FixedBlocks(bytes=transfers.parts[0][0])
-    parts = tuple(planned.BlockShare(bytes=size, weight=int(percent * 100)) for size, percent in transfers.parts)
-    return planned.BlockSplit(parts=parts)
+        return plans.FixedBlocks(bytes=transfers.parts[0][0])
+    parts = tuple(plans.BlockShare(bytes=size, weight=int(percent * 100)) for size, percent in transfers.parts)
+    return plans.BlockSplit(parts=parts)
 
 
-def _root(worker: planned.Worker, operations: Sequence[planned.OperationPlan]) -> tuple[planned.FilePlan]:
+def _root(worker: plans.Worker, operations: Sequence[plans.OperationPlan]) -> tuple[plans.FilePlan]:
     largest = max(operation.blocks.largest for operation in operations)
     return (worker.files[0].replace(bytes=largest),)
 
 
-def _select(workload: Workload) -> planned.SequentialSelect | planned.RandomSelect | planned.SkewedSelect:
+def _select(workload: Workload) -> plans.SequentialSelect | plans.RandomSelect | plans.SkewedSelect:
     if workload.select.midpoint is not None:
-        return planned.SkewedSelect(half_within_ppm=max(1, int(workload.select.midpoint * 10_000)))
-    return planned.RandomSelect() if workload.select.order == "random" else planned.SequentialSelect()
+        return plans.SkewedSelect(half_within_ppm=max(1, int(workload.select.midpoint * 10_000)))
+    return plans.RandomSelect() if workload.select.order == "random" else plans.SequentialSelect()
 
 
-def _stop_after(text: str | None) -> planned.AfterTransfers | planned.AfterPercent | None:
+def _stop_after(text: str | None) -> plans.AfterTransfers | plans.AfterPercent | None:
     if text is None:
         return None
     if text.endswith("%"):
-        return planned.AfterPercent(percent=max(1, int(Decimal(text[:-1]))))
-    return planned.AfterTransfers(count=int(text))
+        return plans.AfterPercent(percent=max(1, int(Decimal(text[:-1]))))
+    return plans.AfterTransfers(count=int(text))
 
 
 def _skews(workloads: Sequence[Workload]) -> list[float]:
@@ -379,8 +392,8 @@ def _skews(workloads: Sequence[Workload]) -> list[float]:
     return [(rest / free if skew is None else skew) / 100 for skew in asked]
 
 
-def _rate(per_second: float, run: Run) -> planned.Rate:
-    return planned.Rate(
+def _rate(per_second: float, run: Run) -> plans.Rate:
+    return plans.Rate(
         unit="operations",
         count=max(1, round(per_second * _RATE_SCALE)),
         per_ns=SECOND_NS * _RATE_SCALE,
@@ -388,12 +401,12 @@ def _rate(per_second: float, run: Run) -> planned.Rate:
     )
 
 
-def _payload(compression: Decimal | None, dedup: Decimal | None) -> planned.Payload:
+def _payload(compression: Decimal | None, dedup: Decimal | None) -> plans.Payload:
     def percent(ratio: Decimal | None) -> int:
         return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))
 
-    return planned.Payload(
-        content=planned.RandomContent(),
+    return plans.Payload(
+        content=plans.RandomContent(),
         renew="scramble",
         compress_percent=percent(compression),
         dedupe_percent=percent(dedup),

@@ -311,7 +311,7 @@ def _run_errors(found: FileSystems, run: Run) -> Iterator[Diagnostic]:
     skews = [workload.skew for workload in workloads if workload.skew is not None]
     if len(skews) == len(workloads) and abs(sum(skews, Decimal(0)) - 100) > Decimal("0.0001"):
         yield Diagnostic(f"rd={rd.name}: the skew of its workloads adds up to {sum(skews)}, not 100", rd.where)
-    formats = rd.get("format", ())
+    formats = run.formats
     for tree in {tree.name: tree for workload in workloads for tree in workload.trees}.values():
         if tree.shared and formats and not {"clean", "restart", "complete"} & set(formats):
             text = f"rd={rd.name}: a shared fsd={tree.name} is formatted in two runs"

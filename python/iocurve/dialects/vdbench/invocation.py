@@ -11,7 +11,10 @@ from random import Random
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
-from iocurve.dialects.vdbench.job import Builder, Built, Placement
+from iocurve.dialects.vdbench.job import Builder, Built, Placement, constants
+from iocurve.dialects.vdbench.output.rows import TRANSFERS
+from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
+from iocurve.dialects.vdbench.planned import Course, Planned, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.lines import ParsedText
@@ -57,16 +60,38 @@ class Invocation(Prepared, ABC):
     @property
     def file_plans(self) -> FilePlans:
         """Plans of file system workloads."""
-        assert self.file_systems, "asked for a file with FSDs"
-        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, self.machine.fresh_seed)
+        assert self.file_systems, "the parameter file has no FSDs"
+        cleans = self.options.cleans
+        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, self.machine.fresh_seed, cleans)
+
+    @property
+    def table(self) -> Table:
+        """The columns of the reports."""
+        return file_systems(self.file_plans.operations(self.runs)) if self.file_systems else STORAGE
 
     @property
     def plans(self) -> Sequence[Plan]:
         """The plan of the first run only: other runs may depend on its result."""
+        return [list(self.planned(run, Course()))[-1].plan for run in self.runs[:1]]
+
+    def planned(self, run: Run, course: Course) -> Iterator[Planned]:
+        """Plans a run and the format before it, each when it is its turn. Raises ``PlanError``."""
         if self.file_systems:
-            found = (self.file_plans.run(run, 1.0) or self.file_plans.formats(run, already=False) for run in self.runs)
-            return [one.plan for one in found if one][:1]
-        return [self.resolve(run).resolution.plan for run in self.runs[:1]]
+            yield from self.file_plans.planned(run, course)
+            return
+        rate = course.rate(run)
+        shares = None if rate is None else self.builder().skewed_shares(run) or course.shares
+        resolved = self.resolve(run, shares, rate, formatted=frozenset(course.formatted))
+        yield Planned(
+            run=run,
+            name=run.name,
+            start=starting(run, rate),
+            plan=resolved.resolution.plan,
+            shares=tuple(placement.share for placement in resolved.built.placements),
+            counted=TRANSFERS,
+            constants=constants(run, rate, resolved.built, resolved.resolution.plan, self.definitions.general),
+        )
+        course.formatted |= resolved.built.storage
 
     @property
     def loop(self) -> Loop:
@@ -115,10 +140,6 @@ class Invocation(Prepared, ABC):
             raise PlanError(resolution.obstacles)
         return resolution
 
-    def asked_shares(self, run: Run) -> list[float] | None:
-        """Share of the run's rate for each section, from skew=; None if no workload has a skew."""
-        return self.builder().asked_shares(run)
-
     def builder(self, formatted: frozenset[str] = frozenset()) -> Builder:
         """A builder of jobs. With formatsds=yes they format the SDs that are not in ``formatted``."""
         formats = self.topology.storage.keys() - formatted if self.definitions.general.get("formatsds") else frozenset()
@@ -142,10 +163,12 @@ def check(
 ) -> tuple[list[PlanNote], list[Diagnostic]]:
     """Plans runs before the first one starts. Returns notes and obstacles.
 
-    ``resolved_runs`` gets the runs that were planned, by identity.
+    ``resolved_runs`` gets the runs of SDs that were planned, by identity.
 
     Raises ``PlanError`` with every error that prevents planning.
     """
+    if invocation.file_systems:
+        return _check_files(invocation)
     if invocation.checked and resolved_runs is None:
         return invocation.checked[0]
     notes: dict[PlanNote, None] = {}
@@ -171,6 +194,16 @@ def check(
         raise PlanError(in_order(errors))
     invocation.checked[:] = [(list(notes), list(obstacles))]
     return invocation.checked[0]
+
+
+def _check_files(invocation: Invocation) -> tuple[list[PlanNote], list[Diagnostic]]:
+    plans = invocation.file_plans
+    obstacles = list(plans.obstacles(invocation.runs))
+    if invocation.validation:
+        obstacles.append(Diagnostic("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
+    for run in invocation.first_runs() if not obstacles else ():
+        plans.check(run)
+    return list(plans.notes(invocation.runs)), obstacles
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

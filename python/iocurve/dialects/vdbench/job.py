@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
-from iocurve.dialects.vdbench import luns
+from iocurve.dialects.vdbench.output.table import Cell
+from iocurve.dialects.vdbench.planned import Share, requested_rate
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.read.openflags import opening
-from iocurve.dialects.vdbench.read.region import region_fields
+from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.read.values import Rate, Seek
+from iocurve.dialects.vdbench.region import Spread
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.words import WORDS
-from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow
+from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Flow, Plan
 from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import Job, PerKind, PlanNote, Said
-from iocurve.units import SECOND_NS
+from iocurve.units import GIB, SECOND_NS
 
 MAX_SECTIONS = 4096
 DEFAULTS = Said.of(
@@ -53,6 +56,12 @@ class Placement:
     def luns(self) -> tuple[str, ...]:
         """LUNs of the SDs on this host."""
         return tuple(storage.luns[self.host] for storage in self.storage)
+
+    @property
+    def share(self) -> Share:
+        """The reports that the worker belongs to."""
+        names = tuple(storage.name for storage in self.storage)
+        return Share(self.workload.name, "+".join(names), self.host, tuple(zip(names, self.luns, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -167,12 +176,12 @@ class Builder:
                 time_based=False,
                 verify=self._validation.verify((storage,), (lun,), take_over=True),
             ).at(dict.fromkeys(("paths", "file_bytes"), storage.where))
-            sections.append(section.but(**luns.target((lun,), opened, storage.where, errors)))
+            sections.append(section.but(**_lun_fields((lun,), opened, storage.where, errors)))
         if errors:
             raise PlanError(errors)
         return Job.of("journal_recovery", WORDS, sections, DEFAULTS)
 
-    def asked_shares(self, run: Run) -> list[float] | None:
+    def skewed_shares(self, run: Run) -> list[float] | None:
         """Share of the run's rate for each placement, from skew=; None if no workload has a skew."""
         placements = list(self._placements(run, []))
         if not any("skew" in placement.workload.values for placement in placements):
@@ -371,7 +380,7 @@ class Builder:
             fields["align_bytes"] = PerKind.same(align)
         fields |= _stride(workload, random_percent, errors)
         formats = any(one.name in self._formats for one in placement.storage)
-        if formats and luns.is_device(placement.luns[0]):
+        if formats and _is_device(placement.luns[0]):
             text = f"formatsds=yes does not format devices: {placement.luns[0]} is not written"
             notes.append(PlanNote("no_format", text, self._definitions.general.position_of("formatsds"), "warning"))
         elif formats:
@@ -381,8 +390,8 @@ class Builder:
             fields["file_select"] = "by_size" if random_percent else "sequential"
         if self._validation:
             fields["verify"] = self._validation.verify(placement.storage, placement.luns)
-        fields |= luns.target(placement.luns, opened, storage.where, errors)
-        self._obstacles |= dict.fromkeys(luns.windows_names(placement.luns, storage.where))
+        fields |= _lun_fields(placement.luns, opened, storage.where, errors)
+        self._obstacles |= dict.fromkeys(_windows_names(placement.luns, storage.where))
         return Said.of(**fields).at(_positions(run, workload, storage))
 
     def _sizes(self, placement: Placement, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -397,10 +406,7 @@ class Builder:
     ) -> dict[str, Any]:
         storage, workload = placement.storage[0], placement.workload
         hits = {name: run.loops.get(name, workload.get(name, Decimal(0))) for name in ("rhpct", "whpct")}
-        return region_fields(
-            whole=min(self._whole(one, lun) for one, lun in zip(placement.storage, placement.luns, strict=True)),
-            is_device=luns.is_device(placement.luns[0]),
-            block=block,
+        spread = Spread(
             offset=storage.offset,
             span=workload.get("range") or storage.range,
             hotband=workload.get("hotband"),
@@ -408,11 +414,12 @@ class Builder:
             write_hits=hits["whpct"],
             hitarea=int(run.loops.get("hitarea", storage.hitarea)),
             seek=seek,
-            stream=(placement.stream, placement.streams),
-            rng=self._rng,
+            stream=placement.stream,
+            streams=placement.streams,
             where=workload.position_of("range", "hotband", "rhpct", "whpct"),
-            errors=errors,
         )
+        whole = min(self._whole(one, lun) for one, lun in zip(placement.storage, placement.luns, strict=True))
+        return spread.fields(whole, block, self._rng, errors, is_device=_is_device(placement.luns[0]))
 
     def _whole(self, storage: Storage, lun: str) -> int:
         """Size of an SD. If it neither exists nor has a size=, adds an obstacle and returns ``UNKNOWN_BYTES``."""
@@ -423,6 +430,39 @@ class Builder:
                 Diagnostic(text, storage.where, "add size=, or map it to an existing path with --map-lun")
             ] = None
         return known or UNKNOWN_BYTES
+
+
+def constants(run: Run, rate: float | None, built: Built, plan: Plan, general: Definition) -> dict[str, Cell]:
+    """The columns of the flat file that are constant within a run of SDs."""
+    loops, placements = run.loops, built.placements
+    workers = [worker for group in plan.groups for worker in group.workers]
+    luns = {(file.path, file.offset_bytes): file.bytes for worker in workers for file in worker.files}
+
+    def common(values: Iterable[float]) -> float | None:
+        """The value if there is only one."""
+        found = set(values)
+        return found.pop() if len(found) == 1 else None
+
+    def of_loop(name: str) -> float | None:
+        return common(float(loops.get(name, placement.workload.get(name, 0))) for placement in placements)
+
+    return {
+        "reqrate": requested_rate(run, rate),
+        "xfersize": common(operation.blocks.largest for worker in workers for operation in worker.operations),
+        "threads": common(float(loops.get("threads") or placement.storage[0].threads) for placement in placements),
+        "rdpct": common(float(read_percent(run, placement.workload)) for placement in placements),
+        "rhpct": of_loop("rhpct"),
+        "whpct": of_loop("whpct"),
+        "seekpct": common(float(seek_of(run, placement.workload).percent) for placement in placements),
+        "lunsize": sum(luns.values()) / GIB,
+        "version": "iocurve",
+        "compratio": _ratio(loops.get("compratio", general.get("compratio"))),
+        "dedupratio": _ratio(general.get("dedupratio")),
+    }
+
+
+def _ratio(written: Decimal | None) -> float | None:
+    return None if written is None else float(written)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -561,3 +601,44 @@ def _positions(run: Run, workload: Definition, storage: Storage) -> dict[str, Wh
             if name in definition.positions:
                 positions |= dict.fromkeys(fields, definition.positions[name])
     return {"name": workload.where, **positions}
+
+
+# -- LUNs: local files, devices, and files on NFS servers --------------------------------------------------------------
+
+
+def _lun_fields(names: Sequence[str], opened: Opening, where: Where, errors: list[Diagnostic]) -> dict[str, Any]:
+    """Fields of a section for its LUNs: engine, paths and open flags."""
+    remote = [name for name in names if name.startswith("nfs:")]
+    if not remote:
+        return {"direct": opened.direct, "durability": opened.durability}
+    parts = [_nfs(name) for name in remote]
+    urls = {url for url, _ in parts}
+    if len(remote) < len(names) or len(urls) > 1:
+        errors.append(Diagnostic("only SDs in the same NFS export can be concatenated", where))
+    if any(not file for _, file in parts):
+        errors.append(Diagnostic(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
+    files = tuple(file for _, file in parts)
+    return {"engine": "nfs", "nfs_url": urls.pop(), "paths": files, "durability": opened.durability}
+
+
+def _is_device(name: str) -> bool:
+    """True if the name is that of a device; vdbench, too, decides by name."""
+    return name.startswith(("/dev/", "\\"))
+
+
+def _windows_names(names: Sequence[str], where: Where) -> Iterator[Diagnostic]:
+    """Yields an obstacle for each LUN with a Windows name."""
+    for name in names:
+        if name.startswith("\\\\") or re.match(r"[A-Za-z]:\\", name):
+            hint = f"map it to a path on Linux: --map-lun '{name}=/dev/…'"
+            yield Diagnostic(f"{name} is a Windows path", where, hint)
+
+
+def _nfs(name: str) -> tuple[str, str]:
+    """Splits the URL of a file into the URL of its directory, which is mounted, and the file name."""
+    try:
+        parts = urlsplit(name)
+    except ValueError:
+        return name, ""
+    directory, _, file = parts.path.rpartition("/")
+    return parts._replace(path=directory or "/").geturl(), file

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import accumulate, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
+from typing import TextIO
 
 from iocurve.dialects.base import RunPlan
-from iocurve.dialects.vdbench.invocation import Invocation, Resolved
-from iocurve.dialects.vdbench.job import Placement, read_percent, seek_of
-from iocurve.dialects.vdbench.output import flatfile
+from iocurve.dialects.vdbench.invocation import Invocation
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
-from iocurve.dialects.vdbench.output.flatfile import Table
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
-from iocurve.dialects.vdbench.output.rows import AnyRow, MakeRow, Row, average, clock, row, rows
+from iocurve.dialects.vdbench.output.rows import Row, average, row, rows
+from iocurve.dialects.vdbench.output.table import Table, clock, ms
+from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
-from iocurve.dialects.vdbench.runs import Run, curve_target
+from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
-from iocurve.engine.plan import Group, Plan
+from iocurve.engine.plan import Group
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.job.model import PlanNote
 from iocurve.result.host import ProcessorMeter, Processors
-from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS, format_bytes
+from iocurve.units import SECOND_NS, format_bytes
 
 
 def simulate(prepared: Invocation) -> Iterator[str]:
@@ -37,28 +36,6 @@ def simulate(prepared: Invocation) -> Iterator[str]:
         yield starting(run, None)
     seconds = sum(run.timing.total_ns for run in prepared.runs) // SECOND_NS
     yield f"{len(prepared.runs)} runs, {seconds} seconds"
-
-
-def starting(run: Run, rate: float | None) -> str:
-    """The line that announces a run."""
-    if run.is_of_files:
-        return file_starting(run, rate)
-    asked = f"{rate:g}" if rate is not None else str(run.rate)
-    if run.curve_percent is not None and rate is None:
-        asked = f"{run.curve_percent}% of the maximum"
-    return f"Starting RD={run.name}; I/O rate: {asked}; {_elapsed(run)}; For loops: {run.loops_text}"
-
-
-def file_starting(run: Run, rate: float | None) -> str:
-    """The line that announces a run of file system workloads."""
-    asked = rate if rate is not None else float(run.rate.per_second)
-    said = f"fwdrate={run.rate.kind}." if run.rate.kind in ("max", "curve") and rate is None else f"fwdrate={asked:g};"
-    return f"Starting RD={run.name}; {_elapsed(run)}; {said} For loops: {run.loops_text}"
-
-
-def _elapsed(run: Run) -> str:
-    warmup = f" warmup={run.timing.warmup_ns // SECOND_NS}" if run.timing.warmup_ns else ""
-    return f"elapsed={run.timing.elapsed_ns // SECOND_NS}{warmup}"
 
 
 class Runner:
@@ -77,22 +54,17 @@ class Runner:
         self._out = out
         self._now = now
         self._sleep = sleep
-        self._max_rate = 0.0
-        self._shares: list[float] = []
-        self._curve_stopped = False
-        self._formatted: frozenset[str] = frozenset()
-        """SDs that earlier runs have formatted."""
+        self._course = Course()
 
     def run(self, notes: Sequence[PlanNote]) -> Path:
         """Runs all runs and returns the output directory. Stops after a run that ends early."""
         begun = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, begun)
         names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
-        topology = self._prepared.topology
-        self._reports = self._make_reports()
-        self._table = self._make_table()
+        self._table = self._prepared.table
+        self._reports = _reports(self._prepared, self._table)
         self._directory = OutputDirectory(path, names, begun, self._reports, self._table)
-        self._slaves_started(begun, topology.hosts)
+        self._slaves_started(begun, self._prepared.topology.hosts)
         self._directory.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
             self._directory.log(begun, f"{note.level}: {note}")
@@ -114,18 +86,6 @@ class Runner:
         self._print(f"{clock(ended)} {text}")
         self._directory.summary(["", f"{clock(ended)} {text}"])
         return path
-
-    def _make_reports(self) -> Reports:
-        """The reports of an invocation. Concatenated SDs get a report when they are first used."""
-        prepared = self._prepared
-        concatenated = prepared.definitions.general.get("concatenatesds")
-        storage = () if concatenated else prepared.topology.storage
-        workloads = [workload.name for workload in prepared.definitions.by_kind["wd"]]
-        return Reports(prepared.topology.hosts, storage, workloads)
-
-    def _make_table(self) -> Table:
-        """The columns of stdout and of the reports."""
-        return flatfile.STORAGE
 
     def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
         """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
@@ -190,189 +150,129 @@ class Runner:
                     self._sleep(run.rd.values["pause"] / SECOND_NS)
                 except KeyboardInterrupt:
                     raise Interrupted("stopped in the pause before a run") from None
-            if not self._run_one(run):
+            if run.curve_percent is None:
+                self._course.curve_stopped = False
+            elif self._course.curve_stopped:
+                continue
+            if not all(self._carry_out(planned) for planned in self._prepared.planned(run, self._course)):
                 return False
         return True
 
     # -- one run -------------------------------------------------------------------------------------------------------
 
-    def _run_one(self, run: Run) -> bool:
-        rate = None
-        if run.curve_percent is None:
-            self._curve_stopped = False
-        elif self._curve_stopped:
-            return True
-        else:
-            rate = float(curve_target(self._max_rate, run.curve_percent))
-        resolved = self._prepared.resolve(run, self._shares, rate, formatted=self._formatted)
-        text = starting(run, rate if rate is not None else None)
+    def _carry_out(self, planned: Planned) -> bool:
+        """Runs a run, or the format before it, and writes its reports. Returns True if it finished."""
         begun = self._now()
-        self._print(f"{clock(begun)} {text}", "", *self._table.header(begun))
-        self._directory.run_started(begun, text)
-        self._status(begun, "Starting", run)
-        self._consoles(begun, resolved.built.placements)
+        self._print(f"{clock(begun)} {planned.start}", "", *filter(None, self._table.header(begun)))
+        self._directory.run_started(begun, planned.start)
+        self._status(begun, "Starting", planned.run)
+        self._consoles(begun, planned.shares)
         live = LiveIntervals(
-            run,
-            resolved.resolution.plan,
+            planned,
+            self._table,
             self._prepared,
-            lambda line: self._print(line),
+            self._print,
             self._now,
-            lambda: self._status(self._now(), "Warmup done", run),
+            lambda: self._status(self._now(), "Warmup done", planned.run),
         )
-        outcome = self._run_plan(resolved.resolution.plan, live.update)
-        self._formatted |= resolved.built.storage
-        self._report(resolved, begun, outcome, live, rate)
+        outcome = self._run_plan(planned.plan, live.update)
+        done = _Done(planned, begun, self._now(), outcome, live.processors, live.shown)
+        total = self._write_rows(done)
+        self._directory.histogram(outcome.workers)
+        self._write_parts(done)
+        self._write_errors(done)
+        if outcome.state == "interrupted":
+            self._directory.status(done.ended, "Ctrl-C found")
+        for event in ("Workload done", "Slaves done"):
+            self._status(done.ended, event, planned.run)
+        if not planned.is_format:
+            self._follow_curve(done, total)
         return outcome.state == "finished"
 
     def _status(self, at: datetime, event: str, run: Run) -> None:
         self._directory.status(at, event, f"rd={run.name}", f"For loops: {run.loops_text}")
 
-    def _consoles(self, at: datetime, placements: Sequence[Placement]) -> None:
+    def _consoles(self, at: datetime, shares: Sequence[Share]) -> None:
         """Writes to the console log of each slave which LUNs it opens."""
         by_host: dict[str, dict[str, None]] = {}
-        for placement in placements:
-            for storage, lun in zip(placement.storage, placement.luns, strict=True):
-                by_host.setdefault(placement.host, {})[f"Opening sd={storage.name},lun={lun}"] = None
+        for share in shares:
+            for name, lun in share.luns:
+                by_host.setdefault(share.host, {})[f"Opening sd={name},lun={lun}"] = None
         for host, lines in by_host.items():
             self._directory.console(host, at, lines)
 
-    def _report(
-        self,
-        resolved: Resolved,
-        begun: datetime,
-        outcome: Outcome,
-        live: LiveIntervals,
-        rate: float | None,
-    ) -> None:
-        run, ended = resolved.run, self._now()
-        made = rows(outcome.workers, run.timing.interval_ns, row, live.processors)
-        total = average(made, run.timing.skipped)
+    def _write_rows(self, done: _Done) -> Row | None:
+        """Writes the intervals of a run and their average, and returns the average."""
+        made, planned, ended = done.rows(done.outcome.workers), done.planned, done.ended
+        total = average(made, planned.run.timing.skipped)
         if total is None and made:
             total = average(made, 0)
-            self._directory.log(
-                ended, "the run ended before its first counted interval: the average is over all intervals"
-            )
-        self._write_rows(run.name, made, total, ended, live, self._settings(resolved, rate))
-        if not total:
-            line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
-            self._print(line, "")
-            self._directory.summary([line])
-        self._directory.histogram(outcome.workers)
-        self._parts(resolved, begun, ended, outcome, live.processors)
-        self._end(ended, run, outcome)
-        if run.rate.kind == "curve":
-            self._begin_curve(run, total, outcome, len(resolved.built.placements))
-        elif run.curve_percent is not None and total:
-            self._stop_curve(run, total)
-
-    def _write_rows(
-        self,
-        name: str,
-        made: Sequence[AnyRow],
-        total: AnyRow | None,
-        ended: datetime,
-        live: LiveIntervals,
-        settings: dict[str, Any],
-    ) -> None:
-        """Writes the intervals of a run and their average."""
-        times = times_of(made, ended)
+            if not planned.is_format:
+                text = "the run ended before its first counted interval: the average is over all intervals"
+                self._directory.log(ended, text)
+        lines = done.timed(made)
         # The last interval of a group may end between two live updates.
-        self._print(*(one.line(moment) for one, moment in zip(made, times, strict=True) if one.label not in live.shown))
-        self._directory.rows("summary", times, made)
-        for moment, one in zip(times, made, strict=True):
-            self._directory.flat(moment, name, one, settings)
+        self._print(*(self._table.line(at, one) for at, one in lines if one.label not in done.shown))
+        self._directory.rows("summary", lines)
+        for at, one in lines:
+            self._directory.flat(at, planned.name, one, planned.constants)
         if total:
-            line = total.line(ended)
+            line = self._table.line(ended, total)
             self._print(line, "")
             self._directory.summary([line])
             self._directory.total(ended, total)
-            self._directory.flat(ended, name, total, settings)
+            self._directory.flat(ended, planned.name, total, planned.constants)
+        elif not planned.is_format:
+            line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
+            self._print(line, "")
+            self._directory.summary([line])
+        return total
 
-    def _end(self, ended: datetime, run: Run, outcome: Outcome) -> None:
-        """Reports the errors of a run, and its end."""
-        self._errors(ended, run, outcome)
-        if outcome.state == "interrupted":
-            self._directory.status(ended, "Ctrl-C found")
-        for event in ("Workload done", "Slaves done"):
-            self._status(ended, event, run)
-
-    def _begin_curve(self, run: Run, total: Row | None, outcome: Outcome, sections: int) -> None:
-        done = [sum(kind.operations for kind in worker.operations.values()) for worker in outcome.workers[:sections]]
-        everything = sum(done)
-        if outcome.state == "finished" and (total is None or not total.rate or not everything):
-            raise RunError(f"rd={run.name}: the run at the maximum measured nothing, so the curve has no points")
-        self._max_rate = total.rate if total else 0.0
-        self._shares = _skewed(run, [count / max(1, everything) for count in done], self._prepared)
-
-    def _stop_curve(self, run: Run, total: Row) -> None:
-        limit = run.rd.get("stopcurve")
-        if limit is not None and total.both.mean_ns / MILLISECOND_NS >= limit:
-            self._curve_stopped = True
-            at = self._now()
-            self._directory.log(at, f"stopcurve={limit} is reached; the remaining points of the curve are skipped")
-
-    def _parts(
-        self,
-        resolved: Resolved,
-        begun: datetime,
-        ended: datetime,
-        outcome: Outcome,
-        processors: Sequence[Processors | None],
-    ) -> None:
-        """Writes the reports of hosts, SDs and workloads, and the skew report."""
-        groups: dict[tuple[Kind, str], list[WorkerOutcome]] = {}
-        for placement, worker in _placements_of(resolved.built.placements, outcome.workers):
-            name = "+".join(storage.name for storage in placement.storage)
-            groups.setdefault(("wd", placement.workload.name), []).append(worker)
-            groups.setdefault(("sd", name), []).append(worker)
-            groups.setdefault(("host", placement.host), []).append(worker)
-        timing = resolved.run.timing
+    def _write_parts(self, done: _Done) -> None:
+        """Writes the reports of hosts, SDs or FSDs, and workloads, and the skew report."""
+        groups = done.groups(self._table)
+        skipped = done.planned.run.timing.skipped
+        totals: dict[tuple[Kind, str], Row | None] = {}
         for (kind, name), workers in groups.items():
-            if kind == "wd" and not self._reports.has(kind, name):
+            made = done.rows(workers)
+            total = totals[kind, name] = average(made, skipped) or average(made, 0)
+            if kind == self._table.workload and not self._reports.has(kind, name):
                 continue
-            made = rows(workers, timing.interval_ns, row, processors)
-            total = average(made, timing.skipped)
-            lines = [*zip(times_of(made, ended), made, strict=True), *([(ended, total)] if total else [])]
-            self._directory.part(kind, name, begun, lines, workers)
+            lines = [*done.timed(made), *([(done.ended, total)] if total else [])]
+            self._directory.part(kind, name, done.begun, lines, workers)
             if kind == "host":
-                self._directory.part("slave", f"{name}-0", begun, lines, workers)
-        self._directory.skew(_skew_lines(groups, timing.interval_ns, timing.skipped))
+                self._directory.part("slave", f"{name}-0", done.begun, lines, workers)
+        if not done.planned.is_format:
+            self._directory.skew(_skew_lines(totals))
 
-    def _errors(self, at: datetime, run: Run, outcome: Outcome) -> None:
-        for worker in outcome.workers:
+    def _write_errors(self, done: _Done) -> None:
+        """Reports the errors of a run, and the file workloads that found nothing to do; the next run follows those."""
+        name = done.planned.run.name
+        for worker in done.outcome.workers:
             if worker.error:
-                self._directory.error(at, f"rd={run.name} {worker.job}: {worker.error}")
+                self._directory.error(done.ended, f"rd={name} {worker.job}: {worker.error}")
             for found in worker.differences:
-                self._directory.error(at, f"rd={run.name} {worker.job}: {found}")
+                self._directory.error(done.ended, f"rd={name} {worker.job}: {found}")
+        for workload in done.idle(self._table):
+            text = f"fwd={workload} found no file or directory that it could use: format=yes creates them"
+            self._print(f"{clock(done.ended)} {text}")
+            self._directory.error(done.ended, f"rd={name} {text}")
 
-    def _settings(self, resolved: Resolved, rate: float | None) -> dict[str, Any]:
-        """The columns of the flat file that are constant within a run."""
-        run, placements = resolved.run, resolved.built.placements
-        loops = run.loops
-        workers = [worker for group in resolved.resolution.plan.groups for worker in group.workers]
-        blocks = {operation.blocks.largest for worker in workers for operation in worker.operations}
-        asked = {"max": flatfile.MAXIMUM, "curve": flatfile.CURVE}.get(run.rate.kind, float(run.rate.per_second))
-        luns = {(file.path, file.offset_bytes): file.bytes for worker in workers for file in worker.files}
-        general = self._prepared.definitions.general
-        return {
-            "reqrate": float(asked) if rate is None else rate,
-            "xfersize": _common_value(blocks),
-            "threads": _common_value(
-                {float(loops.get("threads") or placement.storage[0].threads) for placement in placements}
-            ),
-            "rdpct": _common_value({float(read_percent(run, placement.workload)) for placement in placements}),
-            "rhpct": _common_value(
-                {float(loops.get("rhpct", placement.workload.get("rhpct", 0))) for placement in placements}
-            ),
-            "whpct": _common_value(
-                {float(loops.get("whpct", placement.workload.get("whpct", 0))) for placement in placements}
-            ),
-            "seekpct": _common_value({float(seek_of(run, placement.workload).percent) for placement in placements}),
-            "lunsize": sum(luns.values()) / GIB,
-            "version": "iocurve",
-            "compratio": _ratio(loops.get("compratio", general.get("compratio"))),
-            "dedupratio": _ratio(general.get("dedupratio")),
-        }
+    def _follow_curve(self, done: _Done, total: Row | None) -> None:
+        """Takes the maximum for the points of a curve, and stops the curve at its ``stopcurve=``."""
+        run = done.planned.run
+        limit = run.rd.get("stopcurve")
+        if run.rate.kind == "curve":
+            workers = done.outcome.workers[: len(done.planned.shares)]
+            counts = [sum(kind.operations for kind in worker.operations.values()) for worker in workers]
+            if done.outcome.state == "finished" and (total is None or not total.rate or not sum(counts)):
+                raise RunError(f"rd={run.name}: the run at the maximum measured nothing, so the curve has no points")
+            self._course.max_rate = total.rate if total else 0.0
+            self._course.shares = [number / max(1, sum(counts)) for number in counts]
+        elif run.curve_percent is not None and total and limit is not None and ms(total.both.mean_ns) >= limit:
+            self._course.curve_stopped = True
+            text = f"stopcurve={limit} is reached; the remaining points of the curve are skipped"
+            self._directory.log(self._now(), text)
 
     def _print(self, *lines: str) -> None:
         self._directory.echo(lines)
@@ -380,35 +280,76 @@ class Runner:
         self._out.flush()
 
 
+@dataclass(frozen=True)
+class _Done:
+    """A run that has ended."""
+
+    planned: Planned
+    begun: datetime
+    ended: datetime
+    outcome: Outcome
+    processors: Sequence[Processors | None]
+    shown: set[str]
+    """Labels of the intervals printed so far."""
+
+    def rows(self, workers: Sequence[WorkerOutcome]) -> list[Row]:
+        """Intervals of some of the workers."""
+        return rows(workers, self.planned.run.timing.interval_ns, self.planned.counted, self.processors)
+
+    def timed(self, made: Sequence[Row]) -> list[tuple[datetime, Row]]:
+        """Intervals with the times at which they ended, counted back from the end of the run."""
+        left = sum(one.seconds for one in made)
+        lines = []
+        for one in made:
+            left -= one.seconds
+            lines.append((self.ended - timedelta(seconds=left), one))
+        return lines
+
+    def groups(self, table: Table) -> dict[tuple[Kind, str], list[WorkerOutcome]]:
+        """Workers by the reports that they belong to."""
+        groups: dict[tuple[Kind, str], list[WorkerOutcome]] = {}
+        for worker in self.outcome.workers:
+            share = self.planned.shares[worker.worker]
+            for key in ((table.workload, share.workload), (table.target, share.target), ("host", share.host)):
+                groups.setdefault(key, []).append(worker)
+        return groups
+
+    def idle(self, table: Table) -> list[str]:
+        """File workloads that finished without an operation."""
+        if self.planned.is_format or table.workload != "fwd":
+            return []
+        workloads = {name: workers for (kind, name), workers in self.groups(table).items() if kind == "fwd"}
+        return sorted(
+            name
+            for name, workers in workloads.items()
+            if any(worker.state == "finished" for worker in workers)
+            and not any(interval.operations for worker in workers for interval in worker.intervals)
+        )
+
+
+@dataclass
 class LiveIntervals:
     """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
 
-    def __init__(
-        self,
-        run: Run,
-        plan: Plan,
-        prepared: Invocation,
-        say: Callable[[str], None],
-        now: Callable[[], datetime],
-        warmed_up: Callable[[], None],
-        make: MakeRow[AnyRow] = row,
-    ) -> None:
-        self._make = make
-        self._run = run
-        self._print = say
-        self._now = now
-        self._warmed_up = warmed_up
+    planned: Planned
+    table: Table
+    prepared: Invocation
+    say: Callable[[str], None]
+    now: Callable[[], datetime]
+    warmed_up: Callable[[], None]
+    processors: list[Processors | None] = field(default_factory=list)
+    shown: set[str] = field(default_factory=set)
+    """Labels of the intervals printed so far."""
+
+    def __post_init__(self) -> None:
+        plan = self.planned.plan
+        self._timing = self.planned.run.timing
         self._meter = ProcessorMeter()
         self._last_seen = (0, 0)
         self._number = 0
         self._layout_announced = False
         self._moved = {"read": 0, "write": 0}
-        self._limits = _data_limits(run, prepared)
-        # The processors of this machine say nothing of those of the hosts.
-        self._is_elsewhere = prepared.cluster is not None
-        self.processors: list[Processors | None] = []
-        self.shown: set[str] = set()
-        """Labels of the intervals printed so far."""
+        self._limits = {} if self.planned.is_format else _data_limits(self.planned.run, self.prepared)
         self._before = list(accumulate((_intervals(group, plan.interval_ns) for group in plan.groups), initial=0))
 
     def update(self, live: Live) -> bool:
@@ -416,27 +357,29 @@ class LiveIntervals:
         if live.phase == "layout" and live.layout_bytes_total and not self._layout_announced:
             self._layout_announced = True
             size = format_bytes(live.layout_bytes_total)
-            self._print(f"{clock(self._now())} Files are missing or too small: {size} to write before the run")
+            self.say(f"{clock(self.now())} Files are missing or too small: {size} to write before the run")
         if live.phase in ("layout", "prepare"):
             self._meter = ProcessorMeter()
         if live.intervals == 0 or (live.group, live.intervals) == self._last_seen:
             return False
         before, self._number = self._number, self._before[live.group] + live.intervals
         self._last_seen = live.group, live.intervals
-        use = None if self._is_elsewhere else self._meter.sample()
+        # The processors of this machine say nothing of those of a cluster's hosts.
+        use = None if self.prepared.cluster is not None else self._meter.sample()
         self.processors += [None] * (self._number - 1 - len(self.processors)) + [use]
-        if live.elapsed_ns < live.intervals * self._run.timing.interval_ns:
+        if live.elapsed_ns < live.intervals * self._timing.interval_ns:
             # The rest of an interval in which the run ended: its length is known at the end.
             return False
-        seconds = self._run.timing.interval_ns / SECOND_NS
-        self._print(self._make(str(self._number), seconds, live.operations, self.processors[-1]).line(self._now()))
-        self.shown.add(str(self._number))
-        if before < self._run.timing.skipped <= self._number:
-            self._warmed_up()
+        seconds = self._timing.interval_ns / SECOND_NS
+        made = row(str(self._number), seconds, live.operations, self.planned.counted, self.processors[-1])
+        self.say(self.table.line(self.now(), made))
+        self.shown.add(made.label)
+        if before < self._timing.skipped <= self._number:
+            self.warmed_up()
         return self._limit_reached(live)
 
     def _limit_reached(self, live: Live) -> bool:
-        if self._number <= self._run.timing.skipped:
+        if self._number <= self._timing.skipped:
             return False
         for kind in self._moved:
             self._moved[kind] += live.operations[kind].bytes if kind in live.operations else 0
@@ -466,53 +409,29 @@ def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]
             yield number, run
 
 
-def times_of(made: Sequence[AnyRow], ended: datetime) -> list[datetime]:
-    """End time of each interval, counted back from the end of the run."""
-    left = sum(one.seconds for one in made)
-    times = []
-    for one in made:
-        left -= one.seconds
-        times.append(ended - timedelta(seconds=left))
-    return times
+def _reports(prepared: Invocation, table: Table) -> Reports:
+    """The reports of an invocation. Concatenated SDs get a report when they are first used."""
+    kinds = (table.target, table.workload)
+    if prepared.file_systems:
+        names = [name for name in prepared.file_systems.workloads if name.lower() != "format"]
+        return Reports(prepared.topology.hosts, prepared.file_systems.trees, names, kinds)
+    storage = () if prepared.definitions.general.get("concatenatesds") else prepared.topology.storage
+    return Reports(prepared.topology.hosts, storage, [wd.name for wd in prepared.definitions.by_kind["wd"]], kinds)
 
 
-def _placements_of(
-    placements: Sequence[Placement], workers: Sequence[WorkerOutcome]
-) -> Iterator[tuple[Placement, WorkerOutcome]]:
-    """Pairs workers with their placements. With a variable rate every group has the same placements."""
-    for worker in workers:
-        yield placements[worker.worker], worker
-
-
-def _skewed(run: Run, observed: Sequence[float], prepared: Invocation) -> list[float]:
-    """Shares for the points of a curve: those of skew= if any workload has one, else those measured at the maximum."""
-    return prepared.asked_shares(run) or list(observed)
-
-
-def _skew_lines(groups: dict[tuple[Kind, str], list[WorkerOutcome]], interval_ns: int, skipped: int) -> Iterator[str]:
-    """Yields the skew report: rates and shares of workloads, SDs and hosts, if there are several."""
-    labels: dict[Kind, str] = {"wd": "WD", "sd": "SD", "host": "host"}
-    for kind, label in labels.items():
-        found = {name: workers for (group, name), workers in groups.items() if group == kind}
+def _skew_lines(totals: Mapping[tuple[Kind, str], Row | None]) -> Iterator[str]:
+    """Yields the skew report: rates and shares of workloads, targets and hosts, if there are several of a kind."""
+    for kind in dict.fromkeys(kind for kind, _ in totals):
+        found = {name: total for (other, name), total in totals.items() if other == kind}
         if len(found) < 2:
             continue
-        totals = {name: average(rows(workers, interval_ns, row), skipped) for name, workers in found.items()}
-        everything = sum(total.rate for total in totals.values() if total) or 1.0
-        yield f"{label:<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
-        for name, total in totals.items():
+        everything = sum(total.rate for total in found.values() if total) or 1.0
+        yield f"{kind if kind == 'host' else kind.upper():<32} {'i/o rate':>12} {'share %':>8} {'resp ms':>9}"
+        for name, total in found.items():
             if total:
-                share, response = 100 * total.rate / everything, total.both.mean_ns / MILLISECOND_NS
+                share, response = 100 * total.rate / everything, ms(total.both.mean_ns)
                 yield f"{name:<32} {total.rate:>12.2f} {share:>8.2f} {response:>9.3f}"
         yield ""
-
-
-def _common_value(values: set[Any]) -> Any:
-    """The value if there is only one, else None."""
-    return next(iter(values)) if len(values) == 1 else None
-
-
-def _ratio(written: Any) -> float | None:
-    return None if written is None else float(written)
 
 
 def _parameter_lines(prepared: Invocation) -> Iterator[str]:

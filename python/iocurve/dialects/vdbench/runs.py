@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import product
 from random import Random
@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.options import FormatOverride, Overrides
 from iocurve.dialects.vdbench.read.values import Rate
 from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
@@ -64,13 +65,15 @@ class Run:
     arrivals: Literal["exponential", "uniform", "deterministic"]
     timing: Timing
     several_rates: bool
+    formats: tuple[str, ...] = ()
+    """The words of format=, after -co, -cy and -cn; empty for no format, and for SDs."""
     curve_percent: int | None = None
     """Rate in percent of the maximum that the curve's first run reached."""
 
     @property
     def is_of_files(self) -> bool:
         """True for file system workloads."""
-        return bool({"fwd", "fsd", "fwdrate"} & self.rd.values.keys())
+        return _is_of_files(self.rd)
 
     @property
     def loops_text(self) -> str:
@@ -79,6 +82,10 @@ class Run:
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
+
+
+def _is_of_files(rd: Definition) -> bool:
+    return bool({"fwd", "fsd", "fwdrate"} & rd.values.keys())
 
 
 def timing_notes(run: Run) -> Iterator[PlanNote]:
@@ -96,15 +103,6 @@ def curve_target(max_rate: float, percent: int) -> int:
     target = int(max_rate * percent / 100)
     step = 100 if target >= 1000 else 10
     return max(step, math.ceil(target / step) * step)
-
-
-@dataclass
-class Overrides:
-    """Options of the command line that override the parameter file (-e, -i, -w)."""
-
-    elapsed_ns: int | None = None
-    interval_ns: int | None = None
-    warmup_ns: int | None = None
 
 
 @dataclass
@@ -147,7 +145,8 @@ class _Expander:
         self._rng = rng
         self._words = self._distribution()
         self._timing = self._timed(overrides)
-        self._rates = self._asked_rates()
+        self._rates = self._requested_rates()
+        self._formats = self._forced_formats(overrides.format)
 
     def runs(self) -> Iterator[Run]:
         for chosen in self._storage_sets():
@@ -163,6 +162,7 @@ class _Expander:
                         arrivals=self._arrivals(),
                         timing=self._timing,
                         several_rates=len(self._rates) > 1,
+                        formats=self._formats,
                     )
                     yield run
                     if rate.kind == "curve":
@@ -170,16 +170,8 @@ class _Expander:
 
     def _curve(self, run: Run) -> Iterator[Run]:
         for percent in self._rd.get("curve", CURVE):
-            yield Run(
-                rd=run.rd,
-                name=f"{run.name}_({percent}%)",
-                loops=run.loops,
-                storage=run.storage,
-                rate=Rate("number"),
-                arrivals=run.arrivals,
-                timing=run.timing,
-                several_rates=False,
-                curve_percent=percent,
+            yield replace(
+                run, name=f"{run.name}_({percent}%)", rate=Rate("number"), several_rates=False, curve_percent=percent
             )
 
     def _distribution(self) -> list[str]:
@@ -194,8 +186,8 @@ class _Expander:
                 return "uniform" if word == "uniform" else "deterministic"
         return "exponential"
 
-    def _asked_rates(self) -> tuple[Rate, ...]:
-        field = "fwdrate" if {"fwd", "fsd", "fwdrate"} & self._rd.values.keys() else "iorate"
+    def _requested_rates(self) -> tuple[Rate, ...]:
+        field = "fwdrate" if _is_of_files(self._rd) else "iorate"
         rates: tuple[Rate, ...] | None = self._rd.get(field)
         if rates is None and field in self._rd.wrong:
             return ()
@@ -234,6 +226,18 @@ class _Expander:
         if elapsed + (said or 0) > 2**62:
             raise _RunDefinitionError(self._rd, "elapsed= is too long", "elapsed")
         return Timing(elapsed, said or None, interval)
+
+    def _forced_formats(self, forced: FormatOverride | None) -> tuple[str, ...]:
+        """The words of format=, after -co, -cy and -cn."""
+        words: tuple[str, ...] = self._rd.get("format", ())
+        if not _is_of_files(self._rd):
+            return ()
+        if forced == "no":
+            return tuple(word for word in words if word == "complete")
+        if forced and "complete" in words:
+            text = "format=complete and a format that the command line forces exclude each other"
+            raise _RunDefinitionError(self._rd, text, "format", hint="leave out -co or -cy")
+        return tuple(dict.fromkeys((*words, forced))) if forced else words
 
     def _storage_sets(self) -> Iterator[tuple[str, ...] | None]:
         words = self._rd.get("sd")

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.options import Mapping
 from iocurve.dialects.vdbench.read.values import Band
 from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
@@ -20,15 +21,6 @@ HITAREA = 1 << 20
 THREADS = 8
 _PARTS = re.compile(r"[/\\]")
 """Separators of the parts of a LUN, on Unix and on Windows."""
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
-
-    origin: str
-    goal: str
-    where: Where
 
 
 @dataclass(frozen=True)
@@ -240,7 +232,7 @@ class _TopologyMaker:
             yield PlanNote("luns_separated", text, mapping.where)
 
     def _mapped_anchors(self) -> dict[str, str]:
-        """Maps anchors as LUNs are mapped. Anchors mapped to one directory get directories of their own in it."""
+        """Maps anchors as LUNs are mapped. Each of several anchors mapped to one directory gets a subdirectory."""
         mapped: dict[str, str] = {}
         for fsd in self._definitions.by_kind["fsd"]:
             start, number = fsd.get("count", (None, 1))

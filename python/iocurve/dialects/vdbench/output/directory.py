@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from iocurve.dialects.vdbench.output import flatfile, histogram
-from iocurve.dialects.vdbench.output.flatfile import Table
 from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
-from iocurve.dialects.vdbench.output.rows import MONTHS, AnyRow, clock
+from iocurve.dialects.vdbench.output.rows import Row
+from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, Table, clock
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
+from iocurve.result.summary import Latency, View
+from iocurve.units import MICROSECOND_NS
 
 MARK = ".iocurve-vdbench"
 """Lists the files written by iocurve. A directory without this file is not overwritten."""
@@ -50,9 +50,7 @@ def _is_ours(path: Path) -> bool:
 class OutputDirectory:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
-    def __init__(
-        self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table = flatfile.STORAGE
-    ) -> None:
+    def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table) -> None:
         """Creates the directory with the beginning of each report, and removes the files of an earlier invocation.
 
         ``runs`` are the names of all runs. Raises ``TargetError``.
@@ -73,7 +71,7 @@ class OutputDirectory:
         self._write("summary", [*reports.links(), "", *self._links])
         for name, title in _TITLES.items():
             self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
-        self._write("flatfile", [*flatfile.INTRODUCTION, table.heading()])
+        self._write("flatfile", [*INTRODUCTION, table.heading()])
         for report in reports.all():
             self._begin_part(report)
 
@@ -109,21 +107,21 @@ class OutputDirectory:
         for report in _BY_RUN:
             self._append_raw(report, ["", self._anchor, ""])
 
-    def rows(self, name: str, at: Sequence[datetime], rows: Sequence[AnyRow]) -> None:
+    def rows(self, name: str, rows: Sequence[tuple[datetime, Row]]) -> None:
         """Adds intervals to a report."""
-        self._write(name, [row.line(moment) for row, moment in zip(rows, at, strict=True)])
+        self._write(name, [self._table.line(at, row) for at, row in rows])
 
-    def total(self, at: datetime, row: AnyRow) -> None:
+    def total(self, at: datetime, row: Row) -> None:
         """Adds the average of a run to ``totals.html``."""
-        self._write("totals", [*self._table.header(at), row.line(at)])
+        self._write("totals", [*self._table.header(at), self._table.line(at, row)])
 
-    def flat(self, at: datetime, run: str, row: AnyRow, settings: dict[str, Any]) -> None:
+    def flat(self, at: datetime, run: str, row: Row, constants: Mapping[str, Cell]) -> None:
         """Adds a line to ``flatfile.html``."""
-        self._write("flatfile", [self._table.flat(at, run, row, settings)])
+        self._write("flatfile", [self._table.flat(at, run, row, constants)])
 
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
-        self._write("histogram", histogram.tables(workers))
+        self._write("histogram", _histograms(workers))
 
     def skew(self, lines: Iterable[str]) -> None:
         """Adds lines to ``skew.html``."""
@@ -134,16 +132,16 @@ class OutputDirectory:
         kind: Kind,
         name: str,
         at: datetime,
-        rows: Sequence[tuple[datetime, AnyRow]],
+        rows: Sequence[tuple[datetime, Row]],
         workers: Sequence[WorkerOutcome],
     ) -> None:
         """Adds the current run to the report on a host, a slave, an SD or a workload."""
         report = self._reports.find(kind, name)
         self._begin_part(report)
-        lines = (*self._table.header(at), *(row.line(moment) for moment, row in rows))
+        lines = (*self._table.header(at), *(self._table.line(moment, row) for moment, row in rows))
         self._append_raw(report.file, ["", self._anchor, "", *lines])
         if report.histogram_title:
-            self._append_raw(f"{report.file}.histogram", ["", self._anchor, "", *histogram.tables(workers)])
+            self._append_raw(f"{report.file}.histogram", ["", self._anchor, "", *_histograms(workers)])
 
     def console(self, host: str, at: datetime, lines: Iterable[str]) -> None:
         """Adds lines to the console log of the slave of a host, below the announcement of the current run."""
@@ -222,3 +220,51 @@ def _moment(at: datetime) -> str:
 
 def _zone(at: datetime) -> str:
     return at.tzname() or "UTC"
+
+
+# -- histograms --------------------------------------------------------------------------------------------------------
+
+_BOUNDS_US = (
+    *(20, 40, 60, 80, 100, 200, 400, 600, 800),
+    *(1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 20_000, 40_000, 60_000, 80_000),
+    *(100_000, 200_000, 400_000, 600_000, 800_000, 1_000_000, 2_000_000),
+)
+"""Upper bounds in microseconds; the last bucket has none."""
+_WIDTH = 50
+_HISTOGRAMS: dict[tuple[str, ...], str] = {
+    ("read", "write"): "Reads and writes:",
+    ("read",): "Reads:",
+    ("write",): "Writes:",
+    **{(kind,): f"Operation {kind}:" for kind in METADATA},
+}
+
+
+def _histograms(workers: Iterable[WorkerOutcome]) -> list[str]:
+    """Tables of reads and writes, reads, writes, and each metadata operation; empty ones are omitted."""
+    everyone = list(workers)
+    lines: list[str] = []
+    for kinds, title in _HISTOGRAMS.items():
+        latency = View(everyone, kinds).service
+        if latency.count:
+            lines += [title, *_histogram(latency), ""]
+    return lines
+
+
+def _histogram(latency: Latency) -> list[str]:
+    """The table of one latency distribution."""
+    assert latency.histogram is not None
+    lines = ["  min(ms) <     max(ms)        count       %%    cum%%  '+': Individual%; '+-': Cumulative%", ""]
+    low, below = 0, 0
+    for bound in (*_BOUNDS_US, None):
+        high = 2**62 if bound is None else bound * MICROSECOND_NS - 1
+        count = latency.count - below if bound is None else latency.histogram.count_between(low, high)
+        # A bucket of the recorded histogram may cross a bound.
+        count = max(0, min(count, latency.count - below))
+        below += count
+        share, cumulative = 100 * count / latency.count, 100 * below / latency.count
+        bar = "+" * int(share * _WIDTH / 100)
+        bar += "-" * (int(cumulative * _WIDTH / 100) - len(bar))
+        end = "max" if bound is None else f"{bound / 1000:.3f}"
+        lines.append(f"{low / 1e6:>9.3f} <{end:>12} {count:>12,} {share:>8.4f} {cumulative:>8.4f}  {bar}")
+        low = high + 1
+    return lines

@@ -15,7 +15,7 @@ OPERATIONS = (
 )
 """Values of ``operation=``."""
 FORMATS = ("directories", "restart", "only", "once", "clean", "limited", "complete", "yes")
-"""Values of ``format=`` besides no."""
+"""Values of ``format=`` other than no."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from iocurve.dialects.vdbench.read import values
-from iocurve.dialects.vdbench.runs import Overrides
-from iocurve.dialects.vdbench.topology import Mapping
-from iocurve.dialects.vdbench.validation import ValidationReader, ValidationRequest
+from iocurve.dialects.vdbench.read.validation_request import ValidationReader, ValidationRequest
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
@@ -29,8 +28,42 @@ _TESTS = {
     "-t2": {"flags": "", "rdpct": 0, "iorate": "max"},
 }
 """Settings of the sample by option. With -td vdbench deletes the file first; iocurve overwrites it."""
+FILE_SAMPLE = """\
+fsd=fsd1,anchor={anchor},depth=1,width=1,files=100,size=128k
+fwd=default,xfersize=4k,fileio=random,fileselect=random,threads=8,stopafter=100
+fwd=fwd1,fsd=fsd1,operation=read
+fwd=fwd2,fsd=fsd1,operation=write
+rd=rd1,fwd=fwd*,fwdrate=100,format=yes,elapsed=5,interval=1
+"""
+"""The sample of -tf, as in vdbench: five seconds on 100 small files."""
 UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+
+
+FormatOverride = Literal["only", "yes", "no"]
+
+
+@dataclass
+class Overrides:
+    """Options of the command line that override run definitions."""
+
+    elapsed_ns: int | None = None
+    """-e"""
+    interval_ns: int | None = None
+    """-i"""
+    warmup_ns: int | None = None
+    """-w"""
+    format: FormatOverride | None = None
+    """-co, -cy, -cn"""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
+
+    origin: str
+    goal: str
+    where: Where
 
 
 @dataclass(frozen=True)
@@ -49,10 +82,12 @@ class Options:
 
     files: list[tuple[Path, Where]] = field(default_factory=list)
     text: str | None = None
-    """Parameters of the sample (-t), in place of files."""
+    """Parameters of the sample (-t, -tf), in place of files."""
     variables: dict[str, str] = field(default_factory=dict)
     output: str = "output"
     overrides: Overrides = field(default_factory=Overrides)
+    cleans: bool = False
+    """-c: delete the files and directories of an anchor before the first run that uses it."""
     simulate: bool = False
     loop: Loop | None = None
     validation: ValidationRequest = field(default_factory=ValidationRequest)
@@ -146,9 +181,7 @@ class _Parser:
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
         if word == "-tf":
-            self._error(
-                "-tf runs a file system workload, which is not supported yet", "use -t, which runs a raw I/O workload"
-            )
+            self._options.text = FILE_SAMPLE.format(anchor=Path(tempfile.gettempdir()) / "fsd1")
         elif word in _TESTS:
             lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
             self._options.text = SAMPLE.format(lun=lun, **_TESTS[word])
@@ -206,6 +239,14 @@ class _Parser:
             self._error(f"-{letter}: {error}")
         self._options.validation = reader.request
 
+    def _clean(self, value: str) -> None:
+        if not value:
+            self._options.cleans = True
+        elif value in _FORMATS:
+            self._options.overrides.format = _FORMATS[value]
+        else:
+            raise ValueError(f"'{value[:40]}' is not one of {', '.join(_FORMATS)}")
+
     def _simulate(self, _value: str) -> None:
         self._options.simulate = True
 
@@ -237,6 +278,7 @@ def loop(word: str) -> Loop:
     return Loop(times=None, seconds=values.duration_ns(word) / SECOND_NS)
 
 
+_FORMATS: dict[str, FormatOverride] = {"o": "only", "y": "yes", "n": "no"}
 _HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
     "f": _Parser._files,
     "o": _Parser._output,
@@ -244,6 +286,7 @@ _HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
     "i": _Parser._interval,
     "I": _Parser._interval,
     "w": _Parser._warmup,
+    "c": _Parser._clean,
     "s": _Parser._simulate,
     "r": _Parser._begin,
     "l": _Parser._loop,
@@ -252,7 +295,6 @@ _NOTED = {
     "m": "iocurve does not use Java",
     "p": "iocurve does not use Java",
     "k": "it is for statistics of Solaris",
-    "c": "it is for file systems",
 }
 _WITH_VALUE = ("m", "p")
 _REFUSED = {

@@ -1,0 +1,239 @@
+"""The columns of an interval: above and in the lines of the reports, and in ``flatfile.html``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from iocurve.dialects.vdbench.output.reports import Kind
+from iocurve.dialects.vdbench.output.rows import Row
+from iocurve.result.host import Processors
+from iocurve.units import MILLISECOND_NS
+
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+"""English in every locale."""
+METADATA = ("mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access")
+"""Operations with separate columns, in order."""
+ALWAYS = frozenset({"open", "close"})
+"""Metadata operations that vdbench always prints."""
+COLUMNS = (
+    *("tod", "Run", "Interval", "reqrate", "rate", "MB/sec", "bytes/io", "read%", "resp", "read_resp", "write_resp"),
+    *("resp_max", "read_max", "write_max", "resp_std", "xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct"),
+    *("lunsize", "version"),
+    *("compratio", "dedupratio", "queue_depth", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
+)
+_FILE_KINDS = ("read", "write", *METADATA, "copy", "move")
+FILE_COLUMNS = (
+    *("tod", "Run", "Interval", "reqrate", "rate", "resp", "MB/sec", "Read_rate", "Read_resp", "Write_rate"),
+    *("Write_resp", "MB_read", "MB_write", "Xfersize"),
+    *(f"{kind.title()}_{what}" for kind in _FILE_KINDS[2:] for what in ("rate", "resp")),
+    *("version", "compratio", "dedupratio", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
+)
+MAXIMUM, CURVE = 9_999_988, 9_999_977
+"""reqrate of iorate=max and iorate=curve in vdbench 5.04.06."""
+INTRODUCTION = [
+    "*",
+    "* One line per reporting interval; the next line that is not a comment lists the columns.",
+    "* Times are in milliseconds, MB is 1024*1024 bytes, lunsize is in units of 1024*1024*1024 bytes.",
+    "* n/a: unknown, or different among the workloads of the run.",
+    "*",
+]
+Cell = float | str | None
+"""A value of the flat file; None: n/a."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of intervals, and the kinds of the reports that have them."""
+
+    target: Kind
+    """Kind of the reports on SDs or FSDs."""
+    workload: Kind
+    """Kind of the reports on WDs or FWDs."""
+    header: Callable[[datetime], list[str]]
+    """The lines above the intervals."""
+    line: Callable[[datetime, Row], str]
+    """The line of an interval in the reports."""
+    columns: tuple[str, ...]
+    """Columns of the flat file."""
+    values: Callable[[Row], dict[str, float]]
+    """Values of a row, by column of the flat file."""
+
+    def heading(self) -> str:
+        """The line of column names of the flat file."""
+        return _flat_line(self.columns, self.columns)
+
+    def flat(self, at: datetime, run: str, row: Row, constants: Mapping[str, Cell]) -> str:
+        """The flat file's line of an interval; ``constants`` are the columns that are constant within the run."""
+        common: dict[str, Cell] = {
+            "tod": clock(at),
+            "Run": run,
+            "Interval": row.label,
+            "rate": row.rate,
+            "resp": ms(row.both.mean_ns),
+        }
+        values: dict[str, Cell] = {**common, **_processors(row.processors), **self.values(row), **constants}
+        return _flat_line(self.columns, [_text(values.get(name)) for name in self.columns])
+
+
+def _processors(used: Processors | None) -> dict[str, float]:
+    if used is None:
+        return {}
+    return {
+        "cpu_used": used.used,
+        "cpu_user": used.user,
+        "cpu_kernel": used.system,
+        "cpu_wait": used.wait,
+        "cpu_idle": used.idle,
+    }
+
+
+def _text(value: Cell) -> str:
+    if value is None:
+        return "n/a"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _flat_line(columns: Sequence[str], words: Sequence[str]) -> str:
+    first, *others = words
+    return f"{first:>12} " + " ".join(
+        f"{word:>{max(10, len(name))}}" for word, name in zip(others, columns[1:], strict=True)
+    )
+
+
+def ms(nanoseconds: float) -> float:
+    """Converts nanoseconds to milliseconds."""
+    return nanoseconds / MILLISECOND_NS
+
+
+def clock(at: datetime) -> str:
+    """Formats ``10:12:43.103``."""
+    return f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def day(at: datetime) -> str:
+    """Formats ``Dec 02, 2016``."""
+    return f"{MONTHS[at.month - 1]} {at.day:02}, {at.year}"
+
+
+# -- SDs ---------------------------------------------------------------------------------------------------------------
+
+
+def _storage_header(at: datetime) -> list[str]:
+    """The two lines above the intervals."""
+    upper = ("i/o", "MB/sec", "bytes", "read", "resp", "read", "write", "resp", "resp", "queue", "cpu%", "cpu%")
+    lower = ("rate", "1024**2", "i/o", "pct", "time", "resp", "resp", "max", "stddev", "depth", "sys+u", "sys")
+    widths = (11, 9, 8, 7, 9, 9, 9, 9, 9, 6, 6, 6)
+    first, second = (
+        "".join(f"{word:>{width}}" for word, width in zip(words, widths, strict=True)) for words in (upper, lower)
+    )
+    return [f"{day(at)}  interval{first}", f"{'':22}{second}"]
+
+
+def _storage_line(at: datetime, row: Row) -> str:
+    both = row.both
+    used, system = (row.processors.used, row.processors.system) if row.processors else (0.0, 0.0)
+    return (
+        f"{clock(at)} {row.label:>9} {row.rate:>10.2f} {row.mib_per_s(both):>8.2f} {_mean_bytes(row):>7} "
+        f"{row.read_percent:>6.2f} {ms(both.mean_ns):>8.3f} {ms(row.of('read').mean_ns):>8.3f} "
+        f"{ms(row.of('write').mean_ns):>8.3f} {ms(both.max_ns):>8.3f} {ms(both.stddev_ns):>8.3f} "
+        f"{row.queue_depth:>5.1f} {used:>5.1f} {system:>5.1f}"
+    )
+
+
+def _mean_bytes(row: Row) -> int:
+    return round(row.both.bytes / row.both.operations) if row.both.operations else 0
+
+
+def _storage_values(row: Row) -> dict[str, float]:
+    reads, writes, both = row.of("read"), row.of("write"), row.both
+    return {
+        "MB/sec": row.mib_per_s(both),
+        "bytes/io": _mean_bytes(row),
+        "read%": row.read_percent,
+        "read_resp": ms(reads.mean_ns),
+        "write_resp": ms(writes.mean_ns),
+        "resp_max": ms(both.max_ns),
+        "read_max": ms(reads.max_ns),
+        "write_max": ms(writes.max_ns),
+        "resp_std": ms(both.stddev_ns),
+        "queue_depth": row.queue_depth,
+    }
+
+
+STORAGE = Table("sd", "wd", _storage_header, _storage_line, COLUMNS, _storage_values)
+"""The columns of SDs."""
+
+
+# -- FSDs --------------------------------------------------------------------------------------------------------------
+
+
+def file_systems(operations: frozenset[str]) -> Table:
+    """The columns of file systems; the reports have those of the metadata operations that a file uses."""
+    shown = tuple(kind for kind in METADATA if kind in operations | ALWAYS)
+    return Table("fsd", "fwd", partial(_file_header, shown), partial(_file_line, shown), FILE_COLUMNS, _file_values)
+
+
+def _file_header(shown: Sequence[str], at: datetime) -> list[str]:
+    """A blank line, and the two lines above the intervals."""
+    pairs = [("ReqstdOps.", 6, "rate", 6, "resp"), ("cpu%", 5, "total", 4, "sys")]
+    transfers = [("read", 6, "rate", 6, "resp"), ("write", 6, "rate", 6, "resp"), ("mb/sec", 5, "read", 5, "write")]
+    upper = _dotted("Interval", 12) + "".join(_dotted(name, left + right + 1) for name, left, _, right, _ in pairs)
+    lower = f" {'':>12}" + "".join(f" {one:>{left}} {two:>{right}}" for _, left, one, right, two in pairs)
+    upper += _dotted(" read", 5) + "".join(_dotted(name, left + right + 1) for name, left, _, right, _ in transfers)
+    lower += f" {'pct':>5}" + "".join(f" {one:>{left}} {two:>{right}}" for _, left, one, right, two in transfers)
+    upper += _dotted("mb/sec", 6) + _dotted("xfer", 7) + "".join(_dotted(kind, 12) for kind in shown)
+    lower += f" {'total':>6} {'size':>7}" + " ".join(["", *(f"{'rate':>5} {'resp':>6}" for _ in shown)])
+    return ["", f"{day(at)}{upper}", f"{'':12}{lower}"]
+
+
+def _dotted(name: str, width: int) -> str:
+    """Centers a name among dots."""
+    dots = width - len(name)
+    return " " + "." * (dots // 2) + name + "." * (dots - dots // 2)
+
+
+def _file_line(shown: Sequence[str], at: datetime, row: Row) -> str:
+    return f"{clock(at)} {row.label:>12}" + "".join(_file_cells(shown, row))
+
+
+def _file_cells(shown: Sequence[str], row: Row) -> Iterator[str]:
+    used = row.processors
+    yield _pair(row.rate, 6, ms(row.both.mean_ns))
+    yield _cell(used.used if used else 0.0, 5, 1) + _cell(used.system if used else 0.0, 4, 2)
+    yield _cell(row.read_percent, 5, 1)
+    for kind in ("read", "write"):
+        yield _pair(row.per_second(row.of(kind)), 6, ms(row.of(kind).mean_ns))
+    read, write = row.mib_per_s(row.of("read")), row.mib_per_s(row.of("write"))
+    yield _cell(read, 5, 2) + _cell(write, 5, 2) + _cell(read + write, 6, 2)
+    yield _cell(_bytes_per_transfer(row), 7, 0)
+    for kind in shown:
+        yield _pair(row.per_second(row.of(kind)), 5, ms(row.of(kind).mean_ns))
+
+
+def _bytes_per_transfer(row: Row) -> int:
+    return row.transfers.bytes // row.transfers.operations if row.transfers.operations else 0
+
+
+def _pair(rate: float, width: int, response_ms: float) -> str:
+    return _cell(rate, width, 1) + _cell(response_ms, 6, 3)
+
+
+def _cell(value: float, width: int, decimals: int) -> str:
+    """A number with as many decimals as fit, as vdbench prints it."""
+    for fewer in range(decimals, -1, -1):
+        text = f"{value:.{fewer}f}"
+        if len(text) <= width:
+            break
+    return f" {text:>{width}}"
+
+
+def _file_values(row: Row) -> dict[str, float]:
+    read, write = row.mib_per_s(row.of("read")), row.mib_per_s(row.of("write"))
+    values = {"MB/sec": read + write, "MB_read": read, "MB_write": write, "Xfersize": _bytes_per_transfer(row)}
+    for kind in _FILE_KINDS:
+        values[f"{kind.title()}_rate"] = row.per_second(row.of(kind))
+        values[f"{kind.title()}_resp"] = ms(row.of(kind).mean_ns)
+    return values

@@ -1,0 +1,87 @@
+"""A planned run, of SDs or of file systems: everything that running and reporting need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
+from iocurve.dialects.vdbench.runs import Run, curve_target
+from iocurve.engine.plan import Plan
+from iocurve.units import SECOND_NS
+
+
+@dataclass(frozen=True)
+class Share:
+    """The workload, target and host that a worker belongs to in the reports."""
+
+    workload: str
+    target: str
+    """Name of the FSD or SD; concatenated SDs are joined by ``+``."""
+    host: str
+    luns: tuple[tuple[str, str], ...] = ()
+    """SDs with their LUNs on this host."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a run, or of the format before it."""
+
+    run: Run
+    name: str
+    """Name of the run, or ``format_for_`` and the name."""
+    start: str
+    """The line that announces it."""
+    plan: Plan
+    shares: tuple[Share, ...]
+    """One per worker of the first group; other groups repeat them."""
+    counted: frozenset[str]
+    """Operations that the rate counts."""
+    constants: Mapping[str, Cell]
+    """Columns of the flat file that are constant within the run."""
+
+    @property
+    def is_format(self) -> bool:
+        """True for the format before a run."""
+        return self.name != self.run.name
+
+
+@dataclass
+class Course:
+    """State that the runs of a parameter file leave for later runs."""
+
+    max_rate: float = 0.0
+    """Operations per second of the latest run at the maximum of a curve."""
+    shares: list[float] = field(default_factory=list)
+    """Share of each worker in ``max_rate``."""
+    curve_stopped: bool = False
+    """True from the point that reached ``stopcurve=`` to the end of its curve."""
+    formatted: set[str] = field(default_factory=set)
+    """SDs, and anchors, that were formatted or cleaned."""
+    formatted_definitions: set[int] = field(default_factory=set)
+    """Run definitions, by identity, of which a run was formatted."""
+
+    def rate(self, run: Run) -> float | None:
+        """Rate of a point of a curve; None for other runs."""
+        return None if run.curve_percent is None else float(curve_target(self.max_rate, run.curve_percent))
+
+
+def starting(run: Run, rate: float | None) -> str:
+    """The line that announces a run; a point of a curve has a ``rate``."""
+    warmup = f" warmup={run.timing.warmup_ns // SECOND_NS}" if run.timing.warmup_ns else ""
+    elapsed = f"elapsed={run.timing.elapsed_ns // SECOND_NS}{warmup}"
+    if run.is_of_files:
+        number = rate if rate is not None else float(run.rate.per_second)
+        word = f"{run.rate.kind}." if run.rate.kind in ("max", "curve") and rate is None else f"{number:g};"
+        return f"Starting RD={run.name}; {elapsed}; fwdrate={word} For loops: {run.loops_text}"
+    requested = f"{rate:g}" if rate is not None else str(run.rate)
+    if run.curve_percent is not None and rate is None:
+        requested = f"{run.curve_percent}% of the maximum"
+    return f"Starting RD={run.name}; I/O rate: {requested}; {elapsed}; For loops: {run.loops_text}"
+
+
+def requested_rate(run: Run, rate: float | None) -> float:
+    """The column reqrate of the flat file."""
+    if rate is not None:
+        return rate
+    return float({"max": MAXIMUM, "curve": CURVE}.get(run.rate.kind, float(run.rate.per_second)))
