@@ -38,7 +38,6 @@
 
 #![warn(unreachable_pub)]
 
-mod chance;
 mod check;
 mod cpu;
 pub mod engines;
@@ -47,6 +46,7 @@ pub mod layout;
 mod offsets;
 pub mod outcome;
 mod payload;
+mod permutation;
 pub mod plan;
 mod record;
 mod run;

@@ -1,4 +1,4 @@
-//! Clock, latency histogram, pacer and token bucket.
+//! Clock, latency histogram, pacer, token bucket and random numbers.
 //!
 //! This crate has no I/O, no threads and no networks. Except for [`Clock`], time is always an argument, so that tests
 //! can check every decision to the nanosecond.
@@ -7,11 +7,13 @@ mod bucket;
 mod clock;
 mod latencies;
 mod pacer;
+mod rng;
 
 pub use bucket::TokenBucket;
 pub use clock::Clock;
 pub use latencies::{Latencies, LatencyError};
 pub use pacer::Pacer;
+pub use rng::{Rng, mix};
 
 /// Nanoseconds: a duration, or the time since the zero of a clock.
 pub type Nanos = u64;

@@ -9,6 +9,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use iocurve_meter::mix;
+
 use crate::engines::files::length_bytes;
 use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout};
@@ -337,7 +339,7 @@ fn path_error(action: &'static str, path: &Path, source: io::Error) -> EngineErr
     EngineError::Path { action, path: path.display().to_string(), source }
 }
 
-/// Fills `block` with the data for offset `start` of a file, and returns them as bytes.
+/// Fills `block` with the data for offset `start` of a file, and returns them as bytes. Data at an offset do not depend on earlier data.
 fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     let first = start / 8;
     for (number, word) in (first..).zip(block.iter_mut()) {
@@ -345,13 +347,6 @@ fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     }
     // SAFETY: any eight bytes of a u64 are eight u8, and u8 needs no alignment.
     unsafe { std::slice::from_raw_parts(block.as_ptr().cast(), size_of_val(block)) }
-}
-
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): data at an offset do not depend on earlier data.
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// FNV-1a. Files must differ; otherwise a store that deduplicates would keep only one of them.

@@ -107,7 +107,7 @@ impl Bitmap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Rng;
+    use iocurve_meter::Rng;
 
     #[test]
     fn it_agrees_with_a_plain_list() {

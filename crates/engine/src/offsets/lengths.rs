@@ -1,7 +1,7 @@
 //! Block sizes: the length of the next operation.
 
-use crate::chance::Rng;
 use crate::plan::Blocks;
+use iocurve_meter::Rng;
 
 /// Block sizes of one kind of operation, ready to be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]

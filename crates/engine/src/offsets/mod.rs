@@ -44,10 +44,10 @@ use self::region::{Region, SequentialRules};
 use self::replay::Replay;
 use self::scattered::Scattered;
 use self::selection::Selection;
-use crate::chance::Rng;
 use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
+use iocurve_meter::Rng;
 
 /// Checks a worker's addresses; the error says what is wrong.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {

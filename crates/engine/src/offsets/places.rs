@@ -3,8 +3,9 @@
 use super::bitmap::Bitmap;
 use super::lengths::Lengths;
 use super::preference::Preference;
-use crate::chance::{Permutation, Rng};
+use crate::permutation::Permutation;
 use crate::plan::{Distribution, Passes};
+use iocurve_meter::Rng;
 
 /// Sizes and alignment of the random operations of one kind.
 #[derive(Debug, Clone)]

@@ -4,8 +4,9 @@
 
 use std::f64::consts::TAU;
 
-use crate::chance::{Permutation, Rng};
+use crate::permutation::Permutation;
 use crate::plan::{Distribution, Zone};
+use iocurve_meter::Rng;
 
 /// Draws indices of places.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::chance::Rng;
 use crate::error::EngineError;
 use crate::payload::random::fill_random;
+use iocurve_meter::Rng;
 
 /// Largest pool of a worker.
 pub(super) const POOL_BYTES_MAX: u64 = 1 << 30;

@@ -1,6 +1,6 @@
 //! Random bytes as fast as memory takes them.
 
-use crate::chance::Rng;
+use iocurve_meter::Rng;
 
 const LANES: usize = 8;
 const WIDE: usize = LANES * 8;

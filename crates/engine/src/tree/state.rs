@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Shape;
-use crate::chance::Permutation;
 use crate::error::EngineError;
+use crate::permutation::Permutation;
 use crate::plan::{Tree, TreeTask};
 
 /// A file: it exists; then 7 bits with the number of its users; then its length.

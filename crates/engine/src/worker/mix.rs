@@ -6,9 +6,9 @@ use super::next::Next;
 use super::schedule::Schedule;
 use super::wake::Wake;
 use super::walk::Walk;
-use crate::chance::Rng;
 use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
+use iocurve_meter::Rng;
 
 /// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by its own schedule, in turns or
 /// not.

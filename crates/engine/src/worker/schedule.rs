@@ -2,8 +2,8 @@
 
 use iocurve_meter::{Nanos, Pacer};
 
-use crate::chance::Rng;
 use crate::plan::{Arrivals, Rate, RateUnit};
+use iocurve_meter::Rng;
 
 /// The due times of one rate, in order.
 #[derive(Debug)]

@@ -14,12 +14,12 @@ use self::pick::Pick;
 use super::next::Next;
 use super::schedule::Schedule;
 use super::wake::Wake;
-use crate::chance::Rng;
 use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::offsets::{Handover, Lengths};
 use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
 use crate::tree::{Reservation, TreeState};
+use iocurve_meter::Rng;
 
 /// Pause before a walk looks again for a file that nobody uses.
 const RETRY_NS: Nanos = 200_000;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::stall::HURRIED_NS;
+use iocurve_meter::Rng;
 
 use super::NfsEngine;
 use super::calls::Mountable;

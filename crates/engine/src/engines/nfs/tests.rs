@@ -24,10 +24,10 @@ use super::nfs3::Nfs3;
 use super::outgoing::Outgoing;
 use super::socket::{Route, Socket};
 use super::*;
-use crate::chance::Rng;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::Address;
 use crate::plan::{Durability, Layout, OperationKind};
+use iocurve_meter::Rng;
 
 /// Number of the engine's first connection, as the server counts them.
 const FIRST: usize = 1;
