@@ -8,18 +8,16 @@
 //!
 //! | room | holds | does not know |
 //! | --- | --- | --- |
-//! | `volume`, `config` | start, change, stop, counters; configuration and errors | sockets, protocols |
+//! | `volume` | start, change, stop; configuration and errors | sockets, protocols |
 //! | `server` | one thread per core, sockets, and the framing of a connection's bytes into calls | procedures |
-//! | `programs` | from the bytes of a call to those of its reply, one function per procedure | sockets, threads, connections |
-//! | `turn` | what a procedure gets: exports, batch, credential, the connection's pending operations, the time | programs |
-//! | `served`, `pseudo_root`, `credential`, `stats` | the exports, the directories above them, who calls, counters | turns |
-//! | `rules` | which clients may use an export, and as whom: pure decisions | programs, exports |
+//! | `programs` | from the bytes of a call to those of its reply, one function per procedure; `turn` is what a procedure gets | sockets, threads, connections |
+//! | `served` | the exports, their rules (which clients may use one, and as whom), who calls, the directories above the exports | programs |
+//! | `stats` | counters | what counts |
 //! | `qos` | when an operation is admitted and answered: pure decisions, with time as an argument | clocks |
 //! | `memory` | the memory that all connections hold together, and its limit | what holds it |
 //! | `pending` | operations that wait, and the timers of a thread | limits |
 //! | `nfs4_state` | clients, sessions, opens and locks of NFSv4.1 | stores, the encoding of calls |
 //! | `store` | files in memory or in a directory, permissions, quotas, injected faults | RPC, connections, limits |
-//! | `faults`, `random` | kinds and rates of faults, their records; a generator of random numbers | everything else |
 //! | `reply` | the replies of a turn gathered into one send; replies kept for repeated calls; sending by reference | everything else |
 //!
 //! # From a call to its reply
@@ -35,7 +33,7 @@
 //! 1. `wire::nfs3` (or a module for another version): arguments and result.
 //! 2. `programs::nfs3`: a function, and its line in `answer`. If carrying it out twice gives another result, also a line in
 //!    `is_non_idempotent`.
-//! 3. `store`: only if no method of `Store` does the work: a method, in `memory` and in `directory`, passed on in `files`, with a
+//! 3. `store`: only if no method of `Store` does the work: a method, in `memory` and in `directory`, and a line in `faulty`, with a
 //!    check in `store::tests` that runs on both.
 //! 4. The fuzz target `calls`: its arguments.
 //!
@@ -43,34 +41,26 @@
 //!
 //! Another program or version is a variant of `programs::call::Program`, a file in `programs`, and a line in
 //! `programs::dispatch::answer_call`. It gets its caller from `Turn::admit` or `Call::admit`, which check the rules of the export, and
-//! maps `rules::Refusal` to its own status.
+//! maps `served::rules::Refusal` to its own status.
 
 #![warn(unreachable_pub)]
 
-mod config;
-mod credential;
-mod faults;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
 mod memory;
 mod nfs4_state;
 mod pending;
 mod programs;
-mod pseudo_root;
 mod qos;
-mod random;
 mod reply;
-mod rules;
 mod served;
 mod server;
 mod stats;
 mod store;
-mod turn;
 mod volume;
 
-pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
-pub use faults::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
 pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
-pub use rules::{ClientRule, ExportRules, Network, Squash};
+pub use served::rules::{ClientRule, ExportRules, Network, Squash};
+#[cfg(feature = "fuzzing")]
+pub use server::fuzzing;
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
-pub use volume::Volume;
+pub use store::faulty::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
+pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

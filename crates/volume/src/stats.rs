@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::faults::FaultStats;
 use crate::qos::{Bucket, Limits};
+use crate::store::faulty::FaultStats;
 
 /// Most clients whose closed connections are counted apart from each other.
 const CLIENTS_MAX: usize = 1024;

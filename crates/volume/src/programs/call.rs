@@ -6,13 +6,13 @@ use iocurve_wire::nfs4::NFS_V4;
 use iocurve_wire::portmap::{PMAP_PROG, PMAP_VERS};
 use iocurve_wire::xdr::XdrError;
 
+use super::turn::Peer;
 use crate::memory::TIGHT_BYTES;
-use crate::rules::Refusal;
 use crate::served::Served;
+use crate::served::rules::Refusal;
+use crate::store::Files;
 use crate::store::access::Caller;
-use crate::store::files::Files;
 use crate::store::{LISTING_BYTES_MAX, Store};
-use crate::turn::Peer;
 
 /// A program in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, XdrError};
 use super::call::{Call, Program, Refused};
 use super::nfs3_data::{self, ArrivingWrite};
 use super::nfs4::arriving::ArrivingCompound;
+use super::turn::Turn;
 use super::{mount3, nfs3, nfs4, portmap};
-use crate::turn::Turn;
 
 /// Longest head of a call before the data of a WRITE: call header with two full authenticators, and of a COMPOUND a tag of 512 bytes,
 /// SEQUENCE, a handle and numbers.

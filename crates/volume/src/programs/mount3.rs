@@ -10,8 +10,8 @@ use iocurve_wire::xdr::{Encode, List, Writer, from_bytes};
 
 use super::call::{Call, Refused};
 use crate::served::{Export, Exports, Mounts};
+use crate::store::Files;
 use crate::store::Store;
-use crate::store::files::Files;
 
 /// Answers a call of the MOUNT program.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {

@@ -8,15 +8,15 @@ use iocurve_wire::rpc::{CallHeader, ReplyHeader};
 use iocurve_wire::server_fast::{self, READ_REPLY_BYTES, RangeArgs, WriteArgs};
 use iocurve_wire::xdr::Encode;
 
+use super::turn::Turn;
 use super::{nfs3, nfs4};
 use crate::pending::{Delayed, Operation};
-use crate::rules::Refusal;
 use crate::served::Export;
+use crate::served::rules::Refusal;
 use crate::stats::IoStats;
 use crate::store::access::{Caller, Permissions};
 use crate::store::write_buffer::WriteBuffer;
 use crate::store::{Store, TRANSFER_BYTES_MAX, Written};
-use crate::turn::Turn;
 
 /// Answers a call of the NFS program if its procedure is one of these; returns `false` if it is not.
 #[inline]

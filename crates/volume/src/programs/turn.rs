@@ -11,14 +11,14 @@ use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{Accepted, Rejected, ReplyHeader, auth_stat};
 use iocurve_wire::xdr::Encode;
 
-use crate::credential::Credential;
 use crate::memory::{TIGHT_BYTES, Tight};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
 use crate::qos::Key;
 use crate::qos::throttle::Waiter;
 use crate::reply::batch::Batch;
-use crate::rules::{ClientAccess, Refusal};
+use crate::served::credential::Credential;
+use crate::served::rules::{ClientAccess, Refusal};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
 use crate::store::TRANSFER_BYTES_MAX;

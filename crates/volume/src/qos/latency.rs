@@ -3,7 +3,7 @@
 use iocurve_meter::Nanos;
 
 use super::limits::{Distribution, LATENCY_NS_MAX, Latency};
-use crate::random::SplitMix64;
+use iocurve_meter::Rng;
 
 /// The 99th percentile of the normal distribution with mean 0 and variance 1.
 const NORMAL_P99: f64 = 2.326_347_874_040_841;
@@ -12,19 +12,19 @@ const NORMAL_P99: f64 = 2.326_347_874_040_841;
 #[derive(Debug)]
 pub(super) struct Latencies {
     latency: Latency,
-    random: SplitMix64,
+    random: Rng,
 }
 
 impl Latencies {
     pub(super) fn new(latency: Latency) -> Self {
-        Self { latency, random: SplitMix64::new(latency.seed) }
+        Self { latency, random: Rng::new(latency.seed) }
     }
 
     /// Draws the next operation's latency.
     pub(super) fn draw(&mut self) -> Nanos {
         let varying = match self.latency.distribution {
             Distribution::Constant => return self.latency.base_ns,
-            Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.random.uniform().ln(),
+            Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.random.unit_above_zero().ln(),
             Distribution::Lognormal { median_ns, p99_ns } => {
                 let sigma = (p99_ns as f64 / median_ns as f64).ln() / NORMAL_P99;
                 median_ns as f64 * (sigma * self.normal()).exp()
@@ -35,8 +35,8 @@ impl Latencies {
 
     /// Box and Muller's method.
     fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.random.uniform().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.random.uniform()).cos()
+        let radius = (-2.0 * self.random.unit_above_zero().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.random.unit_above_zero()).cos()
     }
 }
 

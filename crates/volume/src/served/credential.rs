@@ -5,8 +5,8 @@
 use iocurve_wire::rpc::{AUTH_SYS_GIDS_MAX, auth_flavor, auth_stat, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::from_bytes;
 
-use crate::rules::ClientAccess;
-use crate::served::Export;
+use super::Export;
+use super::rules::ClientAccess;
 use crate::store::access::Caller;
 
 /// Longest name of a machine in `AUTH_SYS` (RFC 5531 App. A).

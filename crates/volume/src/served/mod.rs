@@ -1,5 +1,9 @@
 //! The state that all threads of a volume share: its exports, and what it remembers about clients.
 
+pub(crate) mod credential;
+pub(crate) mod pseudo_root;
+pub(crate) mod rules;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,15 +13,15 @@ use iocurve_wire::nfs3::{nfsstat3, writeverf3};
 
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
-use crate::pseudo_root::PseudoRoot;
 use crate::qos::Limits;
 use crate::qos::throttle::Throttle;
 use crate::reply::cache::ReplyCache;
-use crate::rules::{ClientAccess, ExportRules, Refusal};
+use crate::store::Files;
 use crate::store::Store;
+use crate::store::Upkeep;
 use crate::store::access::Caller;
-use crate::store::files::Files;
-use crate::store::upkeep::Upkeep;
+use pseudo_root::PseudoRoot;
+use rules::{ClientAccess, ExportRules, Refusal};
 
 /// Most mounts that are remembered for DUMP.
 const MOUNTS_MAX: usize = 1024;

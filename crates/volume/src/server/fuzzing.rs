@@ -7,18 +7,18 @@ use libc::iovec;
 
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
+use super::incoming::INPUT_BYTES;
+use super::session::{Interest, Session};
+use super::transport::Transport;
+use super::worker::Worker;
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::qos::Limits;
-use crate::rules::ExportRules;
+use crate::served::rules::ExportRules;
 use crate::served::{Export, Exports, Served};
-use crate::server::incoming::INPUT_BYTES;
-use crate::server::session::{Interest, Session};
-use crate::server::transport::Transport;
-use crate::server::worker::Worker;
 use crate::stats::Counters;
+use crate::store::Files;
 use crate::store::Store;
-use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
 
 /// A connection to a small volume.

@@ -13,7 +13,7 @@ use crate::memory::TIGHT_BYTES;
 use crate::programs::dispatch::{self, CALL_BYTES_MAX, LongCall, SMALL_CALL_BYTES_MAX};
 use crate::programs::nfs3_data::{self, ArrivingWrite};
 use crate::programs::nfs4::arriving::ArrivingCompound;
-use crate::turn::Turn;
+use crate::programs::turn::Turn;
 
 /// Bytes that one receive takes at most.
 const RECEIVE_BYTES: usize = 256 << 10;

@@ -4,6 +4,8 @@
 mod close;
 mod connection;
 pub(crate) mod cores;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub(crate) mod incoming;
 mod outgoing;
 pub(crate) mod reactor;

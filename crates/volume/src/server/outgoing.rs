@@ -7,7 +7,7 @@ use libc::iovec;
 use super::transport::{Transport, is_temporary};
 use super::worker::Spare;
 use crate::reply::batch::Batch;
-use crate::store::upkeep::Upkeep;
+use crate::store::Upkeep;
 
 /// `IOV_MAX` of Linux.
 const IOVECS_MAX: usize = 1024;

@@ -24,7 +24,7 @@ use super::worker::Worker;
 use crate::pending::ConnectionId;
 use crate::served::Served;
 use crate::stats::Counters;
-use crate::store::upkeep::Upkeep;
+use crate::store::Upkeep;
 
 /// Most events of one wait.
 const EVENTS_MAX: usize = 256;

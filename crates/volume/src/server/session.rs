@@ -16,13 +16,13 @@ use super::incoming::{Arrival, Incoming, Stop};
 use super::outgoing::Outgoing;
 use super::transport::Transport;
 use super::worker::{Spare, Worker};
-use crate::credential::Credential;
 use crate::memory::{Account, ConnectionMemory, TIGHT_BYTES};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Delayed, Pending};
 use crate::programs::dispatch::SMALL_CALL_BYTES_MAX;
+use crate::programs::turn::{Peer, Turn};
 use crate::served::Exports;
-use crate::turn::{Peer, Turn};
+use crate::served::credential::Credential;
 
 /// Longest time for a record to arrive.
 const RECORD_NS_MAX: Nanos = 30_000_000_000;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use iocurve_meter::Nanos;
 
-use crate::credential::Credential;
 use crate::nfs4_state::NfsSession;
 use crate::pending::{Pending, Timers};
+use crate::programs::turn::{Peer, ThreadParts, Turn};
 use crate::reply::batch::Batch;
 use crate::reply::splice::SplicePipes;
 use crate::served::Served;
+use crate::served::credential::Credential;
 use crate::stats::{Counters, IoStats};
-use crate::turn::{Peer, ThreadParts, Turn};
 
 /// One for each thread; its connections share it.
 #[derive(Debug)]

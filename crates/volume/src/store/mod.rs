@@ -1,208 +1,62 @@
 //! The files. A store knows files, names and attributes; it knows nothing of RPC, connections or limits.
 //!
-//! Procedures call [`Store`]; threads call [`upkeep`] between calls. There are two stores, [`memory`] and [`directory`], [`faulty`]
-//! injects faults into either, and [`files`] is any of them.
+//! Procedures call [`Store`]; threads call [`Upkeep`] between calls. There are two stores, [`memory`] and [`directory`], [`faulty`]
+//! injects faults into either, and [`Files`] is any of them.
 
 pub(crate) mod access;
 mod arena;
 pub(crate) mod budget;
+mod contract;
 pub(crate) mod directory;
 pub(crate) mod faulty;
-pub(crate) mod files;
 pub(crate) mod handle;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod times;
-pub(crate) mod upkeep;
 pub(crate) mod write_buffer;
 
-use iocurve_wire::nfs3::{
-    cookieverf3, createhow3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, specdata3, stable_how, wcc_attr,
-    wcc_data,
-};
+use enum_dispatch::enum_dispatch;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrguard3, stable_how, wcc_data};
 
 use crate::reply::batch::Batch;
 use access::Caller;
 use budget::Budget;
+pub(crate) use contract::{
+    Creation, Entry, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Listing, Read, Space, Store, TRANSFER_BYTES_MAX,
+    Upkeep, Written,
+};
+use directory::DirectoryStore;
+use faulty::{FaultStats, FaultyStore};
+use memory::MemoryStore;
 use write_buffer::WriteBuffer;
 
-/// Most bytes of one READ or WRITE.
-pub(crate) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-
-/// Most bytes of a listing.
-pub(crate) const LISTING_BYTES_MAX: u32 = 64 << 10;
-
-/// Largest file: 16 TiB, as cloud volumes have it.
-pub(crate) const FILE_BYTES_MAX: u64 = 16 << 40;
-
-/// Bytes that a name and its file count against a quota, beside the data.
-const NAME_BYTES: u64 = 1024;
-
-/// Most names of one file.
-pub(crate) const LINKS_MAX: u32 = 32_000;
-
-/// Keeps the files of one export. All methods may be called from several threads at once.
-///
-/// `wcc` arguments are filled in also when the method fails, as far as the directory is known. READs and WRITEs are checked against
-/// the mode of their file here, where it is at hand; all other permissions are checked before a store is asked.
-pub(crate) trait Store {
-    /// Handle of the topmost directory.
-    fn root(&self) -> nfs_fh3;
-
-    /// Attributes of a file.
-    fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
-
-    /// Sets attributes, if `guard` is the file's ctime or `None`.
-    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
-
-    /// Handle of a name; knows `.` and `..`.
-    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3>;
-
-    /// Target of a symbolic link.
-    fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
-
-    /// Appends data and their padding to `batch`; at most [`TRANSFER_BYTES_MAX`] bytes. An error appends nothing that stays.
-    /// The caller holds an epoch guard until the batch is cleared.
-    fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3>;
-
-    /// Writes data that have been received elsewhere.
-    fn write(
-        &self,
-        caller: &Caller,
-        file: &[u8],
-        offset: u64,
-        data: &[u8],
-        stable: stable_how,
-    ) -> Result<Written, nfsstat3>;
-
-    /// Checks that a large WRITE is allowed, and returns memory in which its data are to be received.
-    fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3>;
-
-    /// Makes the received data the file's.
-    fn finish_write(&self, buffer: WriteBuffer, stable: stable_how) -> Result<Written, nfsstat3>;
-
-    /// Puts data written before on stable storage.
-    fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
-
-    /// Creates a file, directory, link or special file.
-    fn create(
-        &self,
-        directory: &[u8],
-        name: &[u8],
-        what: Creation<'_>,
-        caller: Caller,
-        wcc: &mut wcc_data,
-    ) -> Result<nfs_fh3, nfsstat3>;
-
-    /// Removes a name that is not a directory.
-    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
-
-    /// Removes an empty directory.
-    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
-
-    /// Moves a name, over another one if it exists. `wcc` are those of the two directories.
-    fn rename(
-        &self,
-        from: (&[u8], &[u8]),
-        to: (&[u8], &[u8]),
-        wcc: (&mut wcc_data, &mut wcc_data),
-    ) -> Result<(), nfsstat3>;
-
-    /// Gives a file one more name.
-    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
-
-    /// Lists at most `limit` names after `cookie` (0: from the start).
-    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
-
-    /// Verifies cookies: it changes when cookies given out before have become meaningless.
-    fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
-
-    /// Free and total space.
-    fn space(&self) -> Space;
-
-    /// The bytes that the store may keep.
-    fn budget(&self) -> &Budget;
+/// One of the stores. Calls are dispatched statically, so that a READ costs no virtual call.
+#[enum_dispatch(Store, Upkeep)]
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there are as many as exports, and a box would be one more step to every file
+pub(crate) enum Files {
+    Memory(MemoryStore),
+    Directory(DirectoryStore),
+    /// One of the others, with faults.
+    Faulty(FaultyStore<Files>),
 }
 
-/// Result of a READ whose data are in the batch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Read {
-    /// Attributes of the file.
-    pub(crate) attributes: fattr3,
-    /// Bytes of data.
-    pub(crate) count: u32,
-    /// The data reach the end of the file.
-    pub(crate) eof: bool,
-}
+impl Files {
+    /// The faults injected so far; `None` if none are.
+    pub(crate) fn fault_counts(&self) -> Option<FaultStats> {
+        if let Self::Faulty(store) = self { Some(store.counts()) } else { None }
+    }
 
-/// Result of a WRITE or COMMIT: the file before and after.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
-    pub(crate) before: wcc_attr,
-    pub(crate) after: fattr3,
-}
-
-/// Kind and attributes of a new name.
-#[derive(Debug, Clone)]
-pub(crate) enum Creation<'a> {
-    /// A regular file.
-    File(createhow3),
-    /// A directory.
-    Directory(sattr3),
-    /// A symbolic link to a target.
-    Symlink(sattr3, &'a [u8]),
-    /// A special file: its type and, for devices, the number.
-    Special(sattr3, ftype3, specdata3),
-}
-
-impl Creation<'_> {
-    /// With other attributes, which `change` makes of those that were asked for and the type.
-    pub(crate) fn with_attributes(self, change: impl Fn(ftype3, &sattr3) -> sattr3) -> Self {
+    /// Returns `true` if an exclusive create keeps its verifier in the times of the file.
+    pub(crate) fn keeps_verifiers_in_times(&self) -> bool {
         match self {
-            Self::File(createhow3::UNCHECKED(new)) => Self::File(createhow3::UNCHECKED(change(ftype3::NF3REG, &new))),
-            Self::File(createhow3::GUARDED(new)) => Self::File(createhow3::GUARDED(change(ftype3::NF3REG, &new))),
-            Self::File(createhow3::EXCLUSIVE(_)) => self,
-            Self::Directory(new) => Self::Directory(change(ftype3::NF3DIR, &new)),
-            Self::Symlink(new, target) => Self::Symlink(change(ftype3::NF3LNK, &new), target),
-            Self::Special(new, file_type, spec) => Self::Special(change(file_type, &new), file_type, spec),
+            Self::Memory(_) => false,
+            Self::Directory(_) => true,
+            Self::Faulty(store) => store.inner().keeps_verifiers_in_times(),
         }
     }
-}
-
-/// A name in a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) fileid: u64,
-    pub(crate) name: Vec<u8>,
-    /// Names the place behind this entry, where the next listing continues; never 0.
-    pub(crate) cookie: u64,
-    /// Handle, unless the file has just been removed.
-    pub(crate) handle: Option<nfs_fh3>,
-}
-
-/// A part of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
-    /// Names in the order of their cookies.
-    pub(crate) entries: Vec<Entry>,
-    /// Nothing follows.
-    pub(crate) end: bool,
-}
-
-/// Total and free space of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Space {
-    pub(crate) bytes_total: u64,
-    pub(crate) bytes_free: u64,
-    pub(crate) files_total: u64,
-    pub(crate) files_free: u64,
-}
-
-/// Returns the end of a transfer, unless that is beyond [`FILE_BYTES_MAX`]. One of no bytes ends at 0: it reaches nothing
-/// and makes no file longer.
-fn check_end(offset: u64, length: u64) -> Result<u64, nfsstat3> {
-    let end = offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(nfsstat3::NFS3ERR_FBIG)?;
-    Ok(if length == 0 { 0 } else { end })
 }
 
 #[cfg(test)]

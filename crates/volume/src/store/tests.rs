@@ -3,16 +3,14 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use iocurve_wire::nfs3::{createverf3, nfstime3};
+use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfstime3};
 
+use super::contract::NAME_BYTES;
 use super::directory::DirectoryStore;
-use super::faulty::FaultyStore;
-use super::files::Files;
+use super::faulty::{Faults, FaultyStore};
 use super::handle::HandleKey;
 use super::memory::MemoryStore;
-use super::upkeep::Upkeep;
 use super::*;
-use crate::faults::Faults;
 
 const QUOTA_BYTES: u64 = 64 << 20;
 const CALLER: Caller = Caller::new(0, 0);
@@ -76,7 +74,7 @@ fn with_faults(inner: Files) -> FaultyStore<Files> {
 fn only_a_directory_keeps_verifiers_in_times_with_faults_or_without() {
     let served = tempfile::tempdir().unwrap();
     let directory = || Files::Directory(directory_store(served.path()));
-    let faulty = |inner| Files::Faulty(Box::new(with_faults(inner)));
+    let faulty = |inner| Files::Faulty(with_faults(inner));
     assert!(directory().keeps_verifiers_in_times());
     assert!(faulty(directory()).keeps_verifiers_in_times());
     assert!(!Files::Memory(memory()).keeps_verifiers_in_times());

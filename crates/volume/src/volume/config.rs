@@ -9,10 +9,10 @@ use thiserror::Error;
 
 use iocurve_wire::mount3::MNTPATHLEN;
 
-use crate::faults::Faults;
 use crate::memory::LIMIT_BYTES;
 use crate::qos::Limits;
-use crate::rules::ExportRules;
+use crate::served::rules::ExportRules;
+use crate::store::faulty::Faults;
 use crate::store::handle::HandleKey;
 
 /// The store of an export.

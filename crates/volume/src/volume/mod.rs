@@ -1,5 +1,7 @@
 //! A running volume: start, read counters, change, stop.
 
+mod config;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -8,8 +10,6 @@ use std::thread::{self, JoinHandle};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError, check, check_limits, check_quota};
-use crate::faults::Faults;
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, DirectoryRecord, State};
 use crate::qos::Limits;
@@ -19,13 +19,15 @@ use crate::server::reactor::Reactor;
 use crate::server::socket::accept_unpaced;
 use crate::server::threads::Threads;
 use crate::stats::{Counters, ExportStats, IoStats, Stats};
+use crate::store::Files;
 use crate::store::Store;
 use crate::store::directory::DirectoryStore;
-use crate::store::faulty::{FaultLog, FaultyStore};
-use crate::store::files::Files;
+use crate::store::faulty::{FaultLog, Faults, FaultyStore};
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 use crate::store::times::wall_ns;
+pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
+use config::{check, check_limits, check_quota};
 
 /// Most exports in the name of the server, whose length the protocol limits.
 const SCOPE_EXPORTS_MAX: usize = 32;
@@ -206,7 +208,7 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
         let mut files = open_files(export, start + number as u64, HandleKey::new(config.handle_key))?;
         if let Some(faults) = &config.faults {
             let faulty = FaultyStore::new(files, export.path.clone(), faults.clone(), log.clone());
-            files = Files::Faulty(Box::new(faulty));
+            files = Files::Faulty(faulty);
         }
         Ok(Export::new(export.path.clone(), files, export.limits, threads, now).with_rules(export.rules.clone()))
     };

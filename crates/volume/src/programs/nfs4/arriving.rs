@@ -10,9 +10,9 @@ use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, Reader, XdrError, padding};
 
 use super::compound::Received;
+use crate::programs::turn::Turn;
 use crate::store::Store;
 use crate::store::write_buffer::WriteBuffer;
-use crate::turn::Turn;
 
 /// A COMPOUND of which bytes are missing.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use super::compound::{Compound, Next};
 use super::place::{Found, Place};
 use super::{change, status_of};
 use crate::nfs4_state::LEASE_SECONDS;
-use crate::pseudo_root::{PseudoDirectory, PseudoRoot};
 use crate::served::Served;
+use crate::served::pseudo_root::{PseudoDirectory, PseudoRoot};
 use crate::store::names::NAME_BYTES_MAX;
 use crate::store::{FILE_BYTES_MAX, LINKS_MAX, Space, Store, TRANSFER_BYTES_MAX, access};
 

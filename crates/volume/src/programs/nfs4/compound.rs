@@ -8,10 +8,10 @@ use iocurve_wire::xdr::{Encode, Writer};
 use super::place::{Found, Place};
 use super::{refused, status_of};
 use crate::nfs4_state::{NfsSession, Principal, SlotUse};
+use crate::programs::turn::Turn;
 use crate::reply::batch::Mark;
 use crate::store::access::Caller;
 use crate::store::write_buffer::WriteBuffer;
-use crate::turn::Turn;
 
 /// Record mark, and an RPC reply that says "accepted, `AUTH_NONE`, success".
 pub(super) const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;

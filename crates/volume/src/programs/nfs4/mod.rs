@@ -21,9 +21,9 @@ use iocurve_wire::nfs3::{nfstime3, wcc_data};
 use iocurve_wire::nfs4::{NFSPROC4_COMPOUND, NFSPROC4_NULL, change_info4, nfsstat4};
 use iocurve_wire::rpc::{Accepted, CallHeader, ReplyHeader};
 
-use crate::rules::Refusal;
+use crate::programs::turn::Turn;
+use crate::served::rules::Refusal;
 use crate::store::TRANSFER_BYTES_MAX;
-use crate::turn::Turn;
 
 pub(crate) use run::resume;
 

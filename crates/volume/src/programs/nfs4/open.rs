@@ -14,7 +14,7 @@ use super::names::check_name;
 use super::place::{Found, Place};
 use super::{change, change_info, status_of};
 use crate::nfs4_state::OpenRequest;
-use crate::store::files::Files;
+use crate::store::Files;
 use crate::store::{Creation, Store, access};
 
 /// The file that was found or made for an OPEN.

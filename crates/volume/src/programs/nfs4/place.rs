@@ -4,10 +4,10 @@ use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3};
 use iocurve_wire::nfs4::nfsstat4;
 
 use super::status_of;
-use crate::pseudo_root::{PseudoDirectory, PseudoRoot};
+use crate::served::pseudo_root::{PseudoDirectory, PseudoRoot};
 use crate::served::{Export, Served};
+use crate::store::Files;
 use crate::store::Store;
-use crate::store::files::Files;
 
 /// A current or saved filehandle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use super::compound::{Compound, Next};
 use super::place::{Found, Place};
 use super::status_of;
 use crate::memory::TIGHT_BYTES;
-use crate::pseudo_root::PseudoDirectory;
 use crate::served::Served;
+use crate::served::pseudo_root::PseudoDirectory;
 use crate::store::{LISTING_BYTES_MAX, Store, access};
 
 /// An entry with a name of one byte and no attributes.

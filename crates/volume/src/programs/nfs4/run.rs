@@ -14,8 +14,8 @@ use super::place::Place;
 use super::{attributes, data, lock, names, open, readdir, sessions};
 use crate::nfs4_state::Principal;
 use crate::pending::{Operation, SuspendedCompound};
+use crate::programs::turn::Turn;
 use crate::reply::batch::Mark;
-use crate::turn::Turn;
 
 /// Bytes of a result that has no more than a status.
 const STATUS_BYTES: usize = 8;

@@ -24,11 +24,11 @@ use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
 use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
-use crate::rules::{ClientRule, ExportRules, Squash};
+use crate::served::rules::{ClientRule, ExportRules, Squash};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
+use crate::store::Files;
 use crate::store::access::Caller;
-use crate::store::files::Files;
 use crate::store::memory::MemoryStore;
 use crate::store::{Creation, Store};
 

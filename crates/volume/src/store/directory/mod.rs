@@ -25,11 +25,12 @@ use iocurve_wire::nfs3::{
 
 use super::access::{Caller, Permissions, without_privileges};
 use super::budget::Budget;
+use super::contract::{
+    Creation, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Upkeep, Written, check_end,
+};
 use super::handle::HandleKey;
 use super::names::{check_name, is_dots};
-use super::upkeep::Upkeep;
 use super::write_buffer::{Piece, WriteBuffer};
-use super::{Creation, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end};
 use crate::reply::batch::Batch;
 use inodes::{Inodes, Remembered};
 use open_files::{Access, OpenFiles};

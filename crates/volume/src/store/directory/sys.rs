@@ -11,8 +11,8 @@ use libc::{c_int, c_long};
 
 use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3};
 
+use crate::store::contract::{Creation, Space};
 use crate::store::names::SYMLINK_BYTES_MAX;
-use crate::store::{Creation, Space};
 
 /// Identifies a file: inode numbers are used again, but not with the same time of birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

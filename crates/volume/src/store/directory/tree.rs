@@ -8,8 +8,8 @@ use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sat
 use super::DirectoryStore;
 use super::sys::{self, Found, Id, Stat, status_of};
 use crate::store::access::Caller;
+use crate::store::contract::{Creation, Entry, NAME_BYTES, Store};
 use crate::store::names::{check_name, check_removable};
-use crate::store::{Creation, Entry, NAME_BYTES, Store};
 
 impl DirectoryStore {
     /// Changes names in one directory and records its attributes before and after.

@@ -1,7 +1,7 @@
 //! Which operations of a file are hit: for each kind a sequence of its own, from the seed and the name of the file.
 
-use crate::faults::{FaultKind, Faults};
-use crate::random::SplitMix64;
+use super::faults::{FaultKind, FaultRate, Faults};
+use iocurve_meter::Rng;
 
 /// The chances of one file.
 #[derive(Debug)]
@@ -11,15 +11,15 @@ pub(super) struct Chances(Vec<Chance>);
 struct Chance {
     kind: FaultKind,
     rate: f64,
-    random: SplitMix64,
+    random: Rng,
     /// Trials without a hit before the next hit.
     misses: u64,
 }
 
 impl Chances {
     pub(super) fn new(faults: &Faults, file: &str) -> Self {
-        let chance = |rate: &crate::faults::FaultRate| {
-            let random = SplitMix64::new(faults.seed ^ hash(file.as_bytes()) ^ hash(&[rate.kind as u8]));
+        let chance = |rate: &FaultRate| {
+            let random = Rng::new(faults.seed ^ hash(file.as_bytes()) ^ hash(&[rate.kind as u8]));
             let mut chance = Chance { kind: rate.kind, rate: rate.rate, random, misses: 0 };
             chance.misses = chance.draw_misses();
             chance
@@ -47,7 +47,7 @@ impl Chances {
 
     /// A number below `end`, from the sequence of this kind.
     pub(super) fn below(&mut self, kind: FaultKind, end: u64) -> u64 {
-        self.of(kind).map_or(0, |chance| ((u128::from(chance.random.draw()) * u128::from(end)) >> 64) as u64)
+        self.of(kind).map_or(0, |chance| chance.random.below(end))
     }
 
     fn of(&mut self, kind: FaultKind) -> Option<&mut Chance> {
@@ -58,7 +58,7 @@ impl Chances {
 impl Chance {
     /// Misses before a hit are distributed geometrically.
     fn draw_misses(&mut self) -> u64 {
-        (self.random.uniform().ln() / (-self.rate).ln_1p()) as u64
+        (self.random.unit_above_zero().ln() / (-self.rate).ln_1p()) as u64
     }
 }
 
@@ -70,7 +70,6 @@ fn hash(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::FaultRate;
 
     fn chances(seed: u64, rate: f64, file: &str) -> Chances {
         let rates = vec![FaultRate { kind: FaultKind::LostWrite, rate }, FaultRate { kind: FaultKind::Eio, rate: 0.5 }];

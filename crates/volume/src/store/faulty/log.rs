@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::faults::{FaultRecord, FaultStats};
+use super::faults::{FaultRecord, FaultStats};
 
 /// The log of a volume, which its exports share.
 #[derive(Debug, Clone)]

@@ -1,8 +1,9 @@
-//! A store that injects faults into the READs and WRITEs of another ([`crate::faults`]). A volume without faults has none.
+//! A store that injects faults into the READs and WRITEs of another ([`Faults`]). A volume without faults has none.
 //!
 //! Operations on one file come one after the other, so that the same operations in the same order are hit again.
 
 mod chances;
+mod faults;
 mod log;
 mod sectors;
 #[cfg(test)]
@@ -17,12 +18,11 @@ use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrgu
 
 use super::access::Caller;
 use super::budget::Budget;
-use super::upkeep::Upkeep;
+use super::contract::{Creation, Listing, Read, Space, Store, Upkeep, Written};
 use super::write_buffer::{Piece, WriteBuffer};
-use super::{Creation, Listing, Read, Space, Store, Written};
-use crate::faults::{FaultKind, FaultRecord, FaultStats, Faults};
 use crate::reply::batch::Batch;
 use chances::Chances;
+pub use faults::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
 pub(crate) use log::FaultLog;
 use log::Injected;
 use sectors::{SECTOR_BYTES, Sectors};
@@ -33,7 +33,8 @@ const OWN: Caller = Caller::new(0, 0);
 /// A store with faults.
 #[derive(Debug)]
 pub(crate) struct FaultyStore<S> {
-    inner: S,
+    /// Behind a pointer, because a store with faults is one of the [`Files`](super::Files) that it has inside.
+    inner: Box<S>,
     export: String,
     faults: Faults,
     injected: Injected,
@@ -75,7 +76,7 @@ impl<S: Store> FaultyStore<S> {
         let is_stale = faults.rates.iter().any(|rate| rate.kind == FaultKind::StaleRead);
         let paths = HashMap::from([(inner.root().as_bytes().to_vec(), String::new())]);
         Self {
-            inner,
+            inner: Box::new(inner),
             export,
             faults,
             injected: Injected::new(log),
@@ -304,27 +305,32 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Passes methods on to the store behind the faults.
+macro_rules! pass_on {
+    ($(fn $method:ident(&self $(, $argument:ident: $of:ty)*) $(-> $result:ty)?;)*) => {
+        $(fn $method(&self $(, $argument: $of)*) $(-> $result)? {
+            self.inner.$method($($argument),*)
+        })*
+    };
+}
+
 impl<S: Store> Store for FaultyStore<S> {
-    fn root(&self) -> nfs_fh3 {
-        self.inner.root()
-    }
-
-    fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
-        self.inner.getattr(file)
-    }
-
-    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.inner.setattr(file, new, guard, wcc)
+    pass_on! {
+        fn root(&self) -> nfs_fh3;
+        fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
+        fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+        fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
+        fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
+        fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+        fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
+        fn space(&self) -> Space;
+        fn budget(&self) -> &Budget;
     }
 
     fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
         let found = self.inner.lookup(directory, name)?;
         self.name(directory, name, &found);
         Ok(found)
-    }
-
-    fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
-        self.inner.readlink(link)
     }
 
     fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
@@ -362,10 +368,6 @@ impl<S: Store> Store for FaultyStore<S> {
         let bytes = |piece: &Piece| if let Piece::Bytes(bytes) = piece { bytes.clone() } else { Vec::new() };
         let data: Vec<u8> = pieces.iter().flat_map(bytes).collect();
         self.write_checked(&WriteArgs { caller: &OWN, file: file.as_bytes(), offset: *offset, data: &data, stable })
-    }
-
-    fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3> {
-        self.inner.commit(file)
     }
 
     fn create(
@@ -410,10 +412,6 @@ impl<S: Store> Store for FaultyStore<S> {
         Ok(())
     }
 
-    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.inner.link(file, directory, name, wcc)
-    }
-
     fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
         let listing = self.inner.readdir(directory, cookie, limit)?;
         for entry in &listing.entries {
@@ -423,38 +421,14 @@ impl<S: Store> Store for FaultyStore<S> {
         }
         Ok(listing)
     }
-
-    fn cookieverf(&self, directory: &[u8]) -> cookieverf3 {
-        self.inner.cookieverf(directory)
-    }
-
-    fn space(&self) -> Space {
-        self.inner.space()
-    }
-
-    fn budget(&self) -> &Budget {
-        self.inner.budget()
-    }
 }
 
 impl<S: Upkeep> Upkeep for FaultyStore<S> {
-    fn sent_by_reference(&self, data: *const u8, length: usize) {
-        self.inner.sent_by_reference(data, length);
-    }
-
-    fn reclaim(&self) -> bool {
-        self.inner.reclaim()
-    }
-
-    fn close_idle(&self, now: Nanos) -> Option<Nanos> {
-        self.inner.close_idle(now)
-    }
-
-    fn needs_repair(&self) -> bool {
-        self.inner.needs_repair()
-    }
-
-    fn repair_huge_page(&self) -> bool {
-        self.inner.repair_huge_page()
+    pass_on! {
+        fn sent_by_reference(&self, data: *const u8, length: usize);
+        fn reclaim(&self) -> bool;
+        fn close_idle(&self, now: Nanos) -> Option<Nanos>;
+        fn needs_repair(&self) -> bool;
+        fn repair_huge_page(&self) -> bool;
     }
 }

@@ -1,9 +1,8 @@
 use iocurve_wire::nfs3::createhow3;
 
 use super::*;
-use crate::faults::FaultRate;
+use crate::store::Files;
 use crate::store::directory::DirectoryStore;
-use crate::store::files::Files;
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 

@@ -22,14 +22,14 @@ use iocurve_wire::nfs3::{
 
 use super::access::{Caller, without_privileges};
 use super::budget::Budget;
+use super::contract::{
+    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Upkeep, Written,
+    check_end,
+};
 use super::handle::HandleKey;
 use super::names::NAME_BYTES_MAX;
 use super::times::{from_nfstime, wall_ns};
-use super::upkeep::Upkeep;
 use super::write_buffer::WriteBuffer;
-use super::{
-    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Written, check_end,
-};
 use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
 use data::DataMemory;
 use directory::Directory;

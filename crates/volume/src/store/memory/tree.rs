@@ -9,8 +9,8 @@ use super::directory::Directory;
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
 use crate::store::access::Caller;
+use crate::store::contract::{Creation, LINKS_MAX, NAME_BYTES, Store};
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
-use crate::store::{Creation, LINKS_MAX, NAME_BYTES, Store};
 
 impl MemoryStore {
     /// Changes names in one directory and records its attributes before and after.
