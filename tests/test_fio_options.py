@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import Prepared, prepare
-from iocurve.dialects.fio.read.draft import Logs
+from iocurve.dialects.fio.read.draft import Draft, Logs
+from iocurve.dialects.fio.read.options import OPTIONS
+from iocurve.dialects.fio.read.values import Context
 from iocurve.engine import plan
+from iocurve.job.model import PARTS
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
@@ -371,3 +376,32 @@ def test_what_output_needs_of_logs() -> None:
 
 def test_what_output_needs_of_the_steady_state() -> None:
     assert fio("--ss=iops:0.3%", "--ss_dur=5").sections[0].reporting.steady_state == "iops:0.300000%"
+
+
+SAMPLES = (
+    *("0", "1", "2", "50%", "4k", "4k,8k", "1-5", "500ms", "randread:8", "trimwrite", "dsync", "zipf:1.2", "poisson"),
+    *("4k/50:8k", "zoned:50/10:50/90", "iops:0.3%", "crc32c", "none", "0xff", "strided", "working_set", "issue"),
+    *("identical", "group", "both", "max", "99:50", "split", "psync", "filestat", "falloc", "nfs://h/x", "a:b", "sync"),
+)
+
+
+def test_options_set_values_of_the_declared_types() -> None:
+    """The table of options names fields as text: mypy does not see that an option's reader fits its field."""
+    seen = set()
+    for option, text in product(OPTIONS, SAMPLES):
+        draft = Draft()
+        try:
+            option.effect(draft, text, Context(option=option.name))
+        except ValueError:
+            continue
+        before, section = Draft(), draft.finished()
+        parts = [(getattr(section, name), getattr(before, name)) for name in PARTS]
+        parts += [(section, before.section), (draft.reporting, before.reporting), (draft.deferred, before.deferred)]
+        for part, unset in parts:
+            hints = get_type_hints(type(part), include_extras=True)
+            for name in hints.keys() - {*PARTS, "given", "positions", "read_iolog"}:
+                value = getattr(part, name)
+                if value != getattr(unset, name):
+                    seen.add(name)
+                    assert msgspec.convert(msgspec.to_builtins(value), hints[name]) == value, (option.name, text)
+    assert len(seen) > 100

@@ -116,7 +116,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 )
 def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, write: int, trim: int) -> None:
     before: PerKind[Any] = PerKind(read=512, write=1024, trim=2048)
-    assert values.per_kind()(text, context(), before) == PerKind(read=read, write=write, trim=trim)
+    assert values.per_kind(text, context(), before) == PerKind(read=read, write=write, trim=trim)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, 
         (values.processor_mask, "0xa", (1, 3)),
     ],
 )
-def test_other_values(reader: values.Reader, text: str, value: Any) -> None:
+def test_other_values(reader: values.Reader[object], text: str, value: Any) -> None:
     assert reader(text, context()) == value
 
 
@@ -152,7 +152,7 @@ def test_other_values(reader: values.Reader, text: str, value: Any) -> None:
         (values.processors, "3-1", "option names no processor: '3-1'"),
     ],
 )
-def test_errors_say_what_would_be_right(reader: values.Reader, text: str, message: str) -> None:
+def test_errors_say_what_would_be_right(reader: values.Reader[object], text: str, message: str) -> None:
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the whole text is compared below)
         reader(text, context())
     assert str(refusal.value) == message

@@ -24,6 +24,7 @@ EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
 SpaceCall = Literal["fallocate", "ftruncate"]
 Level = Literal["info", "warning"]
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Percent(Struct):
@@ -47,6 +48,14 @@ class PerKind(Struct, Generic[T]):
     def same(cls, value: T) -> Self:
         """The same value for all kinds."""
         return cls(read=value, write=value, trim=value)
+
+    def map(self, function: Callable[[T], U]) -> PerKind[U]:
+        """The results of ``function`` for each kind."""
+        return PerKind(read=function(self.read), write=function(self.write), trim=function(self.trim))
+
+    def values(self) -> tuple[T, T, T]:
+        """The values for reads, writes and trims."""
+        return self.read, self.write, self.trim
 
 
 class ZoneShare(Struct):
@@ -334,8 +343,10 @@ class Section(Struct):
     ending: Ending = Ending()
     data: Data = Data()
     report: Reporting = Reporting()
-    said: Said = Said()
-    """The fields that were set, without the defaults."""
+    given: frozenset[str] = frozenset()
+    """Names of the fields that were set; the others have a default."""
+    positions: Mapping[str, Where] = {}
+    """Positions at which fields were set."""
 
     @classmethod
     def of(cls, said: Said, defaults: Said = Said()) -> Section:
@@ -345,7 +356,13 @@ class Section(Struct):
             parts.setdefault(FIELDS[name], {})[name] = value
         filled: dict[str, Any] = parts.pop("", {})
         filled |= {part: PARTS[part](**fields) for part, fields in parts.items()}
-        return cls(**filled, said=said)
+        return cls(**filled, given=frozenset(said.fields), positions=said.positions)
+
+    @property
+    def said(self) -> Said:
+        """The fields that were set, without the defaults."""
+        values = {name: self.value(name) for name in FIELDS if name in self.given}
+        return Said.of(**values).at(self.positions)
 
     def value(self, field: str) -> Any:
         """A field of the section or of one of its parts, by its name."""
@@ -354,8 +371,7 @@ class Section(Struct):
 
     def where(self, *fields: str) -> Where | None:
         """The position of the first of these fields that was set."""
-        positions = self.said.positions
-        return next((positions[field] for field in fields if field in positions), None)
+        return next((self.positions[field] for field in fields if field in self.positions), None)
 
 
 PARTS: Mapping[str, type[Struct]] = {

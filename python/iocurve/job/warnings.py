@@ -178,7 +178,7 @@ def _visits(case: _Case) -> PlanNote | None:
     if not section.load.random:
         return None
     if section.load.cover == "independent":
-        said = f"{case.option('cover')}: " if "cover" in case.section.said.positions else ""
+        said = f"{case.option('cover')}: " if "cover" in case.section.positions else ""
         text = f"{said}offsets are drawn independently, so some blocks come twice and some never"
         return case.note("offsets_independent", text, "cover", "random")
     return case.note("offsets_once", "each block is visited once per pass, in random order", "random")

@@ -14,7 +14,8 @@ from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest
 from iocurve.dialects.fio.read.values import Context
 from iocurve.dialects.fio.words import WORDS
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
-from iocurve.job.model import Job, PlanNote, Said
+from iocurve.job import model
+from iocurve.job.model import Files, Job, Load, PlanNote, Section
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ def build(parsed: Parsed, directory: Path) -> Built:
     for draft in drafts:
         errors += draft.errors
         notes += draft.notes
-    said = [Said.of(**draft.fields).at(draft.field_positions) for draft in drafts]
+    sections = tuple(draft.finished() for draft in drafts)
     inherited = _Inherited()
     reports = [
         _report(raw, draft, inherited.options(raw.global_settings))
         for raw, draft in zip(parsed.sections, drafts, strict=True)
     ]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
-    job = Job.of(name, WORDS, said, DEFAULTS)
+    job = Job(name=name, words=WORDS, sections=sections, defaults=DEFAULTS)
     return Built(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
 
 
@@ -98,10 +99,12 @@ class _SectionReader:
         draft.field_positions.setdefault("name", raw.where)
         self._apply_all(raw.settings, reading)
         self.errors += [] if draft.engine_refused else reading.engine_errors
-        if draft.fields.setdefault("name", raw.name) != raw.name:
-            draft.fields["file_name_pattern"] = _with_name(draft.value("file_name_pattern"), raw.name)
+        if draft.section.name is None:
+            draft.put(Section, name=raw.name)
+        elif draft.section.name != raw.name:
+            draft.put(Files, file_name_pattern=_with_name(draft.files.file_name_pattern, raw.name))
         if raw.begins_file:
-            draft.fields["barrier"] = True
+            draft.put(model.Reporting, barrier=True)
         if raw.implicit:
             self.notes.append(_implicit_job(raw))
         self.notes += _misplaced_engine_options(raw, draft)
@@ -207,7 +210,7 @@ class _Inherited:
 
 
 def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNote]:
-    engine = draft.value("engine_asked")
+    engine = draft.target.engine_asked
     for setting in (*raw.global_settings, *raw.settings):
         option = BY_NAME.get(setting.name)
         if option is not None and option.engines and engine not in option.engines:
@@ -218,21 +221,20 @@ def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNot
 
 def _report(raw: RawSection, draft: Draft, global_options: dict[str, str]) -> SectionReport:
     return SectionReport(
-        name=draft.fields["name"],
-        description=draft.fields.get("description"),
+        name=draft.section.name or raw.name,
+        description=draft.section.description,
         options=_as_written(raw.settings),
         global_options=global_options,
         depth=draft.depth_asked,
-        direction=_direction(draft),
-        reporting=Reporting(**draft.reporting),
+        direction=_direction(draft.load),
+        reporting=draft.reporting,
     )
 
 
-def _direction(draft: Draft) -> str:
-    random, reads, writes, trims = (bool(draft.value(field)) for field in ("random", "reads", "writes", "trims"))
-    mixed = "rw" if reads and writes else "trimwrite" if trims and writes else ""
-    direction = mixed or ("read" if reads else "write" if writes else "trim")
-    return f"rand{direction}" if random else direction
+def _direction(load: Load) -> str:
+    mixed = "rw" if load.reads and load.writes else "trimwrite" if load.trims and load.writes else ""
+    direction = mixed or ("read" if load.reads else "write" if load.writes else "trim")
+    return f"rand{direction}" if load.random else direction
 
 
 def _as_written(settings: Iterable[Setting]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from iocurve.dialects.fio.invocation import Format, Invocation
 from iocurve.dialects.fio.output import bins, clients
@@ -57,7 +56,7 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
-def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, Any]:
+def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, object]:
     """The jobs; of several hosts those of each, and their total, as fio's clients print it."""
     hosts = clients.clients(result)
     if not hosts:
@@ -72,7 +71,7 @@ def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, An
     return {"client_stats": [*stats, _job(total, with_bins) | {"hostname": ""}] if total else stats}
 
 
-def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
+def _job(job: JobStats, with_bins: bool) -> dict[str, object]:
     options = {name: value for name, value in job.last_report.options.items() if value}
     described = {"desc": job.report.description} if job.report.description else {}
     return {
@@ -107,7 +106,7 @@ def _job(job: JobStats, with_bins: bool) -> dict[str, Any]:
     }
 
 
-def _syncs(job: JobStats, with_bins: bool) -> dict[str, Any]:
+def _syncs(job: JobStats, with_bins: bool) -> dict[str, object]:
     """Flushes, which fio leaves out of one report for all kinds."""
     if job.report.reporting.mixed == "mixed":
         return {}
@@ -115,12 +114,12 @@ def _syncs(job: JobStats, with_bins: bool) -> dict[str, Any]:
     return {"sync": {"total_ios": job.sync_count, "lat_ns": latency}}
 
 
-def _steady_state(job: JobStats) -> dict[str, Any]:
+def _steady_state(job: JobStats) -> dict[str, object]:
     steady, asked = job.steady_state, job.report.reporting.steady_state
     if steady is None or asked is None:
         return {}
     means = SteadyMeans.of(steady)
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "bw_mean": round(means.bytes_per_s),
         "iops_mean": round(means.iops),
         "iops": [round(sample.iops) for sample in steady.samples],
@@ -142,7 +141,7 @@ def _steady_state(job: JobStats) -> dict[str, Any]:
     }
 
 
-def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> dict[str, Any]:
+def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> dict[str, object]:
     bandwidth, iops = direction.bandwidth, direction.iops_samples
     percentiles = reporting.percentiles
     return {
@@ -172,8 +171,8 @@ def _direction(direction: Direction, reporting: Reporting, with_bins: bool) -> d
     }
 
 
-def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: bool = False) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: bool = False) -> dict[str, object]:
+    fields: dict[str, object] = {
         "min": latency.min_ns,
         "max": latency.max_ns,
         "mean": _decimal(latency.mean_ns),
@@ -188,7 +187,7 @@ def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: b
     return fields
 
 
-def _ours(job: JobStats) -> dict[str, Any]:
+def _ours(job: JobStats) -> dict[str, object]:
     """Figures that fio's format has no field for."""
     responses = {kind: direction for kind in job.shown if (direction := job.directions[kind].response)}
     return {

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal, NamedTuple, ParamSpec
 
 from iocurve.dialects.fio.read.values import Context
+from iocurve.engine.plan import Blocks, VerifyMethod
 from iocurve.errors import Diagnostic, Where
-from iocurve.job.model import Level, PlanNote, Said, Section
+from iocurve.job import model
+from iocurve.job.model import (
+    FIELDS,
+    PARTS,
+    Data,
+    Ending,
+    Files,
+    Level,
+    Load,
+    Pace,
+    PerKind,
+    PlanNote,
+    Said,
+    Section,
+    Target,
+)
+from iocurve.structs import Struct
+from iocurve.units import SECOND_NS
+
+P = ParamSpec("P")
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 
@@ -24,10 +46,10 @@ DEFAULTS = Said.of(
     time_based=False,
 )
 """fio's defaults where they differ from those of ``iocurve.job.model``."""
-_FILLED = Section.of(DEFAULTS)
+_FILLED = Section.of(Said(), DEFAULTS)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Logs:
     """Log files of a section: file name prefixes by kind of log (default: the job's name) and their format."""
 
@@ -66,7 +88,7 @@ class Logs:
         return any((self.bandwidth, self.latency, self.iops, self.histogram, self.iolog))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reporting:
     """Output options of a section."""
 
@@ -79,7 +101,7 @@ class Reporting:
     """lat_percentiles."""
     mixed: Literal["none", "mixed", "both"] = "none"
     """unified_rw_reporting."""
-    logs: Logs = Logs()
+    logs: Logs = field(default_factory=Logs)
     state_save: bool = True
     """verify_state_save."""
     state_load: bool = False
@@ -89,16 +111,106 @@ class Reporting:
     steady_state_duration_s: int = 0
 
 
+class Criterion(NamedTuple):
+    """Value of steadystate."""
+
+    figure: Literal["iops", "bandwidth", "latency"]
+    kind: Literal["deviation", "slope"]
+    limit: float
+    is_percent: bool
+
+
+_4_KIB = PerKind.same(4096)
+_NO_BLOCKS = PerKind[Blocks | None].same(None)
+_IOPS_SLOPE = Criterion("iops", "slope", 0.01, is_percent=True)
+
+
+@dataclass
+class Deferred:
+    """Values of options whose meaning depends on other options; ``combine`` turns them into fields of the section."""
+
+    bs: PerKind[int] = _4_KIB
+    blocks: PerKind[Blocks | None] = _NO_BLOCKS
+    """Values of bsrange and bssplit."""
+    bs_unaligned: bool = False
+    rw_sequencer: Literal["sequential", "identical"] = "sequential"
+    unlink_each_loop: bool = False
+    flow: int = 0
+    flow_id: int = 0
+    # Flushes and the end of the run
+    fsync: int = 0
+    fdatasync: int = 0
+    sync_file_range: int = 0
+    end_fsync: bool = False
+    fsync_on_close: bool = False
+    exitall: bool = False
+    exitall_on_error: bool = False
+    exit_what: Literal["group", "stonewall", "all"] = "group"
+    steadystate: Criterion = _IOPS_SLOPE
+    steadystate_duration: int = 0
+    steadystate_ramp_time: int = 0
+    steadystate_check_interval: int = SECOND_NS
+    # Buffer contents and verification
+    dedupe_mode: Literal["repeat", "working_set"] = "repeat"
+    dedupe_working_set_percentage: int | None = None
+    verify: VerifyMethod | Literal["none"] | None = None
+    do_verify: bool = True
+    verify_interval: int = 0
+    verify_offset: int = 0
+    verify_pattern: str = ""
+    verify_fatal: bool = False
+    verify_dump: bool = False
+    verify_backlog: int = 0
+    verify_backlog_batch: int = 0
+    verify_only: bool = False
+    trim_percentage: int = 0
+    trim_backlog: int = 0
+    # Zones and traces
+    zonemode: Literal["none", "strided", "zbd"] | None = None
+    zonesize: int = 0
+    zonerange: int = 0
+    zoneskip: int = 0
+    read_iolog: Path | None = None
+    replay_no_stall: bool = False
+    replay_redirect: str | None = None
+    replay_align: int = 0
+    replay_scale: int = 1
+    replay_time_scale: int = 100
+    replay_skip: frozenset[str] = frozenset()
+    # Latencies
+    disable_slat: bool = False
+    gtod_reduce: bool = False
+
+    @property
+    def method(self) -> VerifyMethod | None:
+        """The verify method. verify_pattern alone implies verify=pattern."""
+        if self.verify is None:
+            return "pattern" if self.verify_pattern else None
+        return None if self.verify == "none" else self.verify
+
+    @property
+    def measures_submission(self) -> bool:
+        """False if slat is switched off."""
+        return not (self.disable_slat or self.gtod_reduce)
+
+
 @dataclass
 class Draft:
     """A section while its options are read one after another; a later option overrides an earlier one."""
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    """Fields of the section that are set so far."""
-    reporting: dict[str, Any] = field(default_factory=dict)
-    logs: dict[str, Any] = field(default_factory=dict)
-    deferred: dict[str, Any] = field(default_factory=dict)
-    """Values by option whose meaning depends on other options; ``combine`` turns them into fields."""
+    section: Section = _FILLED
+    """The section's own fields; its parts are those below, with fio's defaults for what is not set."""
+    target: Target = _FILLED.target
+    files: Files = _FILLED.files
+    load: Load = _FILLED.load
+    pace: Pace = _FILLED.pace
+    ending: Ending = _FILLED.ending
+    data: Data = _FILLED.data
+    report: model.Reporting = _FILLED.report
+    given: set[str] = field(default_factory=set)
+    """Names of the fields that are set so far."""
+    reporting: Reporting = field(default_factory=Reporting)
+    deferred: Deferred = field(default_factory=Deferred)
     option_positions: dict[str, Where] = field(default_factory=dict)
     """Position of the last setting of each option."""
     field_positions: dict[str, Where] = field(default_factory=dict)
@@ -114,19 +226,32 @@ class Draft:
         """A draft that continues from here."""
         return replace(
             self,
-            fields=dict(self.fields),
-            reporting=dict(self.reporting),
-            logs=dict(self.logs),
-            deferred=dict(self.deferred),
+            given=set(self.given),
+            reporting=replace(self.reporting, logs=copy(self.reporting.logs)),
+            deferred=copy(self.deferred),
             option_positions=dict(self.option_positions),
             field_positions=dict(self.field_positions),
             notes=list(self.notes),
             errors=list(self.errors),
         )
 
-    def value(self, name: str) -> Any:
-        """The field's value so far, else fio's default."""
-        return self.fields[name] if name in self.fields else _FILLED.value(name)
+    def put(self, part: Callable[P, Struct], /, *_: P.args, **fields: P.kwargs) -> None:
+        """Sets fields of one of the section's parts: ``draft.put(Load, random=True)``."""
+        name = _ATTRIBUTES[part]
+        setattr(self, name, getattr(self, name).replace(**fields))
+        self.given.update(fields)
+
+    def reset(self, *fields: str) -> None:
+        """Gives fields their defaults again, as if they had not been set."""
+        for name in fields:
+            part: Callable[..., Struct] = part_of(name)
+            self.put(part, **{name: _FILLED.value(name)})
+        self.given.difference_update(fields)
+
+    def finished(self) -> Section:
+        """The section with its parts."""
+        parts = {name: getattr(self, name) for name in PARTS}
+        return self.section.replace(**parts, given=frozenset(self.given), positions=self.field_positions)
 
     def note(self, option: str, code: str, text: str, level: Level = "info") -> None:
         """Adds a note at the position of ``option``. Call it after all options are read."""
@@ -135,6 +260,15 @@ class Draft:
     def error(self, option: str, text: str, hint: str | None = None) -> None:
         """Adds an error at the position of ``option``. Call it after all options are read."""
         self.errors.append(Diagnostic(text, self.option_positions.get(option), hint))
+
+
+def part_of(field: str) -> type[Struct]:
+    """The class that has a field of a section."""
+    return PARTS[FIELDS[field]] if FIELDS[field] else Section
+
+
+_ATTRIBUTES: Mapping[Callable[..., Struct], str] = {Section: "section"} | {part: name for name, part in PARTS.items()}
+"""The attribute of a draft that holds each part."""
 
 
 Effect = Callable[[Draft, str, Context], None]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 from iocurve.dialects.fio.read import patterns, splits, values
-from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError
+from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError, part_of
 from iocurve.dialects.fio.read.values import Context, Reader
-from iocurve.engine.plan import BlockRange, FixedBlocks, MetadataKind
-from iocurve.job.model import EngineName, Level, PerKind, SpaceCall
+from iocurve.engine.plan import BlockRange, Blocks, FileSelect, FixedBlocks, MetadataKind
+from iocurve.job.model import FIELDS, Data, EngineName, Files, Level, Load, PerKind, SpaceCall, Target
+from iocurve.structs import Struct
 
 NOT_YET = "ignoring it would change what is measured"
 
@@ -45,54 +49,56 @@ OTHER_ENGINES = _names(
 # -- general effects ---------------------------------------------------------------------------------------------------
 
 
-def sets(name: str, read: Reader) -> Effect:
+def sets(field: str, read: Reader[object]) -> Effect:
     """Sets a field of the section."""
+    part: Callable[..., Struct] = part_of(field)
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.fields[name] = read(text, context)
+        draft.put(part, **{field: read(text, context)})
 
     return effect
 
 
-def sets_per_kind(name: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Effect:
+def sets_per_kind(field: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Effect:
     """Sets a field that has one value each for reads, writes and trims."""
-    read = values.per_kind(minimum, maximum)
+    part: Callable[..., Struct] = part_of(field)
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.fields[name] = read(text, context, draft.value(name))
+        before: PerKind[int | None] = getattr(getattr(draft, FIELDS[field]), field)
+        draft.put(part, **{field: values.per_kind(text, context, before, minimum, maximum)})
 
     return effect
 
 
-def reports(name: str, read: Reader) -> Effect:
+def reports(name: str, read: Reader[object]) -> Effect:
     """Sets an output option."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.reporting[name] = read(text, context)
+        setattr(draft.reporting, name, read(text, context))
 
     return effect
 
 
-def logs(name: str, read: Reader) -> Effect:
+def logs(name: str, read: Reader[object]) -> Effect:
     """Sets an option of the log files."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.logs[name] = read(text, context)
+        setattr(draft.reporting.logs, name, read(text, context))
 
     return effect
 
 
-def defers(name: str, read: Reader) -> Effect:
+def defers(name: str, read: Reader[object]) -> Effect:
     """Keeps a value whose meaning depends on other options, for ``combine``."""
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        draft.deferred[name] = read(text, context)
+        setattr(draft.deferred, name, read(text, context))
 
     return effect
 
 
 def no_effect(
-    reason: str, noop: tuple[str, ...] = (), level: Level = "info", read: Reader = values.text_value
+    reason: str, noop: tuple[str, ...] = (), level: Level = "info", read: Reader[object] = values.text_value
 ) -> Effect:
     """Ignores the option with a note. ``noop`` lists the values that ask for iocurve's own behaviour: no note."""
 
@@ -104,7 +110,7 @@ def no_effect(
     return effect
 
 
-def unsupported(reason: str, noop: tuple[str, ...] = (), read: Reader = values.text_value) -> Effect:
+def unsupported(reason: str, noop: tuple[str, ...] = (), read: Reader[object] = values.text_value) -> Effect:
     """Refuses the option. ``noop`` lists the values that ask for iocurve's own behaviour: they are accepted."""
 
     def effect(_draft: Draft, text: str, context: Context) -> None:
@@ -128,11 +134,12 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
         name = "libaio"
     is_file = "/" in name or name.endswith(".so")
     draft.engine_refused = is_file or name.split(":")[0] in LATER_ENGINES | OTHER_ENGINES
-    draft.fields |= {"metadata": METADATA_ENGINES.get(name), "space_call": SPACE_ENGINES.get(name)}
+    draft.put(Load, metadata=METADATA_ENGINES.get(name))
+    draft.put(Target, space_call=SPACE_ENGINES.get(name))
     if name in ENGINES:
-        draft.fields |= {"engine": ENGINES[name], "engine_asked": name}
+        draft.put(Target, engine=ENGINES[name], engine_asked=name)
     elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
-        draft.fields |= {"engine": "sync", "engine_asked": name}
+        draft.put(Target, engine="sync", engine_asked=name)
     elif name in LATER_ENGINES:
         raise RefusedError(f"ioengine={name} is not supported yet; filecreate, filestat and filedelete are")
     elif name.split(":")[0] in OTHER_ENGINES:
@@ -149,13 +156,7 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
 
 def set_buffered(draft: Draft, text: str, context: Context) -> None:
     """Sets direct to the opposite of buffered."""
-    draft.fields["direct"] = not values.boolean(text, context)
-
-
-def set_durability(draft: Draft, text: str, context: Context) -> None:
-    """Sets O_SYNC or O_DSYNC from sync."""
-    meanings = {"none": "none", "0": "none", "sync": "file_sync", "1": "file_sync", "dsync": "data_sync"}
-    draft.fields["durability"] = values.meaning(meanings)(text, context)
+    draft.put(Target, direct=not values.boolean(text, context))
 
 
 def set_file_select(draft: Draft, text: str, context: Context) -> None:
@@ -163,19 +164,18 @@ def set_file_select(draft: Draft, text: str, context: Context) -> None:
     order, _, every = values.word("roundrobin", "sequential", "random", "zipf", "pareto", "normal", "gauss")(
         text, context
     ).partition(":")
-    meanings = {"roundrobin": "round_robin", "sequential": "sequential", "random": "random"}
+    meanings: dict[str, FileSelect] = {"roundrobin": "round_robin", "sequential": "sequential", "random": "random"}
     order = order.strip()
     if order not in meanings:
         raise RefusedError(
             f"file_service_type={text.strip()} is not supported yet; use roundrobin, sequential or random"
         )
-    draft.fields["file_select"] = meanings[order]
-    draft.fields["file_run"] = values.integer(1)(every, context) if every else 1
+    draft.put(Files, file_select=meanings[order], file_run=values.integer(1)(every, context) if every else 1)
 
 
 def add_paths(draft: Draft, text: str, context: Context) -> None:
     """Appends the files of filename to those before it."""
-    draft.fields["paths"] = (*draft.fields.get("paths", ()), *values.names(text, context))
+    draft.put(Files, paths=(*draft.files.paths, *values.names(text, context)))
 
 
 def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
@@ -185,7 +185,7 @@ def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
         pattern = pattern.replace(keyword, ours)
     if "$clientuid" in pattern:
         context.note("no_effect", "$clientuid is empty without a fio client, as in fio")
-    draft.fields["file_name_pattern"] = pattern.replace("$clientuid", "")
+    draft.put(Files, file_name_pattern=pattern.replace("$clientuid", ""))
 
 
 def set_fallocate(_draft: Draft, text: str, context: Context) -> None:
@@ -216,32 +216,32 @@ def set_direction(draft: Draft, text: str, context: Context) -> None:
     """Reads rw: ``randread``, ``randread:8`` (a random offset every 8 operations), ``read:4k`` (skip 4k after each)."""
     direction, _, step = values.word(*_DIRECTIONS)(text, context).partition(":")
     reads, writes, trims, is_random = _DIRECTIONS[direction.strip()]
-    draft.fields |= {"reads": reads, "writes": writes, "trims": trims, "random": is_random}
-    draft.fields |= {"run_length": 1, "gap_bytes": 0, "position": "identical" if writes and trims else "kind"}
+    draft.put(Load, reads=reads, writes=writes, trims=trims, random=is_random)
+    draft.put(Load, run_length=1, gap_bytes=0, position="identical" if writes and trims else "kind")
     if step and is_random:
-        draft.fields["run_length"] = values.integer(1, 2**32 - 1)(step, context)
+        draft.put(Load, run_length=values.integer(1, 2**32 - 1)(step, context))
     elif step:
-        draft.fields["gap_bytes"] = values.signed_size(step, context)
+        draft.put(Load, gap_bytes=values.signed_size(step, context))
 
 
 def set_read_percent(draft: Draft, text: str, context: Context) -> None:
     """Sets rwmixread. Of rwmixread and rwmixwrite the later one wins."""
-    draft.fields["read_percent"] = float(values.integer(0, 100)(text, context))
+    draft.put(Load, read_percent=float(values.integer(0, 100)(text, context)))
 
 
 def set_write_percent(draft: Draft, text: str, context: Context) -> None:
     """Sets rwmixread to the complement of rwmixwrite."""
-    draft.fields["read_percent"] = 100.0 - values.integer(0, 100)(text, context)
+    draft.put(Load, read_percent=100.0 - values.integer(0, 100)(text, context))
 
 
 def set_cover(draft: Draft, text: str, context: Context) -> None:
     """Sets the coverage from norandommap."""
-    draft.fields["cover"] = "independent" if values.switch(text, context) else "once"
+    draft.put(Load, cover="independent" if values.switch(text, context) else "once")
 
 
 def set_blocks(draft: Draft, text: str, context: Context) -> None:
     """Reads bs: one size each for reads, writes and trims."""
-    draft.deferred["bs"] = values.per_kind(1, 2**32 - 1)(text, context, draft.deferred.get("bs", PerKind.same(4096)))
+    draft.deferred.bs = values.per_kind(text, context, draft.deferred.bs)
 
 
 def set_block_range(draft: Draft, text: str, context: Context) -> None:
@@ -249,33 +249,18 @@ def set_block_range(draft: Draft, text: str, context: Context) -> None:
     ranges = [values.size_range(sizes, context) for sizes in text.split(",")[:3]]
     if not all(low >= 1 and high < 2**32 for low, high in ranges):
         raise ValueError(f"{context.option} takes blocks of 1 byte to 4 GiB")
-    for index, kind in enumerate(("read", "write", "trim")):
-        low, high = ranges[min(index, len(ranges) - 1)]
-        same = FixedBlocks(bytes=low)
-        draft.deferred[f"blocks {kind}"] = BlockRange(low=low, high=high, step=low) if high > low else same
+    blocks = [_blocks(low, high) for low, high in ranges]
+    draft.deferred.blocks = PerKind(read=blocks[0], write=blocks[min(1, len(blocks) - 1)], trim=blocks[-1])
+
+
+def _blocks(low: int, high: int) -> Blocks:
+    return BlockRange(low=low, high=high, step=low) if high > low else FixedBlocks(bytes=low)
 
 
 def set_block_split(draft: Draft, text: str, context: Context) -> None:
     """Reads bssplit: ``4k/10:64k/50:32k``, or with commas one split each for reads, writes and trims."""
-    for kind, blocks in splits.block_split(text, context).items():
-        draft.deferred[f"blocks {kind}"] = blocks
-
-
-def set_distribution(draft: Draft, text: str, context: Context) -> None:
-    """Reads random_distribution."""
-    draft.fields["distribution"] = splits.distribution(text, context)
-
-
-def set_think_counts(draft: Draft, text: str, context: Context) -> None:
-    """Reads thinktime_blocks_type."""
-    meanings = {"complete": "completed", "issue": "issued"}
-    draft.fields["think_counts"] = values.meaning(meanings)(text, context)
-
-
-def set_arrivals(draft: Draft, text: str, context: Context) -> None:
-    """Reads rate_process."""
-    meanings = {"linear": "even", "poisson": "poisson"}
-    draft.fields["arrivals"] = values.meaning(meanings)(text, context)
+    blocks = splits.or_else(splits.block_split(text, context), draft.deferred.blocks)
+    draft.deferred.blocks = blocks
 
 
 def set_range_sync(draft: Draft, text: str, context: Context) -> None:
@@ -283,7 +268,7 @@ def set_range_sync(draft: Draft, text: str, context: Context) -> None:
     steps, _, every = values.text_value(text, context).partition(":")
     for step in steps.split(","):
         values.word("wait_before", "write", "wait_after")(step.strip(), context)
-    draft.deferred["sync_file_range"] = values.integer(0)(every, context) if every else 1
+    draft.deferred.sync_file_range = values.integer(0)(every, context) if every else 1
 
 
 def set_trace(draft: Draft, text: str, context: Context) -> None:
@@ -291,41 +276,30 @@ def set_trace(draft: Draft, text: str, context: Context) -> None:
     name = values.text_value(text, context)
     if name == "-" or ":" in name:
         raise ValueError(f"read_iolog={name} is not supported yet; name a single file")
-    draft.deferred["read_iolog"] = context.directory / name
+    draft.deferred.read_iolog = context.directory / name
 
 
 def set_skipped(draft: Draft, text: str, context: Context) -> None:
     """Reads replay_skip: kinds of operations separated by commas."""
     kind = values.word("read", "write", "trim", "sync")
-    draft.deferred["replay_skip"] = frozenset(kind(word.strip(), context) for word in text.split(","))
+    draft.deferred.replay_skip = frozenset(kind(word.strip(), context) for word in text.split(","))
 
 
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
     """Reads zonemode. Raises ``RefusedError`` for zbd: zoned devices are not supported."""
-    mode = draft.deferred["zonemode"] = values.meaning({mode: mode for mode in ("none", "strided", "zbd")})(
-        text, context
-    )
-    if mode == "zbd":
+    modes: dict[str, Literal["none", "strided", "zbd"]] = {"none": "none", "strided": "strided", "zbd": "zbd"}
+    draft.deferred.zonemode = values.meaning(modes)(text, context)
+    if draft.deferred.zonemode == "zbd":
         raise RefusedError(
             "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device, and does "
             "not keep writes at their write pointers; zonemode=strided needs none of this"
         )
 
 
-def set_wait_for(draft: Draft, text: str, context: Context) -> None:
-    """Reads wait_for: the name of one job."""
-    draft.fields["wait_for"] = (values.text_value(text, context),)
-
-
-def set_seed(draft: Draft, text: str, context: Context) -> None:
-    """Reads randseed."""
-    draft.fields["seed"] = values.plain_integer(text, context)
-
-
 def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
     """Reads allrandrepeat: 1 switches randrepeat on, 0 changes nothing."""
     if values.boolean(text, context):
-        draft.fields["repeatable"] = True
+        draft.put(Data, repeatable=True)
 
 
 # -- payload and verification ------------------------------------------------------------------------------------------
@@ -334,78 +308,14 @@ def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
 def set_pattern(draft: Draft, text: str, context: Context) -> None:
     """Reads buffer_pattern. It resets zero_buffers, scramble_buffers and refill_buffers set before it."""
     pattern = patterns.pattern(text, context, with_offsets=False)
-    draft.fields |= {"payload_pattern": pattern, "payload_zero": False, "payload_scramble": False}
-    if not draft.fields.get("payload_compress_percent") and not draft.value("reads"):
-        draft.fields["payload_refill"] = False
+    draft.put(Data, payload_pattern=pattern, payload_zero=False, payload_scramble=False)
+    if not draft.data.payload_compress_percent and not draft.load.reads:
+        draft.put(Data, payload_refill=False)
 
 
 def set_dedupe(draft: Draft, text: str, context: Context) -> None:
     """Reads dedupe_percentage. It switches refill_buffers on; a later refill_buffers=0 switches it off again."""
-    draft.fields |= {"payload_dedupe_percent": values.integer(0, 100)(text, context), "payload_refill": True}
-
-
-def set_verify_pattern(draft: Draft, text: str, context: Context) -> None:
-    """Reads verify_pattern."""
-    draft.deferred["verify_pattern"] = patterns.pattern(text, context, with_offsets=True)
-
-
-_METHODS = {
-    "0": None,
-    "none": None,
-    "md5": "md5",
-    "crc7": "crc7",
-    "crc16": "crc16",
-    "crc32": "crc32",
-    "crc32c": "crc32c",
-    "crc32c-intel": "crc32c",
-    "crc64": "crc64",
-    "xxhash": "xxhash",
-    "sha1": "sha1",
-    "sha256": "sha256",
-    "sha512": "sha512",
-    "sha3-224": "sha3224",
-    "sha3-256": "sha3256",
-    "sha3-384": "sha3384",
-    "sha3-512": "sha3512",
-    "meta": "header",
-    "pattern": "pattern",
-    "pattern_hdr": "pattern_header",
-    "null": "null",
-}
-
-
-def set_verify(draft: Draft, text: str, context: Context) -> None:
-    """Reads the method of verify; 0 means none."""
-    draft.deferred["verify"] = values.meaning(_METHODS)(text, context)
-
-
-# -- reporting ---------------------------------------------------------------------------------------------------------
-
-
-def sets_log_prefix(kind: str) -> Effect:
-    """Reads write_…_log: the prefix of the file name, or 1 for the job's name."""
-
-    def effect(draft: Draft, text: str, _context: Context) -> None:
-        draft.logs[kind] = "" if text.strip() == "1" else text.strip()
-
-    return effect
-
-
-def set_window_value(draft: Draft, text: str, context: Context) -> None:
-    """Reads log_window_value."""
-    meanings = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
-    draft.logs["window_value"] = values.meaning(meanings)(text, context)
-
-
-def set_mixed(draft: Draft, text: str, context: Context) -> None:
-    """Reads unified_rw_reporting."""
-    meanings = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
-    draft.reporting["mixed"] = values.meaning(meanings)(text, context)
-
-
-def set_steady_state(draft: Draft, text: str, context: Context) -> None:
-    """Reads steadystate: the criterion and its limit."""
-    draft.deferred["steadystate"] = splits.criterion(text, context)
+    draft.put(Data, payload_dedupe_percent=values.integer(0, 100)(text, context), payload_refill=True)
 
 
 def set_kb_base(_draft: Draft, text: str, context: Context) -> None:

@@ -6,12 +6,16 @@ gives the reason), or is refused with the reason. An option that is not in the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
-from iocurve.dialects.fio.read import effects, values
+from iocurve.dialects.fio.read import effects, patterns, splits, values
 from iocurve.dialects.fio.read.draft import Option
 from iocurve.dialects.fio.read.effects import NOT_YET
-from iocurve.dialects.fio.read.values import Reader
+from iocurve.dialects.fio.read.values import Context, Reader, meaning
+from iocurve.engine.plan import Durability, VerifyMethod
 from iocurve.job.model import Level
 
 _THREADS = "every job runs as a thread"
@@ -22,24 +26,29 @@ _ZBD_ONLY = "it applies only with zonemode=zbd"
 _PRIORITY = "operations have no I/O priority of their own"
 
 
-def _sets(name: str, read: Reader, sets: str, *aliases: str, bare: bool = False) -> Option:
+def _sets(name: str, read: Reader[object], sets: str, *aliases: str, bare: bool = False) -> Option:
     return Option(name, effects.sets(sets, _bare(read, bare)), (sets,), aliases, bare, boolean=read is values.boolean)
 
 
-def _defers(name: str, read: Reader, *aliases: str, bare: bool = False, fields: tuple[str, ...] = ()) -> Option:
+def _defers(name: str, read: Reader[object], *aliases: str, bare: bool = False, fields: tuple[str, ...] = ()) -> Option:
     return Option(name, effects.defers(name, _bare(read, bare)), fields, aliases, bare, boolean=read is values.boolean)
 
 
-def _bare(read: Reader, bare: bool) -> Reader:
+def _bare(read: Reader[object], bare: bool) -> Reader[object]:
     """The reader of an option. A 0/1 option that may be written without a value takes any number in fio."""
     return values.switch if bare and read is values.boolean else read
 
 
 def _writes_log(name: str, kind: str) -> Option:
-    return Option(name, effects.sets_log_prefix(kind), ("log",), bare=True)
+    """write_…_log: the prefix of the file name, or 1 for the job's name."""
+
+    def prefix(text: str, _context: Context) -> str:
+        return "" if text.strip() == "1" else text.strip()
+
+    return Option(name, effects.logs(kind, prefix), ("log",), bare=True)
 
 
-def _log_setting(name: str, read: Reader, sets: str, *aliases: str) -> Option:
+def _log_setting(name: str, read: Reader[object], sets: str, *aliases: str) -> Option:
     return Option(name, effects.logs(sets, read), (), aliases, boolean=read is values.boolean)
 
 
@@ -47,7 +56,7 @@ def _no_effect(
     name: str,
     reason: str,
     *aliases: str,
-    read: Reader = values.text_value,
+    read: Reader[object] = values.text_value,
     noop: tuple[str, ...] = (),
     bare: bool = False,
     level: Level = "info",
@@ -57,7 +66,7 @@ def _no_effect(
 
 
 def _no_effects(
-    reason: str, names: str, read: Reader = values.text_value, noop: tuple[str, ...] = (), level: Level = "info"
+    reason: str, names: str, read: Reader[object] = values.text_value, noop: tuple[str, ...] = (), level: Level = "info"
 ) -> list[Option]:
     return [_no_effect(name, reason, read=read, noop=noop, level=level) for name in names.split()]
 
@@ -65,7 +74,7 @@ def _no_effects(
 def _unsupported(
     name: str,
     *aliases: str,
-    read: Reader = values.text_value,
+    read: Reader[object] = values.text_value,
     noop: tuple[str, ...] = (),
     reason: str = NOT_YET,
     bare: bool = False,
@@ -75,7 +84,7 @@ def _unsupported(
 
 
 def _all_unsupported(
-    names: str, read: Reader = values.text_value, noop: tuple[str, ...] = (), reason: str = NOT_YET
+    names: str, read: Reader[object] = values.text_value, noop: tuple[str, ...] = (), reason: str = NOT_YET
 ) -> list[Option]:
     return [_unsupported(name, read=read, noop=noop, reason=reason) for name in names.split()]
 
@@ -89,8 +98,46 @@ _TIME, _SHORT_TIME, _PERCENT = values.time_ns, values.short_time_ns, values.inte
 _ANY_NUMBER = values.integer(0, 2**63 - 1)
 
 
-def _words(words: str) -> Reader:
+def _words(words: str) -> Reader[object]:
     return values.word(*words.split())
+
+
+def _same(words: str) -> Reader[object]:
+    return meaning({word: word for word in words.split()})
+
+
+_DURABILITY: Mapping[str, Durability] = {
+    "none": "none",
+    "0": "none",
+    "sync": "file_sync",
+    "1": "file_sync",
+    "dsync": "data_sync",
+}
+_METHODS: Mapping[str, VerifyMethod | Literal["none"]] = {
+    "0": "none",
+    "none": "none",
+    "md5": "md5",
+    "crc7": "crc7",
+    "crc16": "crc16",
+    "crc32": "crc32",
+    "crc32c": "crc32c",
+    "crc32c-intel": "crc32c",
+    "crc64": "crc64",
+    "xxhash": "xxhash",
+    "sha1": "sha1",
+    "sha256": "sha256",
+    "sha512": "sha512",
+    "sha3-224": "sha3224",
+    "sha3-256": "sha3256",
+    "sha3-384": "sha3384",
+    "sha3-512": "sha3512",
+    "meta": "header",
+    "pattern": "pattern",
+    "pattern_hdr": "pattern_header",
+    "null": "null",
+}
+_MIXED = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
+_WINDOW_VALUES = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -105,7 +152,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("iodepth", _COUNT, "depth"),
     _sets("direct", _BOOL, "direct"),
     Option("buffered", effects.set_buffered, ("direct",), boolean=True),
-    Option("sync", effects.set_durability, ("durability",)),
+    _sets("sync", meaning(_DURABILITY), "durability"),
     _sets("invalidate", _BOOL, "invalidate"),
     _sets("iodepth_batch", _NUMBER, "batch_submit", "iodepth_batch_submit"),
     _sets("iodepth_batch_complete_min", _NUMBER, "batch_complete_min", "iodepth_batch_complete"),
@@ -177,15 +224,15 @@ OPTIONS: tuple[Option, ...] = (
     Option("ba", effects.sets_per_kind("align_bytes"), ("align_bytes",), ("blockalign",)),
     Option("norandommap", effects.set_cover, ("cover",), bare=True),
     Option("percentage_random", effects.sets_per_kind("random_percent", 0, 100), ("random_percent",)),
-    Option("random_distribution", effects.set_distribution, ("distribution",)),
+    _sets("random_distribution", splits.distribution, "distribution"),
     Option("rate", effects.sets_per_kind("rate_bytes", 0, 2**63), ("rate_bytes",)),
     Option("rate_iops", effects.sets_per_kind("rate_operations", 0), ("rate_operations",)),
-    Option("rate_process", effects.set_arrivals, ("arrivals",)),
+    _sets("rate_process", meaning({"linear": "even", "poisson": "poisson"}), "arrivals"),
     _sets("rate_ignore_thinktime", _BOOL, "think_moves_schedule"),
     _sets("randrepeat", _BOOL, "repeatable"),
-    Option("randseed", effects.set_seed, ("seed",)),
+    _sets("randseed", values.plain_integer, "seed"),
     Option("allrandrepeat", effects.set_all_repeatable, ("repeatable",)),
-    _defers("rw_sequencer", values.meaning({word: word for word in ("sequential", "identical")})),
+    _defers("rw_sequencer", _same("sequential identical")),
     _no_effect("softrandommap", "the random map takes almost no memory", read=_BOOL, bare=True),
     _no_effect("random_generator", _GENERATOR, read=_words("tausworthe lfsr tausworthe64"), noop=("tausworthe",)),
     _unsupported("num_range", noop=("1",)),
@@ -201,7 +248,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("thinktime", _SHORT_TIME, "think_ns"),
     _sets("thinktime_spin", _SHORT_TIME, "think_spin_ns"),
     _sets("thinktime_blocks", _COUNT, "think_every"),
-    Option("thinktime_blocks_type", effects.set_think_counts, ("think_counts",)),
+    _sets("thinktime_blocks_type", meaning({"complete": "completed", "issue": "issued"}), "think_counts"),
     _sets("thinktime_iotime", _TIME, "think_every_ns"),
     _unsupported("thinkcycles", noop=("0",)),
     _defers("fsync", _NUMBER, fields=("fsync_every",)),
@@ -226,9 +273,9 @@ OPTIONS: tuple[Option, ...] = (
     _sets("number_ios", values.integer(0, 2**63), "operations"),
     _sets("loops", _COUNT, "loops"),
     _sets("stonewall", _BOOL, "barrier", "wait_for_previous", bare=True),
-    Option("wait_for", effects.set_wait_for, ("wait_for",)),
+    _sets("wait_for", lambda text, context: (values.text_value(text, context),), "wait_for"),
     _defers("exitall", _BOOL, bare=True, fields=("ends_others",)),
-    _defers("exit_what", values.meaning({word: word for word in ("group", "stonewall", "all")}), fields=("ends_run",)),
+    _defers("exit_what", _same("group stonewall all"), fields=("ends_run",)),
     _defers("exitall_on_error", _BOOL, bare=True, fields=("ends_others",)),
     _no_effect(
         "continue_on_error",
@@ -239,7 +286,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _no_effect("ignore_error", "an I/O error ends its worker", level="warning"),
     _no_effect("error_dump", "errors are always shown", read=_BOOL),
-    Option("steadystate", effects.set_steady_state, ("steady_state",), ("ss",)),
+    _defers("steadystate", splits.criterion, "ss", fields=("steady_state",)),
     _defers("steadystate_duration", _TIME, "ss_dur", fields=("steady_state",)),
     _defers("steadystate_ramp_time", _TIME, "ss_ramp", fields=("steady_state",)),
     _defers("steadystate_check_interval", _TIME, "ss_interval", fields=("steady_state",)),
@@ -260,11 +307,11 @@ OPTIONS: tuple[Option, ...] = (
     _unsupported("dedupe_global", read=_BOOL, noop=("0",)),
     _defers("dedupe_working_set_percentage", values.integer(1, 100), fields=("payload_dedupe_set_percent",)),
     # Verification
-    Option("verify", effects.set_verify, ("verify",)),
+    _defers("verify", meaning(_METHODS), fields=("verify",)),
     _defers("do_verify", _BOOL),
     _defers("verify_interval", values.integer(80, 2**32 - 1)),
     _defers("verify_offset", values.integer(40, 2**32 - 1)),
-    Option("verify_pattern", effects.set_verify_pattern, ("verify",)),
+    _defers("verify_pattern", partial(patterns.pattern, with_offsets=True), fields=("verify",)),
     _defers("verify_fatal", _BOOL),
     _defers("verify_dump", _BOOL),
     _defers("verify_backlog", values.integer(0, 2**32 - 1)),
@@ -298,11 +345,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect("thread", _THREADS, "threads", read=_BOOL, bare=True, noop=("1",)),
     _sets("cpus_allowed", values.processors, "cpus"),
     _sets("cpumask", values.processor_mask, "cpus"),
-    Option(
-        "cpus_allowed_policy",
-        effects.sets("cpus_split", values.meaning({"shared": False, "split": True})),
-        ("cpus_split",),
-    ),
+    _sets("cpus_allowed_policy", meaning({"shared": False, "split": True}), "cpus_split"),
     _no_effect(
         "numa_mem_policy",
         "the kernel decides which NUMA node memory comes from",
@@ -374,7 +417,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("read_iolog", effects.set_trace, ("replay", "paths")),
     _defers("replay_no_stall", _BOOL),
-    Option("replay_redirect", effects.defers("replay_redirect", values.text_value)),
+    _defers("replay_redirect", values.text_value),
     _defers("replay_align", values.size),
     _defers("replay_scale", values.integer(1)),
     _defers("replay_time_scale", values.integer(1)),
@@ -401,7 +444,7 @@ OPTIONS: tuple[Option, ...] = (
             ("disable_bw_measurement", ("disable_bw",)),
         )
     ),
-    Option("unified_rw_reporting", effects.set_mixed),
+    Option("unified_rw_reporting", effects.reports("mixed", meaning(_MIXED))),
     _no_effect(
         "significant_figures", "normal output has a fixed number of digits", read=values.integer(1, 10), noop=("4",)
     ),
@@ -417,7 +460,7 @@ OPTIONS: tuple[Option, ...] = (
     _log_setting("log_avg_msec", _NUMBER, "window_ms"),
     _log_setting("log_hist_msec", _NUMBER, "histogram_window_ms"),
     _log_setting("log_hist_coarseness", values.integer(0, 6), "histogram_coarseness"),
-    Option("log_window_value", effects.set_window_value, (), ("log_max_value",)),
+    _log_setting("log_window_value", meaning(_WINDOW_VALUES), "window_value", "log_max_value"),
     _log_setting("log_offset", _BOOL, "offsets"),
     _log_setting("log_prio", _BOOL, "priorities"),
     _log_setting("log_issue_time", _BOOL, "issue_times"),

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, TypeVar
 
 from iocurve.dialects.fio.read import values
-from iocurve.dialects.fio.read.draft import RefusedError
+from iocurve.dialects.fio.read.draft import Criterion, RefusedError
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
-from iocurve.job.model import Percent, PerKind, Preference, ZoneShare, ZonesSaid
+from iocurve.job.model import Amount, Percent, PerKind, Preference, ZoneShare, ZonesSaid
 
-Kinds = dict[str, Any]
+T = TypeVar("T")
+_FIGURES: dict[str, Literal["iops", "bandwidth", "latency"]] = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}
 _LARGEST_BLOCK = 2**32 - 1
 _ZIPF, _PARETO = 1.1, 0.2
 _NORMAL_PERCENT = 100 / 12
 """Standard deviation of fio's default, the mean of twelve draws."""
 
 
-def block_split(text: str, context: Context) -> dict[str, Blocks]:
-    """Reads ``4k/10:64k/50:32k`` for each kind; a kind without a size keeps its block size."""
+def block_split(text: str, context: Context) -> PerKind[Blocks | None]:
+    """Reads ``4k/10:64k/50:32k`` for each kind; None for a kind without a size."""
     return _by_kind(text, lambda part: _blocks(part, context))
+
+
+def or_else(blocks: PerKind[Blocks | None], others: PerKind[T]) -> PerKind[Blocks | T]:
+    """The blocks, with those of ``others`` for kinds that have none."""
+    return PerKind(read=blocks.read or others.read, write=blocks.write or others.write, trim=blocks.trim or others.trim)
 
 
 def distribution(text: str, context: Context) -> PerKind[Preference]:
@@ -33,26 +39,26 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
         raise RefusedError("random_distribution=sequence is not supported yet")
     if word.startswith("zoned"):
         zones = _by_kind(rest, lambda part: _zones(part, context, word == "zoned_abs"))
-        return PerKind[Preference](**{kind: zones.get(kind, Uniform()) for kind in ("read", "write", "trim")})
+        return zones.map(lambda of_kind: of_kind or Uniform())
     return PerKind[Preference].same(_preference(word, rest))
 
 
-def criterion(text: str, context: Context) -> tuple[str, str, float, bool]:
-    """Reads ``iops_slope:0.3%`` into figure, criterion, limit, and True if the limit is a percentage."""
+def criterion(text: str, context: Context) -> Criterion:
+    """Reads ``iops_slope:0.3%``."""
     words = ("iops", "iops_slope", "bw", "bw_slope", "lat", "lat_slope")
     word, colon, limit = values.word(*words)(text, context).partition(":")
     if not colon:
         raise ValueError(f"{context.option}={text} has no limit; write {context.option}={word}:0.3%")
-    figure, _, slope = word.strip().partition("_")
-    name = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}[figure]
-    kind = "slope" if slope else "deviation"
+    name, _, slope = word.strip().partition("_")
+    figure = _FIGURES[name]
+    kind: Literal["slope", "deviation"] = "slope" if slope else "deviation"
     if limit.rstrip().endswith("%"):
-        return name, kind, _not_negative(values.decimal(limit.rstrip()[:-1]), context), True
-    if figure == "lat":
-        return name, kind, float(values.short_time_ns(limit.strip(), context)), False
-    if figure == "bw":
-        return name, kind, float(values.size(limit.strip(), context)), False
-    return name, kind, _not_negative(values.decimal(limit), context), False
+        return Criterion(figure, kind, _not_negative(values.decimal(limit.rstrip()[:-1]), context), is_percent=True)
+    if figure == "latency":
+        return Criterion(figure, kind, float(values.short_time_ns(limit.strip(), context)), is_percent=False)
+    if figure == "bandwidth":
+        return Criterion(figure, kind, float(values.size(limit.strip(), context)), is_percent=False)
+    return Criterion(figure, kind, _not_negative(values.decimal(limit), context), is_percent=False)
 
 
 def _not_negative(value: float, context: Context) -> float:
@@ -61,12 +67,10 @@ def _not_negative(value: float, context: Context) -> float:
     return value
 
 
-def _by_kind(text: str, read: Callable[[str], Any]) -> Kinds:
+def _by_kind(text: str, read: Callable[[str], T]) -> PerKind[T]:
     """Reads one text for all kinds, or texts for reads, writes and trims separated by commas; the last one repeats."""
     parts = [part.strip() for part in text.split(",", 2)]
-    texts = {"read": parts[0], "write": parts[min(1, len(parts) - 1)], "trim": parts[-1]}
-    found = {kind: read(part) for kind, part in texts.items()}
-    return {kind: value for kind, value in found.items() if value is not None}
+    return PerKind(read=parts[0], write=parts[min(1, len(parts) - 1)], trim=parts[-1]).map(read)
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:
@@ -143,7 +147,7 @@ def _zones(text: str, context: Context, absolute: bool) -> ZonesSaid | None:
     if sum(access) != 100 or min(access) < 0:
         raise ValueError(f"the shares of {context.option} must add up to 100 %, not {sum(access)} %")
     if absolute:
-        sizes: list[Any] = [values.size(size or "", context) for _, size in pairs]
+        sizes: list[Amount] = [values.size(size or "", context) for _, size in pairs]
     else:
         given = _shared([_percent(size, "a percentage") for _, size in pairs], "the sizes of the zones")
         if sum(given) > 100:

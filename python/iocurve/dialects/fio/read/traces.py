@@ -8,8 +8,8 @@ from pathlib import Path
 
 from iocurve.dialects.fio.read import iolog
 from iocurve.dialects.fio.read.draft import Draft
-from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, Replay
-from iocurve.job.model import PerKind
+from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, OperationKind, Replay, SyncKind
+from iocurve.job.model import Ending, Files, Load, PerKind
 
 _SIZES_MAX = 64
 """A trace with more block sizes than this is described by a range of sizes."""
@@ -28,36 +28,49 @@ _UNUSED = (
     "fdatasync",
 )
 
+_REPLACED = (
+    "fsync_every",
+    "fdatasync_every",
+    "sync_file_range_every",
+    "operations",
+    "transfer",
+    "size",
+    "offset",
+)
+"""Fields that a trace replaces."""
+_FLUSHES: tuple[SyncKind, ...] = ("fsync", "fdatasync")
+
 
 def replay(draft: Draft) -> None:
     """Applies read_iolog and the replay_… options."""
-    path = draft.deferred.get("read_iolog")
+    path, align = draft.deferred.read_iolog, draft.deferred.replay_align
     if path is None:
         for name in (name for name in _OPTIONS if name in draft.option_positions):
             draft.note(name, "no_effect", f"{name} has no effect without read_iolog")
         return
     for name in _EXCLUDED:
-        if name in draft.option_positions and draft.deferred.get(name) != "none":
+        is_off = name == "zonemode" and draft.deferred.zonemode == "none"
+        if name in draft.option_positions and not is_off:
             draft.error(name, f"{name} is not supported yet with read_iolog")
     for name in (name for name in _UNUSED if name in draft.option_positions):
         draft.note(name, "no_effect", f"{name} has no effect with read_iolog, as in fio")
-    if draft.value("engine") in ("mmap", "nfs"):
+    if draft.target.engine in ("mmap", "nfs"):
         draft.error("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
-    align = draft.deferred.get("replay_align", 0)
     if align & (align - 1):
         draft.error("replay_align", f"replay_align={align} is not a power of two")
     elif not draft.errors:
-        _read(draft, path, align)
+        _read(draft, path)
 
 
-def _read(draft: Draft, path: Path, align: int) -> None:
+def _read(draft: Draft, path: Path) -> None:
+    asked = draft.deferred
     options = iolog.ReplayOptions(
-        stalls=not draft.deferred.get("replay_no_stall"),
-        redirect=draft.deferred.get("replay_redirect"),
-        align_bytes=align,
-        scale=draft.deferred.get("replay_scale", 0) or 1,
-        time_percent=draft.deferred.get("replay_time_scale", 0) or 100,
-        skipped_actions=draft.deferred.get("replay_skip", frozenset()),
+        stalls=not asked.replay_no_stall,
+        redirect=asked.replay_redirect,
+        align_bytes=asked.replay_align,
+        scale=asked.replay_scale,
+        time_percent=asked.replay_time_scale,
+        skipped_actions=asked.replay_skip,
     )
     try:
         trace = iolog.read(path, options)
@@ -68,34 +81,26 @@ def _read(draft: Draft, path: Path, align: int) -> None:
         count = f"{trace.skipped_lines}, the first is line {trace.first_skipped_line}"
         text = f"invalid lines of {path} are skipped, as in fio: {count}"
         draft.note("read_iolog", "trace_lines", text, "warning")
-    kinds = [kind for kind in ("read", "write", "trim") if kind in trace.blocks]
-    if not kinds:
+    found = PerKind[OperationKind](read="read", write="write", trim="trim").map(trace.blocks.get)
+    any_sizes = found.read or found.write or found.trim
+    if any_sizes is None:
         draft.error("read_iolog", f"'{path}' has no reads, writes or trims")
         return
-    sizes = {kind: _blocks(trace.blocks[kind]) for kind in kinds}
-    any_size = next(iter(sizes.values()))
-    for field in (
-        "fsync_every",
-        "fdatasync_every",
-        "sync_file_range_every",
-        "operations",
-        "transfer",
-        "size",
-        "offset",
-    ):
-        draft.fields.pop(field, None)
-    draft.fields |= {
-        "replay": Replay(path=trace.path, records=trace.records, paced=options.stalls),
-        "replay_flushes": tuple(kind for kind in ("fsync", "fdatasync") if kind in trace.blocks),
-        "paths": tuple(trace.files),
-        "file_bytes": (trace.end_bytes, trace.end_bytes),
-        "create_on_open": True,
-        "blocks": PerKind(**{kind: sizes.get(kind, any_size) for kind in ("read", "write", "trim")}),
-        "random": False,
-        "loops": 1,
-        "read_percent": 50.0,
-        **{f"{kind}s": kind in kinds for kind in ("read", "write", "trim")},
-    }
+    draft.reset(*_REPLACED)
+    draft.put(
+        Load,
+        replay=Replay(path=trace.path, records=trace.records, paced=options.stalls),
+        replay_flushes=tuple(kind for kind in _FLUSHES if kind in trace.blocks),
+        reads=bool(found.read),
+        writes=bool(found.write),
+        trims=bool(found.trim),
+        blocks=found.map(lambda sizes: _blocks(sizes or any_sizes)),
+        random=False,
+        read_percent=50.0,
+    )
+    end = trace.end_bytes
+    draft.put(Files, paths=tuple(trace.files), file_bytes=(end, end), create_on_open=True)
+    draft.put(Ending, loops=1)
 
 
 def _blocks(sizes: Counter[int]) -> Blocks:

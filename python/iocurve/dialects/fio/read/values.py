@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from iocurve.errors import Where, nearest
 from iocurve.job.model import Amount, Level, Percent, PerKind, PlanNote
@@ -33,7 +33,8 @@ class Context:
         self.notes.append(PlanNote(code, text, self.where, level))
 
 
-Reader = Callable[[str, Context], Any]
+T = TypeVar("T")
+Reader = Callable[[str, Context], T]
 
 _SIZE_UNITS = re.compile(r"(?:[kmgtp](?:i?b|i)?|b)?\Z", re.IGNORECASE)
 _TIME_UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -90,7 +91,7 @@ def leading_integer(text: str, expected: str) -> int:
     return _leading_integer(text, expected)[0]
 
 
-def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
+def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader[int]:
     """Makes a reader of integers. fio allows size suffixes (``1k`` is 1024)."""
 
     def read(text: str, context: Context) -> int:
@@ -102,7 +103,7 @@ def integer(minimum: int = 0, maximum: int = 2**31 - 1) -> Reader:
     return read
 
 
-def signed_integer(minimum: int, maximum: int) -> Reader:
+def signed_integer(minimum: int, maximum: int) -> Reader[int]:
     """Makes a reader of integers that may be negative."""
 
     def read(text: str, context: Context) -> int:
@@ -118,14 +119,13 @@ def flow_weight(text: str, context: Context) -> int:
             f"{context.option}={text.strip()}: weights are positive, and fio 3.33 keeps no proportion with negative "
             "ones; jobs that had flow=8 and flow=-1 for earlier versions of fio are now jobs with flow=1 and flow=8"
         )
-    weight: int = integer(0, 1000)(text, context)
-    return weight
+    return integer(0, 1000)(text, context)
 
 
-def list_of(read: Reader) -> Reader:
+def list_of(read: Reader[T]) -> Reader[tuple[T, ...]]:
     """Makes a reader of values separated by commas; parts may be empty, as in ``,1m``."""
 
-    def read_all(text: str, context: Context) -> tuple[Any, ...]:
+    def read_all(text: str, context: Context) -> tuple[T, ...]:
         return tuple(read(part, context) for part in text_value(text, context).split(",") if part)
 
     return read_all
@@ -186,27 +186,28 @@ def size_range(text: str, context: Context) -> tuple[int, int]:
     return min(sizes), max(sizes)
 
 
-def per_kind(minimum: int = 1, maximum: int = 2**32 - 1) -> Callable[[str, Context, PerKind[Any]], PerKind[Any]]:
-    """Makes a reader of ``4k`` (all), ``4k,8k`` (reads, writes) or ``,8k`` (only writes); a third is for trims."""
+def per_kind(
+    text: str, context: Context, before: PerKind[T], minimum: int = 1, maximum: int = 2**32 - 1
+) -> PerKind[int | T]:
+    """Reads ``4k`` (all), ``4k,8k`` (reads, writes) or ``,8k`` (only writes); a third is for trims.
 
-    def read(text: str, context: Context, before: PerKind[Any]) -> PerKind[Any]:
-        parts = split_list(text)
-        values = [_checked(size(p, context), minimum, maximum, context.option) if p else None for p in parts]
-        if not any(value is not None for value in values):
-            raise ValueError(f"{context.option} has no value")
-        first = before.read if values[0] is None else values[0]
-        if len(parts) == 1:
-            return PerKind.same(first)
-        write = before.write if values[1] is None else values[1]
-        # Without a third value, trims get the value of writes.
-        last = values[min(len(parts), 3) - 1]
-        trim = before.trim if last is None else last
-        return PerKind(read=first, write=write, trim=trim)
+    Kinds without a value keep that of ``before``.
+    """
+    parts = split_list(text)
+    values = [_checked(size(p, context), minimum, maximum, context.option) if p else None for p in parts]
+    if not any(value is not None for value in values):
+        raise ValueError(f"{context.option} has no value")
+    first = before.read if values[0] is None else values[0]
+    if len(parts) == 1:
+        return PerKind[int | T].same(first)
+    write = before.write if values[1] is None else values[1]
+    # Without a third value, trims get the value of writes.
+    last = values[min(len(parts), 3) - 1]
+    trim = before.trim if last is None else last
+    return PerKind(read=first, write=write, trim=trim)
 
-    return read
 
-
-def word(*allowed: str) -> Reader:
+def word(*allowed: str) -> Reader[str]:
     """Makes a reader of one of the words ``allowed``; text after a colon is left to the option's own reader."""
 
     def read(text: str, context: Context) -> str:
@@ -218,10 +219,10 @@ def word(*allowed: str) -> Reader:
     return read
 
 
-def meaning(meanings: Mapping[str, Any]) -> Reader:
+def meaning(meanings: Mapping[str, T]) -> Reader[T]:
     """Makes a reader of one of the keys of ``meanings``, which returns its value."""
 
-    def read(text: str, context: Context) -> Any:
+    def read(text: str, context: Context) -> T:
         if text.strip() not in meanings:
             raise ValueError(
                 f"{context.option} takes {either(meanings)}, not '{text}'{did_you_mean(text.strip(), meanings)}"
