@@ -11,8 +11,8 @@ from iocurve.cli import main
 from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
+from iocurve.engine.describe import load_text
 from iocurve.errors import DialectError, PlanError
-from iocurve.job.describe import load_text
 
 MS = 1_000_000
 READ, WRITE, FSYNC, FDATASYNC = 0, 1, 13, 14

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import grimp
 
 import iocurve
 
@@ -20,6 +24,17 @@ finally:
 """
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
+AT_MOST = {
+    "rooms that import a room": 62,
+    "files under 60 lines": 82,
+    "classes": 530,
+    "Any": 260,
+    "lines of a function": 169,
+    "parameters of a function": 33,
+}
+"""Limits on the size of the package; lower a limit when a change gets below it."""
+SLIVER_LINES = 60
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def loaded(*arguments: str, cwd: Path | None = None) -> set[str]:
@@ -47,6 +62,44 @@ def test_imports_only_go_down() -> None:
     assert ran.returncode == 0, ran.stdout
 
 
+def _room_imports() -> set[tuple[str, str]]:
+    """Pairs of rooms (modules and packages directly in the package) of which the first imports the second."""
+    graph = grimp.build_graph("iocurve")
+    modules = {name: name.split(".")[1] for name in graph.modules if "." in name and name != "iocurve.__main__"}
+    pairs = {
+        (room, modules[imported])
+        for name, room in modules.items()
+        for imported in graph.find_modules_directly_imported_by(name)
+        if imported in modules
+    }
+    return {(room, imported) for room, imported in pairs if room != imported}
+
+
+def _arguments(function: Function) -> list[str]:
+    parts = function.args
+    return [each.arg for each in (*parts.posonlyargs, *parts.args, *parts.kwonlyargs) if each.arg != "self"]
+
+
+def _nodes(texts: list[str]) -> Iterator[ast.AST]:
+    for text in texts:
+        yield from ast.walk(ast.parse(text))
+
+
+def test_the_package_does_not_grow() -> None:
+    texts = [file.read_text() for file in (ROOT / "python/iocurve").rglob("*.py")]
+    nodes = list(_nodes(texts))
+    functions = [node for node in nodes if isinstance(node, Function)]
+    found = {
+        "rooms that import a room": len(_room_imports()),
+        "files under 60 lines": sum(text.count("\n") < SLIVER_LINES for text in texts),
+        "classes": sum(isinstance(node, ast.ClassDef) for node in nodes),
+        "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
+        "lines of a function": max((node.end_lineno or 0) - node.lineno + 1 for node in functions),
+        "parameters of a function": max(len(_arguments(node)) for node in functions),
+    }
+    assert {name: number for name, number in found.items() if number > AT_MOST[name]} == {}
+
+
 def test_the_version_loads_nothing() -> None:
     modules = loaded("--version")
     assert rooms(modules) == {"iocurve.cli", "iocurve._native"}
@@ -59,11 +112,12 @@ def test_help_loads_no_command() -> None:
         "iocurve.cli",
         "iocurve._native",
         "iocurve.errors",
-        "iocurve.interrupts",
+        "iocurve.measure",
         "iocurve.units",
         "iocurve.dialects",
         "iocurve.result",
     }
+    assert {name for name in modules if name.startswith("iocurve.measure.")} == {"iocurve.measure.interrupts"}
     assert heavy(modules) == {"cyclopts", "rich"}
 
 

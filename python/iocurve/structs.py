@@ -1,10 +1,12 @@
 """Base classes of plans, outcomes and results: immutable, compared by value, written as JSON.
 
-Types, bounds and unknown keys are checked when JSON or TOML is read, not when Python code builds a value.
+Types, bounds and unknown keys are checked when JSON or TOML is read, not when Python code builds a value. Values that
+are bundled with the package (scenarios, disks, published results) are TOML files.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self, dataclass_transform
 
 import msgspec
@@ -53,3 +55,16 @@ class TaggedStruct(Struct, tag_field="kind"):
     def kind(self) -> str:
         """The tag of this variant."""
         return str(self.__struct_config__.tag)
+
+
+def bundled_names(directory: Path) -> list[str]:
+    """The names of the TOML files in a directory of the package, without suffix."""
+    return sorted(path.stem for path in directory.glob("*.toml"))
+
+
+def read_bundled(directory: Path, name: str, parse_float: Any = float) -> dict[str, Any]:
+    """Parses one TOML file of a directory of the package."""
+    # Imported here because few commands need a TOML parser.
+    import tomllib
+
+    return tomllib.loads((directory / f"{name}.toml").read_text(encoding="utf-8"), parse_float=parse_float)

@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+MB = 1_000_000
 MICROSECOND_NS, MILLISECOND_NS, SECOND_NS = 1_000, 1_000_000, 1_000_000_000
 
 _BYTES = {"": 1, "b": 1}

@@ -6,8 +6,7 @@ from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import DiskPlan, IoLimits
-from iocurve.targets.disk_data import MB
-from iocurve.units import SECOND_NS, format_duration, format_number
+from iocurve.units import MB, SECOND_NS, format_duration, format_number
 
 PREFIX = "limited_by_"
 """Starts the labels by which the engine names a limit. Reports show them as limits, not as labels."""

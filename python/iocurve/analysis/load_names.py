@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
-from iocurve.job.describe import block_text, order_text
 from iocurve.result.document import CachePolicy, Point, Result
 from iocurve.units import KIB
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from iocurve import _native
+from iocurve._native import VERSION
 
 if TYPE_CHECKING:
     from iocurve.errors import IocurveError
@@ -21,11 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command and exits with one of the statuses that ``iocurve --help`` lists."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
-        print(_native.VERSION)
+        print(VERSION)
         sys.exit()
     # Everything below takes longer to load than that takes to print.
-    from iocurve import interrupts
     from iocurve.cli import streams
+    from iocurve.measure import interrupts
 
     streams.open_closed()
     try:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _status_of(words: list[str]) -> int:
     """Runs a command; an error becomes a message and an exit status."""
     from iocurve.errors import DialectError, Interrupted, IocurveError, PlanError
-    from iocurve.interrupts import exit_status
+    from iocurve.measure.interrupts import exit_status
 
     try:
         return _run(words)
@@ -72,7 +72,7 @@ def complain(error: IocurveError) -> None:
 
 def status(result: Result) -> int:
     """The exit status of a measurement. What could not be done, and why a result is incomplete, goes to stderr."""
-    from iocurve.interrupts import exit_status
+    from iocurve.measure.interrupts import exit_status
 
     undone = [note.text for note in result.notes if note.level == "error"]
     for text in undone:

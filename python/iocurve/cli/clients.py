@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from cyclopts import Parameter
 
 from iocurve.cli.quantities import AtLeast1
-from iocurve.dialects.base import AUTO_CLUSTER
 from iocurve.measure.machines import THIS_MACHINE, Machines
 
 
@@ -33,7 +32,7 @@ class ClusterOptions:
             return
         from iocurve.cluster import session
 
-        with session.opened(self.on or AUTO_CLUSTER, self.clients) as group:
+        with session.opened(self.on, self.clients) as group:
             yield group
 
 

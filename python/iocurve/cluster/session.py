@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
-from iocurve import interrupts
 from iocurve.cluster.token import authentication
-from iocurve.dialects.base import AUTO_CLUSTER
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
+from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.link import ClientLostError, Link, Member
@@ -24,6 +23,8 @@ from iocurve.result.version import iocurve_version
 if TYPE_CHECKING:
     from types import ModuleType
 
+AUTO_CLUSTER = "auto"
+"""The cluster that this machine belongs to."""
 RESOURCE = "load_client"
 """Each node offers one of it; the node of the head program offers none unless it is to generate load, too."""
 CONCURRENT_CALLS = 8
@@ -37,14 +38,14 @@ INTRODUCE_S = 60
 
 
 @contextmanager
-def opened(address: str, clients: int | None, on: Sequence[str] = ()) -> Iterator[ClientGroup]:
+def opened(address: str | None, clients: int | None, on: Sequence[str] = ()) -> Iterator[ClientGroup]:
     """Load clients on a cluster while the context lasts.
 
-    ``address`` is ``auto`` (the cluster of this machine) or HOST:PORT of the head; ``clients`` is None for one on every
-    node. ``on`` names the nodes (hostname or address) in the order of the clients.
+    ``address`` is HOST:PORT of the head; None or ``auto`` is the cluster of this machine.
+    ``clients`` is None for one on every node. ``on`` lists the nodes (hostname or address) in the order of the clients.
     Raises ``RunError`` where the cluster cannot be reached or has too few nodes, ``PlanError`` where versions differ.
     """
-    ray = connect(address)
+    ray = connect(address or AUTO_CLUSTER)
     try:
         with loop_in_thread() as loop, _actors(ray, clients, on) as links:
             members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()

@@ -23,8 +23,6 @@ RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
 """Runs one plan to its end. The second argument is called with the live state; the run stops when it returns True."""
 
 
-AUTO_CLUSTER = "auto"
-"""The cluster that this machine belongs to."""
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
 
@@ -33,8 +31,8 @@ CLIENTS_MAX = 4096
 class ClusterRequest:
     """The machines of a cluster that a command line names."""
 
-    address: str = AUTO_CLUSTER
-    """``auto``, or HOST:PORT of the head."""
+    address: str | None = None
+    """HOST:PORT of the head; None or ``auto``: the cluster that this machine belongs to."""
     names: tuple[str, ...] = ()
     """Names or addresses of the machines, in the order of the clients; empty: any."""
     count: int | None = None

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from iocurve.engine.describe import (
+    batch_text,
+    flush_text,
+    latency_target_text,
+    load_text,
+    log_text,
+    offsets_text,
+    payload_text,
+    rate_text,
+    steady_state_text,
+    think_text,
+    verify_text,
+)
 from iocurve.engine.plan import (
     FilePlan,
     MetadataEngine,
@@ -17,19 +30,6 @@ from iocurve.engine.plan import (
     Worker,
 )
 from iocurve.errors import Diagnostic
-from iocurve.job.describe import (
-    batch_text,
-    flush_text,
-    latency_target_text,
-    load_text,
-    log_text,
-    offsets_text,
-    payload_text,
-    rate_text,
-    steady_state_text,
-    think_text,
-    verify_text,
-)
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.machine import ENDLESS

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iocurve import _native, interrupts
+from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
-from iocurve.measure import local
+from iocurve.measure import interrupts, local
 from iocurve.measure.client_notes import client_notes
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.progress import StartedPoint
@@ -442,7 +442,7 @@ def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, 
 
 def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:
     """A result without points, of this machine and moment; kept results include the null engine's rate."""
-    ceiling = _native.null_ceiling(NULL_CEILING_S) if with_ceiling else None
+    ceiling = null_ceiling(NULL_CEILING_S) if with_ceiling else None
     return Result.start(kind, name, host.collect(), target, ceiling)
 
 

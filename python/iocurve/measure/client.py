@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
-from iocurve import _native
+from iocurve._native import Run
 from iocurve.engine.outcome import Outcome
 from iocurve.errors import RunError
 from iocurve.measure.daemons import Daemons
@@ -59,7 +59,7 @@ class LoadClient:
         """
         self._clock_error_ns = clock_error_ns
         self._daemons = Daemons() if is_under_daemons else None
-        self._run: _native.Run | None = None
+        self._run: Run | None = None
         self._task: Task | None = None
         self._observer: Observer | None = None
         self.journal: Path | None = None
@@ -108,7 +108,7 @@ class LoadClient:
         if self._daemons:
             self._daemons.leave_processors(threads=max(len(group.workers) for group in self._task.plan.groups))
         self._observer = Observer(self._task.plan, run_to_the_end)
-        self._run = _native.Run.held(self._task.plan.to_json())
+        self._run = Run.held(self._task.plan.to_json())
         self._run.renew_lease(self._task.lease_s)
         while True:
             if self._run.wait(POLL_S / 5) is not None:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iocurve import interrupts
 from iocurve.dialects.base import ClusterRequest, Dialect, Prepared
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
@@ -18,6 +17,7 @@ from iocurve.engine.plan import FilePlan, Plan
 from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
+from iocurve.measure import interrupts
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
 from iocurve.measure.deployment import replicated
 from iocurve.measure.leftovers import tell_leftovers_of_plans

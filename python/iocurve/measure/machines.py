@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from iocurve import _native
+from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse
@@ -91,7 +91,7 @@ class ThisMachine:
 
 class _Here:
     def __init__(self, plan: Plan) -> None:
-        self._run = _native.Run(plan.to_json())
+        self._run = Run(plan.to_json())
 
     def wait(self, seconds: float) -> Outcome | None:
         outcome = self._run.wait(seconds)

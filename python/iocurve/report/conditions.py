@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.target_limits import fitted_figures
+from iocurve.engine.describe import block_text, payload_text
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
-from iocurve.job.describe import block_text, payload_text
 from iocurve.result.document import Result, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency, format_number
 

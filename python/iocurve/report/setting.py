@@ -6,8 +6,7 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.searches import search_load
 from iocurve.report.prose import capitalised, sentence
 from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
-from iocurve.targets.disk_data import MB
-from iocurve.units import MIB, format_number
+from iocurve.units import MB, MIB, format_number
 
 
 def heading(result: Result) -> str:

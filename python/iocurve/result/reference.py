@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from iocurve import bundled
 from iocurve.errors import ResultError
-from iocurve.structs import Struct
+from iocurve.structs import Struct, bundled_names, read_bundled
 
 Unit = Literal["IOPS", "MiB/s", "ms", "×"]
 Axis = int | float | str
@@ -83,7 +82,7 @@ class Reference(Struct):
 
 def names() -> list[str]:
     """The names of all bundled references."""
-    return bundled.names(DIRECTORY)
+    return bundled_names(DIRECTORY)
 
 
 @cache
@@ -91,5 +90,5 @@ def load(name: str) -> Reference:
     """Loads a bundled reference. Raises ``ResultError``."""
     if name not in names():
         raise ResultError(f"there is no reference '{name}'; choose one of: {', '.join(names())}")
-    document = bundled.read(DIRECTORY, name)
+    document = read_bundled(DIRECTORY, name)
     return Reference.from_builtins(document | {"name": name, "figures": document.pop("figure", [])})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iocurve import _native
+from iocurve._native import VERSION
 
 
 def iocurve_version() -> str:
     """The version, taken from the native module because importlib.metadata is slow."""
-    return _native.VERSION
+    return VERSION

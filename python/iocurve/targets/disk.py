@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
 from iocurve.errors import TargetError, unknown
 from iocurve.targets import disk_data as data
-from iocurve.units import GIB, KIB, parse_bytes, parse_time_ns
+from iocurve.units import GIB, KIB, MB, parse_bytes, parse_time_ns
 
 STATE_NAME = ".iocurve-disk.json"
 """File in the disk's directory with its state: cached blocks and burst credits."""
@@ -193,9 +193,9 @@ class _Reader:
         most = how.most_iops(size // GIB)
         iops = self._value("iops", lambda word: _whole(word, most)) or how.iops or most
         most = how.most_bytes_per_s(iops)
-        throughput = self._value("throughput", parse_bytes) or how.mb_per_s * data.MB or most
+        throughput = self._value("throughput", parse_bytes) or how.mb_per_s * MB or most
         if throughput > most:
-            self.errors.append(f"throughput: with {iops:,} IOPS it is at most {most // data.MB:,} MB/s")
+            self.errors.append(f"throughput: with {iops:,} IOPS it is at most {most // MB:,} MB/s")
         return IoLimits(iops=iops, bytes_per_s=throughput)
 
 
@@ -209,8 +209,8 @@ def _limits(speed: data.Speed, burst: data.Burst | None, burst_ns: int | None) -
     above = None
     if burst is not None:
         duration_ns = burst_ns or burst.minutes * data.MINUTE_NS
-        above = IoBurst(iops=burst.iops, bytes_per_s=burst.mb_per_s * data.MB, duration_ns=duration_ns)
-    return IoLimits(iops=speed.iops, bytes_per_s=speed.mb_per_s * data.MB, burst=above)
+        above = IoBurst(iops=burst.iops, bytes_per_s=burst.mb_per_s * MB, duration_ns=duration_ns)
+    return IoLimits(iops=speed.iops, bytes_per_s=speed.mb_per_s * MB, burst=above)
 
 
 def _times(limits: IoLimits, stripe: int) -> IoLimits:

@@ -13,10 +13,9 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from iocurve import bundled
-from iocurve.structs import Struct
+from iocurve.structs import Struct, bundled_names, read_bundled
+from iocurve.units import MB
 
-MB = 1_000_000
 MINUTE_NS = 60_000_000_000
 
 Positive = Annotated[int, Meta(gt=0)]
@@ -200,4 +199,4 @@ _Family = TypeVar("_Family", bound=Struct)
 
 def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
     files = Path(__file__).parent / directory
-    return {name: family.from_builtins(bundled.read(files, name, Decimal)) for name in bundled.names(files)}
+    return {name: family.from_builtins(read_bundled(files, name, Decimal)) for name in bundled_names(files)}

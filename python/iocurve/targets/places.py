@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from iocurve import _native
+from iocurve._native import Export
 from iocurve.engine.plan import EnginePlan, NfsEngine, NfsMetadataEngine, NfsMount
 from iocurve.errors import TargetError
 
@@ -169,8 +169,8 @@ class NfsPlace:
         self._export.remove(list(names))
 
     @property
-    def _export(self) -> _native.Export:
-        return _native.Export(self.mount.to_json())
+    def _export(self) -> Export:
+        return Export(self.mount.to_json())
 
 
 def export_place(engine: EnginePlan) -> NfsPlace | None:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from iocurve import _native
+from iocurve._native import Volume
 from iocurve.errors import IocurveError, TargetError
 from iocurve.volume.messages import (
     Answer,
@@ -45,7 +45,7 @@ _STATS = msgspec.json.Decoder(VolumeStats)
 class Control:
     """Answers requests about a volume."""
 
-    def __init__(self, served: _native.Volume, exports: tuple[ExportSpec, ...]) -> None:
+    def __init__(self, served: Volume, exports: tuple[ExportSpec, ...]) -> None:
         self._served = served
         self._exports = {export.path: export for export in exports}
         self._lock = threading.Lock()

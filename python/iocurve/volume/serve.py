@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from iocurve import _native
+from iocurve._native import Volume
 from iocurve.errors import TargetError
 from iocurve.result.processes import counted_as_target
 from iocurve.units import format_bytes
@@ -26,9 +26,9 @@ NCONNECT_DEFAULT = 8
 """TCP connections of a mount, where a profile advises none."""
 
 
-def serve(config: VolumeConfig) -> _native.Volume:
+def serve(config: VolumeConfig) -> Volume:
     """Starts a volume in threads of this process. Raises ``TargetError``."""
-    return _native.Volume(config.to_json())
+    return Volume(config.to_json())
 
 
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:

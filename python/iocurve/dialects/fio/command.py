@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects import base
-from iocurve.dialects.base import AUTO_CLUSTER, ClusterRequest, Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import Format, Invocation, Output
 from iocurve.dialects.fio.job import build
@@ -229,7 +229,7 @@ class _Settings:
         """The hosts of ``--client``, on the cluster of this machine unless ``--on`` names another."""
         if not self.clients:
             return None
-        return ClusterRequest(self.cluster_address or AUTO_CLUSTER, tuple(self.clients))
+        return ClusterRequest(self.cluster_address, tuple(self.clients))
 
     def missing_clients(self) -> list[Diagnostic]:
         """The error of a cluster without hosts."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from iocurve import bundled
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
@@ -14,6 +13,7 @@ from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
+from iocurve.structs import bundled_names
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
 
@@ -156,7 +156,7 @@ class Scenario:
 
 def names() -> list[str]:
     """All bundled scenarios."""
-    return bundled.names(DIRECTORY)
+    return bundled_names(DIRECTORY)
 
 
 def load(name: str) -> Scenario:

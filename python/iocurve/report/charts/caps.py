@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from iocurve.result.document import TargetFacts
-from iocurve.targets.disk_data import MB
-from iocurve.units import MIB, format_number
+from iocurve.units import MB, MIB, format_number
 
 FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
