@@ -246,5 +246,5 @@ def _changes(found: FileSystems, run: Run) -> Iterator[str]:
         before = found.workloads.get(name)
         if before is None or _operations(before) != _operations(alike[0]) or len(alike) > 1:
             yield from (f"fwd={name}: {_operations(one)}" for one in alike)
-        if _TREE_LOOPS & run.loops.keys():
+        if _TREE_LOOPS & run.rd.loops.keys():
             yield from (f"fsd={tree.name}: {_contents(tree)}" for tree in alike[0].trees[:8])

@@ -72,7 +72,7 @@ class FilePlans:
         default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
-        blocks = _blocks(sizes or Shares(((FORMAT_TRANSFER, Decimal(100)),)))
+        blocks = _blocks(sizes or Shares.same(FORMAT_TRANSFER))
         operations = (_transfer("write", 1, blocks, 0), *map(_on_name, ("delete", "rmdir", "mkdir", *_OPEN)))
         workers, shares = [], []
         for tree in {tree.anchor: tree for tree in self._trees(run)}.values():
@@ -202,7 +202,7 @@ class FilePlans:
             end=_end(None),
             ends_others="on_error",
             seed=self.seed(),
-            payload=_payload(run.loops.get("compratio", general.get("compratio")), general.get("dedupratio")),
+            payload=_payload(run.loops.compratio or general.get("compratio"), general.get("dedupratio")),
         )
 
     def _opened(self, run: Run, workload: str | None, tree: Tree) -> Opening:
@@ -229,7 +229,7 @@ class FilePlans:
 
     def _divided(self, run: Run, workload: Workload) -> int:
         """vdbench divides the threads of a workload among the operations= of the run."""
-        if "operations" in run.loops:
+        if run.loops.operations:
             return 1
         same = [other for other in self.file_systems.of_run(run) if other.name == workload.name]
         return len(same)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
-from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.runs import Loops, Run
 from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
 
@@ -56,16 +55,17 @@ class Tree:
         levels = 1 if self.everywhere else self.depth
         return "".join(f"vdb.{level}_1.dir/" for level in range(1, levels + 1)) + "vdb_f0001.file"
 
-    def with_loops(self, loops: Mapping[str, Any]) -> Tree:
+    def with_loops(self, loops: Loops) -> Tree:
         """The tree of a run that overrides depth, width, number or sizes of files. Raises ``ValueError``."""
-        update: dict[str, Any] = {name: loops[name] for name in ("depth", "width", "files") if name in loops}
-        if "sizes" in loops:
-            update["sizes"] = Shares(((loops["sizes"], Decimal(100)),))
-        if "totalsize" in loops:
-            update["total_bytes"] = self._total_of_run(loops["totalsize"])
-        if "wss" in loops:
-            update["working_set_bytes"] = loops["wss"]
-        return replace(self, **update)
+        return replace(
+            self,
+            depth=loops.depth or self.depth,
+            width=loops.width or self.width,
+            files=loops.files or self.files,
+            sizes=Shares.same(loops.sizes) if loops.sizes else self.sizes,
+            total_bytes=self.total_bytes if loops.totalsize is None else self._total_of_run(loops.totalsize),
+            working_set_bytes=loops.wss or self.working_set_bytes,
+        )
 
     def _total_of_run(self, total: int | Decimal) -> int:
         if isinstance(total, int):
@@ -113,8 +113,8 @@ class FileSystems:
         trees = None
         if rd.get("fsd"):
             trees = tuple(self.trees[name] for name in values.matching(rd.values["fsd"], list(self.trees), "fsd"))
-        asked = [run.loops["operations"]] if "operations" in run.loops else rd.get("operations")
-        return [_overridden(workload, run, trees, operation) for workload in found for operation in asked or (None,)]
+        operations = [run.loops.operations] if run.loops.operations else rd.get("operations") or [None]
+        return [_overridden(workload, run, trees, operation) for workload in found for operation in operations]
 
 
 def read(
@@ -152,7 +152,7 @@ def _trees(fsd: Definition, errors: list[Diagnostic]) -> Iterator[Tree]:
         depth=max(1, fsd.get("depth", 1)),
         width=fsd.get("width", 1),
         files=fsd.get("files", 10),
-        sizes=fsd.get("sizes", Shares(((4096, Decimal(100)),))),
+        sizes=fsd.get("sizes", Shares.same(4096)),
         everywhere=fsd.get("distribution") == "all",
         shared=fsd.get("shared", False),
         total_bytes=fsd.get("totalsize"),
@@ -199,7 +199,7 @@ def _check_anchors(definitions: Definitions, trees: Mapping[str, Tree], errors: 
             errors.append(Diagnostic(text, wheres.get(tree.name)))
 
 
-def _shape(tree: Tree) -> tuple[Any, ...]:
+def _shape(tree: Tree) -> tuple[int | bool | Shares, ...]:
     return tree.depth, tree.width, tree.files, tree.everywhere, tree.sizes
 
 
@@ -213,7 +213,7 @@ def _default(trees: Mapping[str, Tree]) -> Workload:
         read_percent=None,
         io=FileIo("sequential"),
         select=FileSelect(),
-        transfers=Shares(((4096, Decimal(100)),)),
+        transfers=Shares.same(4096),
         threads=1,
         skew=None,
         stop_after=None,
@@ -282,16 +282,14 @@ def notes(definitions: Definitions) -> Iterator[PlanNote]:
 
 def _overridden(workload: Workload, run: Run, trees: tuple[Tree, ...] | None, operation: str | None) -> Workload:
     loops = run.loops
-    update: dict[str, Any] = {"trees": tuple(tree.with_loops(loops) for tree in trees or workload.trees)}
-    if "xfersize" in loops:
-        update["transfers"] = Shares(((loops["xfersize"], Decimal(100)),))
-    if "threads" in loops:
-        update["threads"] = loops["threads"]
-    if "rdpct" in loops:
-        update["read_percent"] = loops["rdpct"]
-    if operation:
-        update |= {"operation": operation}
-    return replace(workload, **update)
+    return replace(
+        workload,
+        trees=tuple(tree.with_loops(loops) for tree in trees or workload.trees),
+        transfers=Shares.same(loops.xfersize) if loops.xfersize else workload.transfers,
+        threads=loops.threads or workload.threads,
+        read_percent=workload.read_percent if loops.rdpct is None else loops.rdpct,
+        operation=operation or workload.operation,
+    )
 
 
 def _first_runs(runs: Sequence[Run]) -> Iterator[Run]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
-from iocurve.dialects.vdbench.job import Builder, Built, Placement, constants
+from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.rows import TRANSFERS
 from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
+from iocurve.dialects.vdbench.placements import Placement
 from iocurve.dialects.vdbench.planned import Course, Planned, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
@@ -211,7 +212,7 @@ def distinct(runs: Iterable[Run]) -> Iterator[Run]:
     seen = set()
     for run in runs:
         settings = [run.rd.get(name) for name in ("wd", "openflags", "distribution", "format")]
-        loops = tuple((name, str(value)) for name, value in run.loops.items() if name != "threads")
+        loops = replace(run.loops, threads=None)
         names = () if "wd" in run.rd.values else (run.rd.name,)
         shape = (*map(str, settings), loops, run.storage, run.rate.kind, run.curve_percent is None, names)
         if shape not in seen:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import product
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.options import FormatOverride, Overrides
-from iocurve.dialects.vdbench.read.values import Rate
+from iocurve.dialects.vdbench.read.values import Rate, Seek
 from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
@@ -51,14 +51,35 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Loops:
+    """A run's value of each forxx loop; None where the run definition has no such loop."""
+
+    xfersize: int | None = None
+    threads: int | None = None
+    rdpct: Decimal | None = None
+    rhpct: Decimal | None = None
+    whpct: Decimal | None = None
+    seekpct: Seek | None = None
+    hitarea: int | None = None
+    compratio: Decimal | None = None
+    depth: int | None = None
+    width: int | None = None
+    files: int | None = None
+    sizes: int | None = None
+    totalsize: int | Decimal | None = None
+    """Bytes; a percentage of the FSD's as a ``Decimal``."""
+    wss: int | None = None
+    operations: str | None = None
+
+
+@dataclass(frozen=True)
 class Run:
     """One run of a run definition."""
 
     rd: Definition
     name: str
     """Name of the run definition; a point of a curve has its percentage: ``rd1_(50%)``."""
-    loops: dict[str, Any]
-    """This run's value of every forxx loop, in the order of the loops."""
+    loops: Loops
     storage: tuple[str, ...] | None
     """SDs that replace those of the workloads (rd=…,sd=)."""
     rate: Rate
@@ -78,7 +99,7 @@ class Run:
     @property
     def loops_text(self) -> str:
         """vdbench's text for the loops: ``threads=8 xfersize=4k``, or ``None``."""
-        parts = [f"{name}={_loop_text(name, value)}" for name, value in self.loops.items()]
+        parts = [f"{name}={_loop_text(name, getattr(self.loops, name))}" for name in self.rd.loops]
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
@@ -151,7 +172,7 @@ class _Expander:
     def runs(self) -> Iterator[Run]:
         for chosen in self._storage_sets():
             for combination in product(*self._rd.loops.values()):
-                loops = dict(zip(self._rd.loops, combination, strict=True))
+                loops = Loops(**dict(zip(self._rd.loops, combination, strict=True)))
                 for rate in self._rates:
                     run = Run(
                         rd=self._rd,
@@ -260,12 +281,12 @@ class _Expander:
                 raise _RunDefinitionError(self._rd, str(error), "sd") from None
 
 
-def _loop_text(name: str, value: Any) -> str:
-    if name in ("xfersize", "hitarea", "sizes", "wss"):
-        return _size_text(int(value))
-    if name == "totalsize":
-        return _size_text(value) if isinstance(value, int) else f"{value:f}%"
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+def _loop_text(name: str, value: int | Decimal | Seek | str) -> str:
+    if isinstance(value, int) and name in ("xfersize", "hitarea", "sizes", "wss", "totalsize"):
+        return _size_text(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}%" if name == "totalsize" else f"{value:f}"
+    return str(value)
 
 
 def _size_text(size: int) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.dialects.vdbench.placements import BLOCKS
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology
-from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Verify, VerifyMap
+from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, Verify, VerifyMap
 from iocurve.errors import Diagnostic, TargetError
 
 SUFFIX = ".iocurve-map"
@@ -88,9 +89,9 @@ def validation(
         return None
     sizes = [storage.offset for storage in topology.storage.values()]
     sizes += [storage.align for storage in topology.storage.values()]
-    sizes += [int(run.loops["xfersize"]) for run in runs if "xfersize" in run.loops]
+    sizes += [run.loops.xfersize for run in runs if run.loops.xfersize]
     for workload in definitions.by_kind["wd"] or [definitions.defaults["wd"]]:
-        sizes += _sizes(workload.get("xfersize", FixedBlocks(bytes=4096)))
+        sizes += _sizes(workload.get("xfersize", BLOCKS))
     return Validation(request, math.gcd(*sizes), cwd if request.journal else _TEMPORARY)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +28,6 @@ class Definition:
     """Values of forxx loops, in the order they are written."""
     pairs: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """host= and lun= of an SD in the order they are written."""
-    written: dict[str, str] = field(default_factory=dict)
-    """Values as written, for definitions that are only explained."""
-
     wrong: set[str] = field(default_factory=set)
     """Keywords with a value that could not be read; their errors are recorded."""
 
@@ -44,9 +41,7 @@ class Definition:
 
     def copy(self, name: str, where: Where) -> Definition:
         """Starts another definition with these values, without the pairs of host= and lun=."""
-        return Definition(
-            self.kind, name, where, dict(self.values), dict(self.positions), dict(self.loops), [], dict(self.written)
-        )
+        return Definition(self.kind, name, where, dict(self.values), dict(self.positions), dict(self.loops))
 
 
 @dataclass
@@ -148,7 +143,6 @@ class _DefinitionReader:
         else:
             made.values[keyword.name] = value
         made.positions[keyword.name] = parameter.where
-        made.written[keyword.name.removeprefix("for") if keyword.loop else keyword.name] = _written(parameter.values)
         if made.kind == "sd" and keyword.name in ("host", "lun"):
             made.pairs.append((keyword.name, parameter.values))
 
@@ -161,7 +155,3 @@ class _DefinitionReader:
 
     def _error(self, text: str, parameter: Parameter) -> None:
         self._result.errors.append(Diagnostic(text, parameter.where))
-
-
-def _written(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"({','.join(words)})"

@@ -26,6 +26,11 @@ class Shares:
     is_average: bool = False
     """``sizes=(n,0)``: sizes are drawn between a half and one and a half times n."""
 
+    @classmethod
+    def same(cls, size: int, *, is_average: bool = False) -> Shares:
+        """One size for all."""
+        return cls(((size, Decimal(100)),), is_average)
+
     @property
     def mean(self) -> Decimal:
         """Mean size in bytes."""
@@ -43,7 +48,7 @@ def file_sizes(parameter: Parameter) -> Shares:
     """Reads ``sizes=``: ``128k``, ``(4k,50,64k,50)``, or ``(64k,0)`` for an average."""
     words = parameter.values
     if len(words) == 2 and values.quantity(words[1]) == 0:
-        return Shares(((_bytes(words[0]), Decimal(100)),), is_average=True)
+        return Shares.same(_bytes(words[0]), is_average=True)
     return _shares(parameter, "sizes")
 
 
@@ -55,7 +60,7 @@ def transfers(parameter: Parameter) -> Shares:
 def _shares(parameter: Parameter, name: str) -> Shares:
     words = parameter.values
     if len(words) == 1:
-        return Shares(((_bytes(words[0]), Decimal(100)),))
+        return Shares.same(_bytes(words[0]))
     if len(words) % 2:
         raise ValueError(f"{name} takes pairs of size and percentage: (4k,10,8k,90)")
     percents = [values.quantity(word) for word in words[1::2]]

@@ -38,7 +38,6 @@ class Parameter:
     keyword: str
     """Keyword as written."""
     values: tuple[str, ...]
-    is_list: bool
     where: Where
 
     @property
@@ -278,10 +277,9 @@ def _parameter(text: str, start: int, end: int, where: Where) -> tuple[Parameter
         raise ValueError(f"'{_shortened(keyword)}' is not a keyword")
     if text.startswith("(", equals + 1):
         values, position = _list(text, equals + 2, end)
-        is_list = True
     else:
         value, position = _value(text, equals + 1, end, ",")
-        values, is_list = [value], False
+        values = [value]
     if not all(values):
         raise ValueError(f"{keyword}= has an empty value")
     if any("\0" in value for value in values):
@@ -289,7 +287,7 @@ def _parameter(text: str, start: int, end: int, where: Where) -> tuple[Parameter
     if position < end and text[position] != ",":
         raise ValueError(f"a comma is missing after {keyword}=(…)")
     option = Where(where.source, where.line, where.column, keyword)
-    return Parameter(keyword, tuple(values), is_list, option), position + 1
+    return Parameter(keyword, tuple(values), option), position + 1
 
 
 def _list(text: str, position: int, end: int) -> tuple[list[str], int]:

@@ -296,7 +296,7 @@ def rates(parameter: Parameter) -> tuple[Rate, ...]:
 
 def rate(parameter: Parameter) -> Decimal:
     """Reads a fixed rate."""
-    found = rates(Parameter(parameter.keyword, (parameter.text,), False, parameter.where))[0]
+    found = rates(Parameter(parameter.keyword, (parameter.text,), parameter.where))[0]
     if found.kind != "number":
         raise ValueError(f"{parameter.keyword} of a workload must be a number")
     return found.per_second
