@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve import _native
-from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.formats import profile
-from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
+from iocurve.dialects.diskspd.command import prepare, profile_output
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
-from iocurve.dialects.diskspd.read.profile_xml import read_profile
+from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
 from iocurve.errors import DialectError, PlanError
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30), "/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
@@ -107,7 +105,7 @@ def answered(arguments: list[str]) -> bool:
     with contextlib.suppress(DialectError, PlanError):
         prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
         assert prepared.explain().endswith("\n") or not prepared.spans
-        assert profile(prepared.profile).endswith("\n")
+        assert profile_output(prepared.profile).endswith("\n")
         for span in prepared.spans:
             text = span.plan.to_json()
             assert type(span.plan).from_json(_native.plan_as_read(text)) == span.plan

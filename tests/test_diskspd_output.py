@@ -25,7 +25,7 @@ from iocurve.units import MIB
 
 
 def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 120.0) -> str:
-    return results_text(Profile([span]), ONE_PROCESSOR, START, [(SpanStats(seconds, threads), BUSY)])
+    return results_text(Profile(time_spans=[span]), ONE_PROCESSOR, START, [(SpanStats(seconds, threads), BUSY)])
 
 
 def test_results_have_the_lines_that_diskspd_prints() -> None:
@@ -127,7 +127,10 @@ def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
     uses = tuple(ProcessorUse(processor=n, user_share=0.5, system_share=0.25) for n in range(8))
     figures = SpanStats(1.0, ((mixed(),),))
     text = results_text(
-        Profile([TimeSpan()]), machine, START, [(figures, MachineUse(busy_share=0.75, cpus=8, processors=uses))]
+        Profile(time_spans=[TimeSpan()]),
+        machine,
+        START,
+        [(figures, MachineUse(busy_share=0.75, cpus=8, processors=uses))],
     )
     assert (
         "Socket | Node | Core | CPU |  Usage |  User  | Kernel |  Idle\n"
@@ -140,13 +143,15 @@ def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
 def test_a_span_that_never_ran_says_so() -> None:
     text = text_of(TimeSpan(), seconds=0.0)
     assert text.endswith("The test was interrupted before the measurements began. No results are displayed.\n")
-    xml = results_xml(Profile([TimeSpan()]), ONE_PROCESSOR, START, [(SpanStats(0.0, ()), None)])
+    xml = results_xml(Profile(time_spans=[TimeSpan()]), ONE_PROCESSOR, START, [(SpanStats(0.0, ()), None)])
     assert "<Error>The test was interrupted" in xml
 
 
 def test_several_time_spans_are_added_up() -> None:
     figures = SpanStats(60.0, ((mixed(),),))
-    text = results_text(Profile([TimeSpan(), TimeSpan()]), ONE_PROCESSOR, START, [(figures, BUSY), (figures, BUSY)])
+    text = results_text(
+        Profile(time_spans=[TimeSpan(), TimeSpan()]), ONE_PROCESSOR, START, [(figures, BUSY), (figures, BUSY)]
+    )
     assert text.endswith(
         "write  |         4194304 |           20 |       0.03 |       0.17\n"
         "read   |         8388608 |           12 |       0.07 |       0.10\n"
@@ -157,7 +162,7 @@ def test_several_time_spans_are_added_up() -> None:
 
 
 def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
-    text = profile_text(Profile([TimeSpan(targets=[Target()])]))
+    text = profile_text(Profile(time_spans=[TimeSpan(targets=[Target()])]))
     assert text == (
         "\nCommand Line: \n\nInput parameters:\n\n"
         "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
@@ -184,13 +189,13 @@ def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
     ],
 )
 def test_targets_are_described_in_diskspds_words(target: Target, line: str) -> None:
-    assert f"\t\t{line}\n" in profile_text(Profile([TimeSpan(targets=[target])]))
+    assert f"\t\t{line}\n" in profile_text(Profile(time_spans=[TimeSpan(targets=[target])]))
 
 
 def test_xml_results_have_diskspds_elements() -> None:
     span = TimeSpan(measure_latency=True, measure_iops_deviation=True, targets=[Target(path="a&b")])
     figures = SpanStats(10.0, ((mixed("a&b"),),))
-    xml = results_xml(Profile([span]), ONE_PROCESSOR, START, [(figures, BUSY)])
+    xml = results_xml(Profile(time_spans=[span]), ONE_PROCESSOR, START, [(figures, BUSY)])
     assert xml.splitlines()[0] == "<Results>"
     root = ElementTree.fromstring(xml)
     assert [child.tag for child in root] == ["System", "Profile", "TimeSpan"]

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve.dialects.diskspd.command import prepare
-from iocurve.dialects.diskspd.output.profile_to_xml import profile_xml
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
-from iocurve.dialects.diskspd.read.profile_xml import read_profile
+from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
 from iocurve.errors import DialectError
 from iocurve.job.resolve.machine import PathKind
 

@@ -36,12 +36,12 @@ FIGURES = [(SpanStats(SECONDS, (thread(), thread())), BUSY)]
 
 @pytest.fixture
 def lines() -> list[str]:
-    return results_text(Profile([SPAN]), ONE_PROCESSOR, START, FIGURES).splitlines()
+    return results_text(Profile(time_spans=[SPAN]), ONE_PROCESSOR, START, FIGURES).splitlines()
 
 
 @pytest.fixture
 def results() -> ElementTree.Element:
-    return ElementTree.fromstring(results_xml(Profile([SPAN]), ONE_PROCESSOR, START, FIGURES))
+    return ElementTree.fromstring(results_xml(Profile(time_spans=[SPAN]), ONE_PROCESSOR, START, FIGURES))
 
 
 def number(element: ElementTree.Element, path: str) -> float:

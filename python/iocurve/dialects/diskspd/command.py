@@ -5,16 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, TimedJob
 from iocurve.dialects.diskspd.job import Built, PreparedSpan, build
-from iocurve.dialects.diskspd.output import formats
+from iocurve.dialects.diskspd.output import system
+from iocurve.dialects.diskspd.output.profile_text import profile_text
+from iocurve.dialects.diskspd.output.span_stats import span_stats
+from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.linux_notes import linux_notes
 from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
+from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check
 from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import Plan
@@ -66,12 +72,12 @@ class Prepared(base.Prepared):
 
     def output_without_run(self) -> str | None:
         """The profile with -Rp; None without it."""
-        return None if self.spans else formats.profile(self.profile)
+        return None if self.spans else profile_output(self.profile)
 
     def explain(self) -> str:
         """Describes the time spans in words; with -Rp the profile."""
         if not self.spans:
-            return formats.profile(self.profile)
+            return profile_output(self.profile)
         texts = []
         for span in self.spans:
             notes, obstacles = (self.notes, self.obstacles) if span is self.spans[-1] else ((), ())
@@ -83,14 +89,37 @@ class Prepared(base.Prepared):
 
     def write_output(self, result: Result) -> Result:
         """Prints the result as text or XML (-R)."""
-        sys.stdout.write(formats.render(self.profile, self.spans, result))
+        sys.stdout.write(self._results(result))
         return result
+
+    def _results(self, result: Result) -> str:
+        points = [*result.points, *[None] * (len(self.spans) - len(result.points))]
+        measured = [
+            (
+                span_stats(span, point.outcome if point else None, max(1, len(point.clients)) if point else 1),
+                point.machine if point else None,
+            )
+            for span, point in zip(self.spans, points, strict=True)
+        ]
+        names = [client.name for client in result.points[0].clients] if result.points else []
+        write = results_xml if self.profile.result_format == "xml" else results_text
+        return write(
+            self.profile,
+            system.collect(", ".join(names) or result.host.hostname),
+            result.created.astimezone(UTC),
+            measured,
+        )
 
     def jobs(self) -> list[TimedJob]:
         """One job per time span. Raises ``PlanError`` with -Rp."""
         if not self.spans:
             raise PlanError([Diagnostic("-Rp prints the profile and runs nothing; remove it")])
         return [TimedJob(span.job, span.plan.interval_ns) for span in self.spans]
+
+
+def profile_output(profile: Profile) -> str:
+    """The profile as text or XML (-Rp)."""
+    return profile_xml(profile) if profile.result_format == "xml" else profile_text(profile)
 
 
 def prepare(

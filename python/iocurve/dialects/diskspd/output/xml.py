@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from iocurve.dialects.diskspd.output.profile_to_xml import add_profile
 from iocurve.dialects.diskspd.output.span_stats import (
     BOTH,
     READS,
@@ -18,8 +17,9 @@ from iocurve.dialects.diskspd.output.span_stats import (
 )
 from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.output.text import Measured
-from iocurve.dialects.diskspd.output.xml_lines import XmlLines
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.dialects.diskspd.read.profile_xml import add_profile
+from iocurve.dialects.diskspd.read.xml_text import XmlLines
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, View, Work

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from iocurve.dialects.diskspd.read.profile import Span, Target
+from iocurve.dialects.diskspd.read.profile import Target
+from iocurve.dialects.diskspd.read.values import Span
 
 
 @dataclass

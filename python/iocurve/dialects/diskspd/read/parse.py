@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
-from iocurve.dialects.diskspd.read.options import OPTIONS, Draft
+from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, Draft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
-from iocurve.dialects.diskspd.read.target_map import TargetMapping, mapped
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.disk_mounts import DiskMount
 from iocurve.job.model import PlanNote
@@ -29,6 +29,39 @@ _DASHES = tuple("\u2010\u2011\u2012\u2013\u2014\u2212")
 
 _NEVER_BARE = tuple("bBcFfgiIjotTw")
 """Flags that need a value."""
+
+
+_EXAMPLE = r"--map-target 'H:\*=/data'"
+
+
+@dataclass(frozen=True)
+class TargetMapping:
+    """Replaces the path ``origin``, a directory above a path, or every path that the pattern ``origin`` matches."""
+
+    origin: str
+    goal: str
+    where: Where
+
+    @classmethod
+    def of(cls, text: str, where: Where) -> TargetMapping:
+        """Reads ``FROM=TO``. Raises ``ValueError``."""
+        origin, _, goal = text.partition("=")
+        if not origin or not goal:
+            raise ValueError(f"--map-target takes FROM=TO, such as {_EXAMPLE}")
+        return cls(origin, goal, where)
+
+    def mapped(self, path: str) -> str | None:
+        """The path on Linux; None if the mapping does not match. As on Windows, case does not matter."""
+        origin, name = _comparable(self.origin), _comparable(path)
+        prefix = origin.rstrip("*")
+        if not re.search(r"[*?]", prefix) and (origin.endswith("*") or name.startswith(prefix.rstrip("/") + "/")):
+            return self._below(path[len(prefix) :]) if name.startswith(prefix) and name != prefix else None
+        if name == origin or (re.search(r"[*?]", origin) and fnmatchcase(name, origin.replace("[", "[[]"))):
+            return self.goal
+        return None
+
+    def _below(self, rest: str) -> str:
+        return "/".join((self.goal.rstrip("/"), rest.replace("\\", "/").lstrip("/")))
 
 
 @dataclass
@@ -106,14 +139,28 @@ def _map_targets(parsed: Parsed) -> None:
     used: set[TargetMapping] = set()
     for span in parsed.profile.time_spans:
         for target in span.targets:
-            target.path = mapped(target.path, parsed.mappings, used)
+            target.path = _mapped(target.path, parsed.mappings, used)
             if target.buffer_path:
-                target.buffer_path = mapped(target.buffer_path, parsed.mappings, used)
+                target.buffer_path = _mapped(target.buffer_path, parsed.mappings, used)
     parsed.errors += [
         Diagnostic(f"--map-target {mapping.origin}=… matches no target", mapping.where)
         for mapping in parsed.mappings
         if mapping not in used
     ]
+
+
+def _mapped(path: str, mappings: list[TargetMapping], used: set[TargetMapping]) -> str:
+    """The path by the first mapping that matches it, which is added to ``used``; else the path itself."""
+    for mapping in mappings:
+        goal = mapping.mapped(path)
+        if goal is not None:
+            used.add(mapping)
+            return goal
+    return path
+
+
+def _comparable(path: str) -> str:
+    return path.replace("\\", "/").lower()
 
 
 def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Argument]:
@@ -184,15 +231,12 @@ def _apply(word: _Argument, draft: Draft, parsed: Parsed) -> None:
     if option is None:
         parsed.errors.append(_unknown(word))
         return
-    draft.where = word.where
-    notes_before = len(draft.notes)
+    draft.name, draft.where, draft.block_bytes = _printable(word.text), word.where, draft.target.block_bytes
     try:
-        option.effect(draft, _text(value))
+        draft.text = _text(value)
+        option.effect(draft)
     except ValueError as error:
         parsed.errors.append(word.error(str(error)))
-    draft.notes[notes_before:] = [
-        replace(note, text=f"{_printable(word.text)}: {note.text}") for note in draft.notes[notes_before:]
-    ]
 
 
 def _text(value: str) -> str:
@@ -215,8 +259,7 @@ def _check_beside_profile(flags: Sequence[_Argument], draft: Draft, parsed: Pars
     if draft.xml_path is None:
         return
     for word in flags:
-        option = OPTIONS.get(word.text[1:2])
-        if option is not None and not option.with_profile:
+        if word.text[1:2] in OPTIONS.keys() - WITH_PROFILE:
             text = "cannot be combined with an XML profile (-X), which sets it; -W, -d, -C, -R, -v and -z can"
             parsed.errors.append(word.error(text))
 
@@ -225,10 +268,9 @@ def _finish(draft: Draft, targets: Sequence[_Argument], parsed: Parsed) -> None:
     if not targets and not parsed.errors:
         hint = "name a file after the flags: iocurve diskspd -c1G -b4K -r -d10 testfile.dat"
         parsed.errors.append(Diagnostic("there is no target", None, hint))
-    span = draft.span
-    span.targets = [_with_path(draft.target, word, parsed) for word in targets]
-    draft.profile.time_spans = [span]
-    _store(draft, parsed)
+    draft.span.targets = [_with_path(draft.target, word, parsed) for word in targets]
+    draft.profile.time_spans = [draft.span]
+    _store(draft.profile, parsed)
 
 
 def _finish_with_xml(draft: Draft, targets: Sequence[_Argument], path: Path, parsed: Parsed) -> None:
@@ -236,10 +278,22 @@ def _finish_with_xml(draft: Draft, targets: Sequence[_Argument], path: Path, par
     xml = read_profile(path, replacements)
     parsed.errors += xml.errors
     parsed.notes += xml.notes
-    draft.profile = xml.profile
-    for span in draft.profile.time_spans:
-        _override(span, draft)
-    _store(draft, parsed)
+    _override(xml.profile, draft.profile)
+    for span in xml.profile.time_spans:
+        _override(span, draft.span)
+    _store(xml.profile, parsed)
+
+
+def _override(to: Profile | TimeSpan, said: Profile | TimeSpan) -> None:
+    """Takes over the fields that the command line sets."""
+    for name in said.positions:
+        setattr(to, name, getattr(said, name))
+    to.positions |= said.positions
+
+
+def _store(profile: Profile, parsed: Parsed) -> None:
+    profile.command_line = parsed.profile.command_line
+    parsed.profile = profile
 
 
 def _with_path(target: Target, word: _Argument, parsed: Parsed) -> Target:
@@ -251,20 +305,6 @@ def _with_path(target: Target, word: _Argument, parsed: Parsed) -> Target:
         parsed.errors.append(word.error(str(error)))
         path = "?"
     return replace(target, path=path, positions=target.positions | {"path": word.where})
-
-
-def _override(span: TimeSpan, draft: Draft) -> None:
-    for name, value in draft.overrides.items():
-        setattr(span, name, value)
-        span.positions[name] = draft.span.positions[name]
-
-
-def _store(draft: Draft, parsed: Parsed) -> None:
-    for name, value in draft.profile_overrides.items():
-        setattr(draft.profile, name, value)
-    draft.profile.positions |= draft.profile_positions
-    draft.profile.command_line = parsed.profile.command_line
-    parsed.profile = draft.profile
 
 
 def _printable(text: str) -> str:

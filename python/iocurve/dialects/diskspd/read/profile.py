@@ -1,79 +1,194 @@
-"""The parameters of a DiskSpd run in DiskSpd's own terms, with its defaults: time spans, each with targets.
+"""The parameters of a DiskSpd run in DiskSpd's own terms: time spans, each with targets.
 
-The command line and an XML profile both become a ``Profile``. Sizes are in bytes; names carry the unit of times.
+Each field is defined once: its default, its element in XML profiles and its flag. The command line and an XML profile
+both become a ``Profile``, which is written as XML in the order of the fields. Flags and elements that set several
+fields are in ``options`` and ``profile_xml``. Sizes are in bytes; names carry the unit of times.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
+from iocurve.dialects.diskspd.read import values, xml_text
+from iocurve.dialects.diskspd.read.values import (
+    U32_MAX,
+    U64_MAX,
+    DistributionKind,
+    FlushMode,
+    Span,
+    numbers,
+    positive,
+    sizes,
+    switch,
+)
+from iocurve.dialects.diskspd.read.xml_text import Convert, boolean, whole, word
 from iocurve.errors import Where
 
 CacheMode = Literal["cached", "local_disabled", "disabled"]
-FlushMode = Literal["ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"]
-DistributionKind = Literal["Percent", "Absolute"]
 ResultFormat = Literal["text", "xml"]
 PrecreateFiles = Literal["UseMaxSize", "CreateOnlyFilesWithConstantSizes", "CreateOnlyFilesWithConstantOrZeroSizes"]
 
 TEMPLATE_PREFIX = "*"
 """Marks a path as a template: ``*1`` is replaced by the first target of the command line."""
+_U64 = whole(U64_MAX)
+_COUNT = whole(U32_MAX, 1)
 
 
 @dataclass(frozen=True)
-class Span:
-    """A part of a distribution: a share of the operations, and the part of the target they access."""
+class Element:
+    """The XML element of a field."""
 
-    io_percent: int
-    start: int
-    """Start in percent or bytes of the target, like ``length``. Parts follow each other without a gap."""
-    length: int
-    """In an absolute distribution 0 means up to the end of the target."""
+    name: str
+    read: Convert
+    only_if_set: bool
+    """True if DiskSpd omits the element where the value is 0 or false."""
+    in_group: bool
+    """True if the element is written together with those of other fields."""
+
+    def is_written(self, value: object) -> bool:
+        """True if a field with this value is written by itself."""
+        return not self.in_group and value is not None and (bool(value) or not self.only_if_set)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The flag of a field."""
+
+    letter: str
+    read: values.Reader
+    meaning: str
+    """The line of help."""
+
+
+T = TypeVar("T")
+
+
+def field(
+    default: T,
+    element: str | None = None,
+    read: Convert | None = None,
+    flag: Flag | None = None,
+    *,
+    only_if_set: bool = False,
+    in_group: bool = False,
+) -> T:
+    """Defines a field. Without ``read`` its element is a boolean or a number of 32 bits, as the default is."""
+    read = read or (boolean if isinstance(default, bool) else whole(U32_MAX))
+    said = Element(element, read, only_if_set, in_group) if element else None
+    made: T = dataclasses.field(default=default, metadata={"element": said, "flag": flag})
+    return made
+
+
+def elements(kind: type[Profile | TimeSpan | Target]) -> dict[str, Element]:
+    """The elements of a class by the names of its fields, in the order in which they are written."""
+    found = {each.name: each.metadata.get("element") for each in dataclasses.fields(kind)}
+    return {name: element for name, element in found.items() if element}
+
+
+def flags() -> Iterator[tuple[type[Profile | TimeSpan | Target], str, Flag]]:
+    """The flags that set one field, with the class and the name of the field."""
+    for kind in (Profile, TimeSpan, Target):
+        for each in dataclasses.fields(kind):
+            if flag := each.metadata.get("flag"):
+                yield kind, each.name, flag
 
 
 @dataclass
 class Target:
     """A file or device, and the load on it."""
 
-    path: str = ""
-    block_bytes: int = 64 * 1024
-    alignment_bytes: int = 0
-    """Alignment (-r) or stride (-s); 0: the block size."""
-    random_percent: int = 0
-    distribution: DistributionKind = "Percent"
-    spans: tuple[Span, ...] = ()
-    base_bytes: int = 0
-    end_bytes: int = 0
-    """End of the region; 0: the target's size."""
-    create_bytes: int | None = None
-    """Size of the file to create."""
-    requests: int = 2
-    threads: int = 1
-    write_percent: int = 0
-    interlocked: bool = False
-    parallel: bool = False
-    thread_stride_bytes: int = 0
+    path: str = field("", "Path", xml_text.text)
+    block_bytes: int = field(
+        64 * 1024,
+        "BlockSize",
+        whole(U32_MAX - 1, 1),
+        flag=Flag("b", sizes(f"a block has 1 to {U32_MAX - 1} bytes", 1, U32_MAX - 1), "block size, 64K by default"),
+    )
+    base_bytes: int = field(0, "BaseFileOffset", _U64)
+    sequential_hint: bool = field(False, "SequentialScan")
+    random_hint: bool = field(False, "RandomAccess")
+    temporary_hint: bool = field(False, "TemporaryFile")
+    large_pages: bool = field(False, "UseLargePages", flag=Flag("l", switch, "large pages for buffers (no effect)"))
     cache: CacheMode = "cached"
-    write_through: bool = False
-    memory_mapped: bool = False
-    flush: FlushMode | None = None
+    write_through: bool = field(False, "WriteThrough", only_if_set=True)
+    memory_mapped: bool = field(False, "MemoryMappedIo", only_if_set=True)
+    flush: FlushMode | None = field(
+        None,
+        "FlushType",
+        word("ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"),
+        flag=Flag("N", values.flush, "flush memory-mapped files after each write: v, n or i"),
+    )
     zero_buffers: bool = False
     buffer_bytes: int = 0
     """Size of the buffer of random data that writes are taken from (-Z<size>)."""
     buffer_path: str = ""
-    burst: int | None = None
-    think_ms: int | None = None
+    parallel: bool = field(
+        False,
+        "ParallelAsyncIO",
+        flag=Flag("p", switch, "start all operations in flight of a thread at the same offset"),
+    )
+    burst: int | None = field(
+        None, "BurstSize", flag=Flag("i", positive("operations in a burst"), "operations per burst, with -j")
+    )
+    think_ms: int | None = field(
+        None,
+        "ThinkTime",
+        flag=Flag("j", positive("milliseconds between bursts"), "think time between bursts in ms, with -i"),
+    )
+    create_bytes: int | None = field(
+        None,
+        "FileSize",
+        _U64,
+        flag=Flag("c", values.Given.size, "create the file with this size; an existing file is replaced"),
+    )
+    """Size of the file to create."""
+    alignment_bytes: int = field(0, "StrideSize", _U64, in_group=True)
+    """Alignment (-r) or stride (-s); 0: the block size."""
+    interlocked: bool = field(False, "InterlockedSequential", in_group=True)
+    random_percent: int = field(0, "RandomRatio", whole(99, 1), in_group=True)
+    distribution: DistributionKind = "Percent"
+    spans: tuple[Span, ...] = ()
+    thread_stride_bytes: int = field(
+        0,
+        "ThreadStride",
+        _U64,
+        flag=Flag(
+            "T", sizes("needs a distance above 0", 1), "offset between the starts of consecutive threads in a target"
+        ),
+    )
+    end_bytes: int = field(0, "MaxFileSize", _U64)
+    """End of the region; 0: the target's size."""
+    requests: int = field(
+        2,
+        "RequestCount",
+        _COUNT,
+        flag=Flag("o", positive("operations in flight"), "queue depth per thread and target, 2 by default"),
+    )
+    write_percent: int = field(
+        0, "WriteRatio", whole(100), flag=Flag("w", values.write_percent, "percentage of writes, 0 by default")
+    )
     bytes_per_ms: int = 0
     iops: int = 0
-    sequential_hint: bool = False
-    random_hint: bool = False
-    temporary_hint: bool = False
-    large_pages: bool = False
-    io_priority: int = 3
-    weight: int = 1
+    threads: int = field(
+        1, "ThreadsPerFile", _COUNT, flag=Flag("t", positive("threads per target"), "threads per target, 1 by default")
+    )
+    io_priority: int = field(
+        3,
+        "IOPriority",
+        xml_text.priority,
+        flag=Flag(
+            "I",
+            numbers("needs a priority: 1 (very low), 2 (low) or 3 (normal)", 1, 3),
+            "I/O priority 1, 2 or 3 (no effect)",
+        ),
+    )
+    weight: int = field(1, "Weight")
     thread_weights: tuple[tuple[int, int], ...] = ()
     """Threads of the pool that use this target, with weights; weight 0 is the target's."""
-    positions: dict[str, Where] = field(default_factory=dict, compare=False)
+    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)
     """Positions of the fields that are set in the text."""
 
     @property
@@ -104,24 +219,41 @@ class Target:
 class TimeSpan:
     """A run: warm up time, measured time and cool down time."""
 
-    duration_s: int = 10
-    warmup_s: int = 5
-    cooldown_s: int = 0
-    seed: int = 0
-    random_write_data: bool = False
-    threads: int = 0
+    completion_routines: bool = field(
+        False, "CompletionRoutines", flag=Flag("x", switch, "completion routines (no effect)")
+    )
+    measure_latency: bool = field(False, "MeasureLatency", flag=Flag("L", switch, "print latencies"))
+    measure_iops_deviation: bool = field(False, "CalculateIopsStdDev")
+    affinity_disabled: bool = field(
+        False, "DisableAffinity", flag=Flag("n", switch, "do not bind threads to processors")
+    )
+    duration_s: int = field(
+        10, "Duration", flag=Flag("d", values.seconds(10), "duration of the measured time in seconds, 10 by default")
+    )
+    warmup_s: int = field(5, "Warmup", flag=Flag("W", values.seconds(5), "warm up time in seconds, 5 by default"))
+    cooldown_s: int = field(
+        0, "Cooldown", flag=Flag("C", values.seconds(0), "cool down time in seconds, not measured, 0 by default")
+    )
+    threads: int = field(
+        0, "ThreadCount", flag=Flag("F", positive("threads in all"), "total number of threads; each uses all targets")
+    )
     """Threads of a pool in which each thread uses all targets (-F); 0: each target has its own threads (-t)."""
-    requests: int = 0
+    requests: int = field(
+        0,
+        "RequestCount",
+        flag=Flag("O", positive("operations in flight per thread"), "queue depth per thread over all targets, with -F"),
+    )
     """Queue depth of each thread of a pool over all its targets (-O); 0: each target has its own (-o)."""
+    bucket_ms: int = field(1000, "IoBucketDuration", _COUNT)
+    seed: int = field(
+        0, "RandSeed", flag=Flag("z", values.seed, "random seed, 0 by default; -z alone: a new seed in every run")
+    )
+    # DiskSpd itself omits -Zr from the profiles it prints, so running such a profile loses it.
+    random_write_data: bool = field(False, "RandomWriteData", only_if_set=True)
     affinity: tuple[tuple[int, int], ...] = ()
     """Pairs of processor group and processor; threads are bound to them round robin."""
-    affinity_disabled: bool = False
-    completion_routines: bool = False
-    measure_latency: bool = False
-    measure_iops_deviation: bool = False
-    bucket_ms: int = 1000
-    targets: list[Target] = field(default_factory=list)
-    positions: dict[str, Where] = field(default_factory=dict, compare=False)
+    targets: list[Target] = dataclasses.field(default_factory=list)
+    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def shares_requests(self) -> bool:
@@ -137,16 +269,22 @@ class TimeSpan:
 class Profile:
     """All parameters of one DiskSpd call."""
 
-    time_spans: list[TimeSpan] = field(default_factory=list)
-    progress: int = 0
-    result_format: ResultFormat = "text"
+    progress: int = field(0, "Progress", flag=Flag("P", values.progress, "print progress (stderr always has it)"))
+    experiment_flags: int = field(
+        0, "ExperimentFlags", flag=Flag(":", values.experiment, "experiment flags (no effect)"), only_if_set=True
+    )
+    result_format: ResultFormat = field("text", "ResultFormat", word("text", "xml"))
     profile_only: bool = False
     """Print the profile and run nothing (-Rp)."""
-    verbose: bool = False
-    verbose_stats: bool = False
-    experiment_flags: int = 0
-    precreate_files: PrecreateFiles | None = None
-    etw: dict[str, bool] = field(default_factory=dict)
+    verbose: bool = field(False, "Verbose")
+    verbose_stats: bool = field(False, "VerboseStats", only_if_set=True)
+    precreate_files: PrecreateFiles | None = field(
+        None,
+        "PrecreateFiles",
+        word("UseMaxSize", "CreateOnlyFilesWithConstantSizes", "CreateOnlyFilesWithConstantOrZeroSizes"),
+    )
+    etw: dict[str, bool] = dataclasses.field(default_factory=dict)
     """Kernel events to trace, by their XML names."""
-    command_line: str = field(default="", compare=False)
-    positions: dict[str, Where] = field(default_factory=dict, compare=False)
+    time_spans: list[TimeSpan] = dataclasses.field(default_factory=list)
+    command_line: str = dataclasses.field(default="", compare=False)
+    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)

@@ -6,15 +6,149 @@ Readers raise ``ValueError`` with the message for the user.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
 
-from iocurve.dialects.diskspd.read.profile import DistributionKind, Span
+from iocurve.errors import Where
+from iocurve.job.model import Level, PlanNote
 
+DistributionKind = Literal["Percent", "Absolute"]
+FlushMode = Literal["ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"]
 U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
 INT_MAX = 2**31 - 1
 SIZE_HINT = "a size is a whole number with K, M, G, T or b (blocks), such as 64K"
 _FACTORS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a distribution: a share of the operations, and the part of the target they access."""
+
+    io_percent: int
+    start: int
+    """Start in percent or bytes of the target, like ``length``. Parts follow each other without a gap."""
+    length: int
+    """In an absolute distribution 0 means up to the end of the target."""
+
+
+@dataclass
+class Given:
+    """A flag that is being read, and what its meaning depends on."""
+
+    fresh_seed: Callable[[], int]
+    name: str = ""
+    """The flag as written, for notes."""
+    text: str = ""
+    """The text after the flag's letter."""
+    where: Where | None = None
+    block_bytes: int = 0
+    notes: list[PlanNote] = field(default_factory=list)
+
+    def note(self, code: str, text: str, level: Level = "info") -> None:
+        """Adds a note about the flag."""
+        self.notes.append(PlanNote(code, f"{self.name}: {text}", self.where, level))
+
+    def number(self, text: str | None = None) -> int:
+        """Reads a number as C's atoi does, and notes the text that atoi ignores."""
+        value, rest = leading_integer(self.text if text is None else text)
+        if rest:
+            self.note("passed_over", f"DiskSpd reads {value} and ignores '{rest}'", "warning")
+        return value
+
+    def size(self, text: str | None = None) -> int:
+        """Reads a size; the suffix b counts blocks of -b."""
+        return size(self.text if text is None else text, self.block_bytes)
+
+
+# -- flags that set one field ------------------------------------------------------------------------------------------
+
+Reader = Callable[[Given], object]
+"""Reads the value of a flag."""
+
+
+def numbers(refusal: str, low: int, high: int = INT_MAX) -> Reader:
+    """A whole number from ``low`` to ``high``; ``refusal`` is the error for others."""
+    return lambda given: _within(given.number(), refusal, low, high)
+
+
+def positive(quantity: str) -> Reader:
+    """A whole number above 0."""
+    return numbers(f"needs a whole number above 0 ({quantity})", 1)
+
+
+def sizes(refusal: str, low: int, high: int = U64_MAX) -> Reader:
+    """A size from ``low`` to ``high`` bytes; ``refusal`` is the error for others."""
+    return lambda given: _within(given.size(), refusal, low, high)
+
+
+def _within(value: int, refusal: str, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise ValueError(refusal)
+    return value
+
+
+def seconds(default: int) -> Reader:
+    """A whole number of seconds; ``default`` applies without the flag."""
+
+    def read(given: Given) -> int:
+        if not given.text:
+            given.note("bare_seconds", f"without a number it is 0 s, not DiskSpd's default of {default} s", "warning")
+        return _within(given.number(), "needs a whole number of seconds, 0 or more", 0, INT_MAX)
+
+    return read
+
+
+def switch(given: Given) -> bool:
+    """A flag without a value."""
+    if given.text:
+        given.note("passed_over", f"DiskSpd ignores '{given.text}'", "warning")
+    return True
+
+
+def write_percent(given: Given) -> int:
+    """Percentage of writes."""
+    if not given.text:
+        raise ValueError("needs the percentage of writes: -w0 for none")
+    return _within(given.number(), "needs a percentage of writes, 0 to 100", 0, 100)
+
+
+def flush(given: Given) -> FlushMode:
+    """How a mapped file is flushed."""
+    modes: dict[str, FlushMode] = {"v": "ViewOfFile", "n": "NonVolatileMemory", "i": "NonVolatileMemoryNoDrain"}
+    if given.text.lower() not in modes:
+        raise ValueError("needs one of the letters v, n, i")
+    return modes[given.text.lower()]
+
+
+def progress(given: Given) -> int:
+    """Operations per dot of progress."""
+    value = given.number() if given.text else 0
+    return value if value > 0 else 65536
+
+
+def experiment(given: Given) -> int:
+    """Experiment flags, 32 bits."""
+    return given.number() % (U32_MAX + 1)
+
+
+def seed(given: Given) -> int:
+    """Reads 32 bits as C's strtoul does: a negative number wraps, a large one is limited to 2^32-1.
+
+    Without a text the seed is a new one.
+    """
+    if not given.text:
+        return given.fresh_seed() % (U32_MAX + 1)
+    found = _INTEGER.fullmatch(given.text)
+    if found is None:
+        raise ValueError(f"'{given.text}' is not a random seed: a seed is a whole number of 32 bits")
+    value = int(found[1][:20])
+    return value % (U32_MAX + 1) if abs(value) <= U32_MAX else U32_MAX
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
 
 
 def leading_integer(text: str) -> tuple[int, str]:
@@ -46,15 +180,6 @@ def leading_size(text: str, block_bytes: int) -> tuple[int, str]:
     if value > U64_MAX:
         raise ValueError(f"'{text}' is too large: the largest size is {U64_MAX} bytes")
     return value, rest
-
-
-def seed(text: str) -> int:
-    """Reads 32 bits as C's strtoul does: a negative number wraps, a large one is limited to 2^32-1."""
-    found = _INTEGER.fullmatch(text)
-    if found is None:
-        raise ValueError(f"'{text}' is not a random seed: a seed is a whole number of 32 bits")
-    value = int(found[1][:20])
-    return value % (U32_MAX + 1) if abs(value) <= U32_MAX else U32_MAX
 
 
 def affinity(text: str) -> tuple[tuple[int, int], ...]:
