@@ -25,7 +25,9 @@ from iocurve.units import KIB, MIB
 from test_headlines import disks, knee
 
 SCIENTIFIC = re.compile(r"\d(?:\.\d+)?e[+-]?\d")
-VOLUME = TargetFacts(kind="nfs", address="nfs://server/vol", iops=100_000, throughput_bytes_per_s=512 * MIB)
+VOLUME = synthetic.capped(
+    TargetFacts(kind="nfs", address="nfs://server/vol"), iops=100_000, throughput_bytes_per_s=512 * MIB
+)
 
 
 def load(family: str, iops: float, **axes: int | float | str) -> Point:
@@ -156,9 +158,9 @@ def test_the_limit_is_a_line_over_time_as_well() -> None:
         (VOLUME, "IOPS", 0, [(100_000, "limit 100,000 IOPS")]),
         (VOLUME, "MiB/s", 64 * KIB, [(512, "limit 512 MiB/s")]),
         (VOLUME, "MiB/s", 4 * KIB, [(390.625, "limit 100,000 IOPS = 390.62 MiB/s")]),
-        (VOLUME.replace(iops=None, throughput_bytes_per_s=None), "IOPS", 4 * KIB, []),
+        (synthetic.capped(VOLUME), "IOPS", 4 * KIB, []),
         (
-            TargetFacts(kind="emulated_disk", address="disk:x", throughput_bytes_per_s=192_000_000),
+            synthetic.capped(TargetFacts(kind="emulated_disk", address="disk:x"), throughput_bytes_per_s=192_000_000),
             "MiB/s",
             0,
             [(192_000_000 / MIB, "limit 192 MB/s (183.11 MiB/s)")],
@@ -172,7 +174,8 @@ def test_the_lower_of_both_limits_holds(
 
 
 def test_different_limits_of_several_targets_are_named() -> None:
-    targets = {"fast": VOLUME, "slow": VOLUME.replace(iops=5_000), "same": VOLUME.replace(iops=5_000)}
+    slow = synthetic.capped(VOLUME, iops=5_000, throughput_bytes_per_s=512 * MIB)
+    targets = {"fast": VOLUME, "slow": slow, "same": slow}
     assert [cap.label for cap in charts.caps(targets, "IOPS", 0)] == [
         "slow: limit 5,000 IOPS",
         "same: limit 5,000 IOPS",

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from data import synthetic
-from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
+from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts
 from iocurve.analysis.fairness import fairness_of
@@ -103,13 +103,13 @@ def test_the_volume_s_limit_is_that_of_every_client_that_has_none_of_its_own() -
 
 
 def test_clients_on_machines_of_their_own_each_have_an_egress() -> None:
-    target = FREE.replace(client_egress_bytes_per_s=10 * MIB)
+    target = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB)
     verdict, each = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), target)
     assert verdict.text == "2 of 3 clients at the egress of 10 MiB/s that a client has for writes"
     assert [code for code, _ in each] == ["client_egress", "unknown", "client_egress"]
     assert each[0][1] == "the client at the egress of 10 MiB/s that a client has for writes"
-    capped = target.replace(throughput_bytes_per_s=25 * MIB)
-    verdict, _ = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), capped)
+    both = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB, throughput_bytes_per_s=25 * MIB)
+    verdict, _ = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), both)
     assert verdict.code == "volume_throughput"
     assert "the egress of 3 clients together is 30 MiB/s, 10 each" in verdict.evidence
 
@@ -117,8 +117,8 @@ def test_clients_on_machines_of_their_own_each_have_an_egress() -> None:
 def test_a_depth_that_is_in_flight_is_a_client_s_limit_only_where_none_is_shared() -> None:
     verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), FREE)
     assert (verdict.code, [code for code, _ in each]) == ("depth", ["depth", "depth"])
-    capped = FREE.replace(throughput_bytes_per_s=1900 * BLOCK)
-    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), capped)
+    volume = capped(FREE, throughput_bytes_per_s=1900 * BLOCK)
+    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), volume)
     assert (verdict.code, [code for code, _ in each]) == ("volume_throughput", ["volume_throughput"] * 2)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from bench.servers import Server
 from bench.servers import volume as serve
+from data.synthetic import capped
 from iocurve.analysis.limits import limit_of
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
@@ -120,7 +121,7 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
                 break
         assert each == pytest.approx([EGRESS] * 3, rel=0.02)
         assert total(plan, outcome, "write").bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
-        facts = TargetFacts(kind="embedded_volume", address="", client_egress_bytes_per_s=EGRESS)
+        facts = capped(TargetFacts(kind="embedded_volume", address=""), client_bandwidth_write_bytes_per_s=EGRESS)
         limit = limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts)
         assert limit is not None
         assert limit.text == "3 of 3 clients at the egress of 20 MiB/s that a client has for writes"

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from data import synthetic
-from data.synthetic import kind, outcome, plan, spread, worker_outcome, worker_plan
+from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
 from iocurve.analysis import read
 from iocurve.analysis.load_names import load_name, rate_unit
 from iocurve.engine.plan import Rate, Worker
@@ -148,7 +148,7 @@ def disks() -> Result:
     made = scenario(points, {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"})
     assert made.scenario is not None
     targets = {
-        name: TargetFacts(kind="emulated_disk", address=f"disk:{name}", iops=iops)
+        name: capped(TargetFacts(kind="emulated_disk", address=f"disk:{name}"), iops=iops)
         for name, iops in (("nocache", 12_800), ("readcache", 77_000))
     }
     return made.replace(scenario=made.scenario.replace(targets=targets))

@@ -271,7 +271,9 @@ def test_each_of_several_targets_is_named_by_the_scenario() -> None:
 
 
 def test_the_limits_of_an_emulated_disk_are_told_as_disks_are_sold() -> None:
-    disk = TargetFacts(kind="emulated_disk", address="disk:x", iops=12_800, throughput_bytes_per_s=192_000_000)
+    disk = synthetic.capped(
+        TargetFacts(kind="emulated_disk", address="disk:x"), iops=12_800, throughput_bytes_per_s=192_000_000
+    )
     assert targets(synthetic.result([], target=disk)) == [("", "disk:x", "emulated disk (12,800 IOPS, 192 MB/s)")]
 
 

@@ -15,6 +15,7 @@ from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
 from iocurve.errors import ResultError
+from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import merge_latencies, summarise
 from iocurve.units import SECOND_NS
@@ -264,11 +265,20 @@ def test_a_result_grows_by_its_points_and_ends() -> None:
 
 def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    envelope = synthetic.envelope()
+    burst = {"iops": 1000, "client.bandwidth_write_bytes_per_s": 5, "connection.requests_in_flight": 128}
+    target = synthetic.VOLUME.replace(caps=caps(burst, Burst(iops=3000, credits=9)), servers=2, service_ns=7)
+    envelope = synthetic.envelope().replace(target=target)
     envelope.write(path)
     text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 3', '"schema_version": 2')
     assert '"clone": 0' in text
-    path.write_text(text)
+    document = json.loads(text)
+    facts = document["target"]
+    for name in ("caps", "latency_mean_ns", "servers", "service_ns"):
+        facts.pop(name)
+    facts |= {"throughput_bytes_per_s": None, "iops": 1000, "client_egress_bytes_per_s": 5}
+    facts["further"] = {"burst_iops": 3000, "burst_credits": 9, "connection_requests_in_flight": 128, "iops_read": None}
+    facts["further"] |= {"servers": 2, "service_ns": 7, "latency_mean_ns": None}
+    path.write_text(json.dumps(document))
     assert Result.read(path) == envelope
 
 

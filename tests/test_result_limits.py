@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from data import synthetic
-from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -47,7 +47,7 @@ def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, ex
 
 
 def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> None:
-    limit = limit_of(at(990), FREE.replace(iops=1000))
+    limit = limit_of(at(990), capped(FREE, iops=1000))
     assert limit is not None
     assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
 
@@ -84,7 +84,7 @@ def written(*clients: tuple[str, int]) -> Point:
 def test_clients_at_their_egress_are_counted_by_their_addresses(
     clients: list[tuple[str, int]], expected: str | None
 ) -> None:
-    limit = limit_of(written(*clients), FREE.replace(client_egress_bytes_per_s=10 * MIB))
+    limit = limit_of(written(*clients), capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB))
     assert (limit.text if limit else None) == expected
     if limit:
         assert limit.code in LIMIT_KINDS

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve.analysis.fingerprints import connection_verdict, response
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
 from iocurve.engine.plan import FileOpen, Flow, NfsEngine, Rate, SyncEngine, Think, Worker
-from iocurve.result.document import FurtherLimits, Limit, MachineUse, Point, Result, TargetFacts
+from iocurve.result.caps import Burst, caps
+from iocurve.result.document import Limit, MachineUse, Point, Result, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
@@ -24,7 +25,7 @@ QUIET = MachineUse(busy_share=0.1, cpus=2, own_share=0.05, target_share=0.0, oth
 
 
 def known(**limits: int) -> TargetFacts:
-    return NFS.replace(further=FurtherLimits(**limits))
+    return capped(NFS, **limits)
 
 
 def point(
@@ -68,10 +69,15 @@ def point(
         ),
         (point(1600), known(iops_read=1600), "volume_read_iops", "1,600 IOPS on reads"),
         (point(1600, kinds=("write",)), known(iops_write=1600), "volume_write_iops", "1,600 IOPS on writes"),
-        (point(1600), known(client_read_bytes_per_s=100 * MIB), "client_read", "the limit of 100 MiB/s that a client"),
+        (
+            point(1600),
+            known(client_bandwidth_read_bytes_per_s=100 * MIB),
+            "client_read",
+            "the limit of 100 MiB/s that a client",
+        ),
         (
             point(3200, nconnect=2),
-            known(connection_bytes_per_s=100 * MIB),
+            known(connection_bandwidth_bytes_per_s=100 * MIB),
             "connection_throughput",
             "all 2 connections at the limit of 100 MiB/s",
         ),
@@ -83,7 +89,7 @@ def point(
         ),
         (
             point(3200, nconnect=2),
-            known(connection_read_bytes_per_s=100 * MIB, connection_write_bytes_per_s=50 * MIB),
+            known(connection_bandwidth_read_bytes_per_s=100 * MIB, connection_bandwidth_write_bytes_per_s=50 * MIB),
             "connection_throughput",
             "all 2 connections at the limit of 100 MiB/s that a connection has for reads",
         ),
@@ -101,11 +107,11 @@ def point(
         ),
         (
             point(2000, latency_ns=16_000_000, depth=32, nconnect=1),
-            known(connection_requests_in_flight=4, latency_mean_ns=2_000_000),
+            known(connection_requests_in_flight=4).replace(latency_mean_ns=2_000_000),
             "connection_requests",
             "at the 4 requests in flight that the server takes of a connection",
         ),
-        (point(2000), known(servers=4, service_ns=2_000_000), "server_parallelism", "4 at a time, 2.000 ms each"),
+        (point(2000), NFS.replace(servers=4, service_ns=2_000_000), "server_parallelism", "4 at a time, 2.000 ms each"),
     ],
 )
 def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFacts, code: str, text: str) -> None:
@@ -129,12 +135,12 @@ def test_a_limit_that_is_fitted_says_so() -> None:
 
 
 def test_a_limit_on_reads_does_not_hold_writes() -> None:
-    target = known(throughput_read_bytes_per_s=100 * MIB, iops_read=1600, client_read_bytes_per_s=100 * MIB)
+    target = known(throughput_read_bytes_per_s=100 * MIB, iops_read=1600, client_bandwidth_read_bytes_per_s=100 * MIB)
     assert limit_of(point(1600, kinds=("write",)), target) is None
 
 
 def test_requests_below_the_limit_of_a_connection_are_not_held_by_it() -> None:
-    target = known(connection_requests_in_flight=128, latency_mean_ns=2_000_000)
+    target = known(connection_requests_in_flight=128).replace(latency_mean_ns=2_000_000)
     found = verdict_of(point(2000, latency_ns=2_000_000, depth=4, nconnect=1), target)
     assert found is not None
     assert (found.code, found.confidence) == ("depth", "certain")
@@ -147,7 +153,7 @@ def course(rates: list[int]) -> list[IntervalOutcome]:
     ]
 
 
-BURST = NFS.replace(iops=1000, further=FurtherLimits(burst_iops=3000, burst_credits=2000))
+BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(iops=3000, credits=2000)))
 
 
 @pytest.mark.parametrize(
@@ -184,9 +190,8 @@ def test_two_levels_are_found_and_drifts_are_not() -> None:
 
 def test_a_volume_tells_all_of_its_limits() -> None:
     facts = facts_of(VolumeTarget.of("volume:azure-files-v1?quota=1TiB"))
-    assert facts.further is not None
-    assert (facts.further.burst_iops, facts.further.burst_credits) == (10_000, 21_513_600)
-    assert facts.further.latency_mean_ns == 2 * MILLISECOND_NS
+    assert [cap.burst for cap in facts.caps if cap.burst] == [Burst(iops=10_000, credits=21_513_600)]
+    assert facts.latency_mean_ns == 2 * MILLISECOND_NS
 
 
 @pytest.mark.parametrize(
@@ -278,7 +283,7 @@ def test_others_that_use_the_processors_are_not_the_load() -> None:
     found = verdict_of(point(10, machine=others), NFS)
     assert found is not None
     assert found.code == "unknown"
-    capped = limit_of(point(1600, machine=others), NFS.replace(throughput_bytes_per_s=100 * MIB))
+    capped = limit_of(point(1600, machine=others), known(throughput_bytes_per_s=100 * MIB))
     assert capped is not None
     assert capped.code == "volume_throughput"
 
@@ -325,7 +330,7 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
         outcome=outcome(worker_outcome({"read": reads})),
         machine=busy,
     )
-    target = NFS.replace(throughput_bytes_per_s=100 * MIB)
+    target = known(throughput_bytes_per_s=100 * MIB)
     found = limit_of(measured, target)
     assert found is not None
     assert (found.code, found.confidence) == ("volume_throughput", "likely")
@@ -381,7 +386,7 @@ def test_connections_from_several_addresses_are_several_clients() -> None:
         )
         for number in (1, 2)
     ]
-    found = limit_of(jobs(*workers, operations=(1600, 100)), known(client_read_bytes_per_s=100 * MIB))
+    found = limit_of(jobs(*workers, operations=(1600, 100)), known(client_bandwidth_read_bytes_per_s=100 * MIB))
     assert found is not None
     assert found.text == "1 of 2 clients at the limit of 100 MiB/s that a client has for reads"
 

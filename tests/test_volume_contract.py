@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from data.json_paths import Path, paths, without
 from iocurve import _native
 from iocurve.errors import TargetError
+from iocurve.result.caps import CAPS, Burst, caps
 from iocurve.units import GIB, MIB
 from iocurve.volume import limits
 from iocurve.volume.config import ExportConfig, MemoryStore, VolumeConfig
@@ -31,34 +32,11 @@ distribution = st.one_of(
     st.builds(limits.Exponential, mean_ns=hour_ns),
     st.tuples(hour_ns, hour_ns).map(lambda two: limits.Lognormal(median_ns=min(two), p99_ns=max(two))),
 )
-bursts = st.none() | st.builds(limits.Burst, iops=st.just(2**64 - 1), credits=u64)
+bursts = st.none() | st.builds(Burst, iops=st.just(2**64 - 1), credits=u64)
 all_limits = st.builds(
     limits.Limits,
-    throughput_bytes_per_s=rates,
-    throughput_read_bytes_per_s=rates,
-    throughput_write_bytes_per_s=rates,
-    iops=u64,
-    iops_read=rates,
-    iops_write=rates,
-    burst=bursts,
+    caps=st.builds(caps, st.fixed_dictionaries({cap.name: rates for cap in CAPS} | {"iops": u64}), bursts),
     latency=st.builds(limits.Latency, base_ns=hour_ns, distribution=distribution, seed=u64),
-    client=st.builds(
-        limits.ClientLimits,
-        bandwidth_read_bytes_per_s=rates,
-        bandwidth_write_bytes_per_s=rates,
-        iops_read=rates,
-        iops_write=rates,
-    ),
-    connection=st.builds(
-        limits.ConnectionLimits,
-        requests_in_flight=st.none() | st.integers(1, 2**32 - 1),
-        bandwidth_bytes_per_s=rates,
-        bandwidth_read_bytes_per_s=rates,
-        bandwidth_write_bytes_per_s=rates,
-        iops=rates,
-        iops_read=rates,
-        iops_write=rates,
-    ),
     parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
 )
 
@@ -77,9 +55,23 @@ def test_rust_has_the_limits_that_python_sets(volume: _native.Volume, written: l
     assert export.limits == written
 
 
+def test_buckets_have_the_names_of_their_limits(volume: _native.Volume) -> None:
+    volume.set_limits("/vol", limits.Limits(caps=caps({cap.name: 1000 for cap in CAPS})).to_json())
+    (export,) = VolumeStats.from_json(stats_text(volume)).exports
+    assert [bucket.limit for bucket in export.buckets] == [
+        "throughput_bytes_per_s",
+        "iops",
+        "throughput_read_bytes_per_s",
+        "iops_read",
+        "throughput_write_bytes_per_s",
+        "iops_write",
+    ]
+    volume.set_limits("/vol", limits.Limits().to_json())
+
+
 def test_python_reads_the_counters_of_rust(volume: _native.Volume) -> None:
-    connection_limits = limits.ConnectionLimits(bandwidth_bytes_per_s=MIB)
-    volume.set_limits("/vol", limits.Limits(iops=7, connection=connection_limits).to_json())
+    rows = caps({"iops": 7, "connection.bandwidth_bytes_per_s": MIB})
+    volume.set_limits("/vol", limits.Limits(caps=rows).to_json())
     text = connected_stats_text(volume)
     read = VolumeStats.from_json(text)
     assert json.loads(read.to_json()) == json.loads(text)

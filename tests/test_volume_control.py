@@ -23,10 +23,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
 from iocurve.errors import DialectError, TargetError
+from iocurve.result.caps import EGRESS, caps
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
-from iocurve.volume.limits import ClientLimits, Latency, Limits
+from iocurve.volume.limits import Latency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.spec import ExportSpec, parse_export, read_spec
 
@@ -58,7 +59,7 @@ def load(server: Server, *options: str, name: str = "t") -> list[str]:
 
 def stats(server: Server) -> dict[str, Any]:
     with control.Client(str(server.port)) as client:
-        found: dict[str, Any] = json.loads(client.stats().to_json())
+        found: dict[str, Any] = json.loads(json.dumps(client.stats().to_builtins()))
         return found
 
 
@@ -455,16 +456,16 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     path.write_text('port = 2049\n[[export]]\npath = "/a"\nquota = "2TiB"\n[[export]]\npath = "/b"\niops = 9\n')
     spec = read_spec(path)
     assert (spec.port, [export.path for export in spec.export]) == (2049, ["/a", "/b"])
-    assert spec.export[0].limits().throughput_bytes_per_s == 256 * MIB
+    assert spec.export[0].limits().value("throughput_bytes_per_s") == 256 * MIB
     own = tmp_path / "own.toml"
     own.write_text('title = "x"\n[iops_write]\nbase = 70\n')
     path.write_text(f'[[export]]\nprofile = "{own}"\n')
-    assert read_spec(path).config().exports[0].limits == Limits(iops_write=70)
+    assert read_spec(path).config().exports[0].limits == Limits(caps=caps({"iops_write": 70}))
     assert parse_export(f"/a:profile={own},latency=1us").limits() == Limits(
-        iops_write=70, latency=Latency(base_ns=1000)
+        caps=caps({"iops_write": 70}), latency=Latency(base_ns=1000)
     )
     path.write_text('[[export]]\nclient_egress = "16Gb"\n')
-    assert read_spec(path).export[0].limits().client.bandwidth_write_bytes_per_s == 2 * 10**9
+    assert read_spec(path).export[0].limits().value(EGRESS) == 2 * 10**9
     path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
     with pytest.raises(DialectError, match=r"export\.0\.qouta: there is no such key; did you mean quota\?$"):
         read_spec(path)
@@ -488,13 +489,14 @@ def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_new_profile_resets_the_settings() -> None:
     export = parse_export("/a:profile=anf-ultra,quota=1TiB,throughput=64MiB,latency=1ms,client_egress=100Mb")
-    assert export.limits().client == ClientLimits(bandwidth_write_bytes_per_s=12_500_000)
-    assert export.limits().throughput_bytes_per_s == 64 * MIB
+    limits = export.limits()
+    assert [cap.name for cap in limits.caps if cap.scope == "client"] == [EGRESS]
+    assert (limits.value(EGRESS), limits.value("throughput_bytes_per_s")) == (12_500_000, 64 * MIB)
     larger = export.changed({"quota": "2TiB"})
     assert (larger.quota_bytes(), larger.throughput) == (2 * TIB, "64MiB")
     other = export.changed({"profile": "anf-premium"})
     assert other == ExportSpec(path="/a", profile="anf-premium", quota="1TiB")
-    assert ExportSpec(throughput="1GiB").limits().throughput_bytes_per_s == GIB
+    assert ExportSpec(throughput="1GiB").limits().value("throughput_bytes_per_s") == GIB
 
 
 def wait_for_reads(server: Server) -> None:

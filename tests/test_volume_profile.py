@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from iocurve.errors import DialectError
+from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
-    Burst,
-    ClientLimits,
-    ConnectionLimits,
     Exponential,
     Latency,
     Limits,
@@ -48,7 +46,7 @@ from iocurve.volume.profile_text import describe
     ],
 )
 def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_s: float) -> None:
-    assert resolve(name, quota_bytes).throughput_bytes_per_s == mib_per_s * MIB
+    assert resolve(name, quota_bytes).value("throughput_bytes_per_s") == mib_per_s * MIB
 
 
 @pytest.mark.parametrize(
@@ -57,26 +55,26 @@ def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_
 )
 def test_azure_files_v1_bursts_on_credits(quota_gib: int, iops: int, burst_iops: int, credits: int) -> None:
     found = resolve("azure-files-v1", quota_gib * GIB)
-    assert (found.iops, found.burst) == (iops, Burst(iops=burst_iops, credits=credits))
+    assert (found.value("iops"), found.burst) == (iops, Burst(iops=burst_iops, credits=credits))
     assert found.latency == Latency(base_ns=2_000_000)
 
 
 def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
     found = resolve("azure-files-v1", 100 * TIB)
-    assert (found.iops, found.burst) == (102_400, None)
+    assert (found.value("iops"), found.burst) == (102_400, None)
 
 
 def test_azure_files_v2_bursts_from_the_iops_that_are_set() -> None:
     found = resolve("azure-files-v2", 1024 * GIB, iops=5000, throughput_bytes_per_s=300 * MIB)
-    assert (found.iops, found.throughput_bytes_per_s) == (5000, 300 * MIB)
+    assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (5000, 300 * MIB)
     assert found.burst == Burst(iops=15_000, credits=36_000_000)
 
 
 def test_manual_qos_gives_a_part_of_the_pool() -> None:
     found = resolve("anf-ultra", 1 * TIB, throughput_bytes_per_s=1024 * MIB, pool_bytes=8 * TIB)
-    assert found.throughput_bytes_per_s == 1024 * MIB
+    assert found.value("throughput_bytes_per_s") == 1024 * MIB
     flexible = resolve("anf-flexible", 1 * TIB, throughput_bytes_per_s=640 * MIB)
-    assert flexible.throughput_bytes_per_s == 640 * MIB
+    assert flexible.value("throughput_bytes_per_s") == 640 * MIB
 
 
 @pytest.mark.parametrize(
@@ -187,38 +185,44 @@ source = "measured"
 def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
-    assert resolve(str(path), 2 * TIB) == Limits(
-        throughput_bytes_per_s=1000 * MIB,
-        throughput_read_bytes_per_s=400 * MIB,
-        throughput_write_bytes_per_s=300 * MIB,
-        iops=50_000,
-        iops_read=40_000,
-        iops_write=9_000,
-        burst=Burst(iops=100_000, credits=3_000_000),
-        latency=Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000)),
-        client=ClientLimits(
-            bandwidth_read_bytes_per_s=500 * MIB,
-            bandwidth_write_bytes_per_s=200 * MIB,
-            iops_read=44_000,
-            iops_write=33_000,
-        ),
-        connection=ConnectionLimits(
-            requests_in_flight=64,
-            bandwidth_bytes_per_s=110 * MIB,
-            bandwidth_read_bytes_per_s=105 * MIB,
-            bandwidth_write_bytes_per_s=90 * MIB,
-            iops=11_000,
-            iops_read=10_000,
-            iops_write=9_000,
-        ),
-        parallelism=Parallelism(servers=16, service_ns=20_250),
-    )
-    assert resolve(str(path), 8 * TIB).throughput_read_bytes_per_s == 700 * MIB
+    found = resolve(str(path), 2 * TIB)
+    latency = Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
+    assert found.fields() == {
+        "throughput_bytes_per_s": 1000 * MIB,
+        "throughput_read_bytes_per_s": 400 * MIB,
+        "throughput_write_bytes_per_s": 300 * MIB,
+        "iops": 50_000,
+        "iops_read": 40_000,
+        "iops_write": 9_000,
+        "burst": {"iops": 100_000, "credits": 3_000_000},
+        "latency": latency.to_builtins(),
+        "client": {
+            "bandwidth_read_bytes_per_s": 500 * MIB,
+            "bandwidth_write_bytes_per_s": 200 * MIB,
+            "iops_read": 44_000,
+            "iops_write": 33_000,
+        },
+        "connection": {
+            "requests_in_flight": 64,
+            "bandwidth_bytes_per_s": 110 * MIB,
+            "bandwidth_read_bytes_per_s": 105 * MIB,
+            "bandwidth_write_bytes_per_s": 90 * MIB,
+            "iops": 11_000,
+            "iops_read": 10_000,
+            "iops_write": 9_000,
+        },
+        "parallelism": {"servers": 16, "service_ns": 20_250},
+    }
+    assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250))
+    assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
     replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9, client_iops_write=8)
     assert replaced.latency == Latency(base_ns=5), "all of it is replaced"
-    assert replaced.client == ClientLimits(
-        bandwidth_read_bytes_per_s=500 * MIB, bandwidth_write_bytes_per_s=9, iops_read=44_000, iops_write=8
-    )
+    assert replaced.fields()["client"] == {
+        "bandwidth_read_bytes_per_s": 500 * MIB,
+        "bandwidth_write_bytes_per_s": 9,
+        "iops_read": 44_000,
+        "iops_write": 8,
+    }
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
     assert resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
 
@@ -313,31 +317,26 @@ def test_an_unknown_profile_lists_the_known_ones() -> None:
 
 def test_a_slower_volume_keeps_its_shape() -> None:
     """Rates and credits fall, times grow, and counts stay, so that a load has the same depth of the knee and gains."""
+    rates = {"throughput_bytes_per_s": 1000, "iops": 500, EGRESS: 300, "connection.bandwidth_bytes_per_s": 200}
+    rates |= {"connection.iops": 40}
+    counts = {"connection.requests_in_flight": 128}
     whole = Limits(
-        throughput_bytes_per_s=1000,
-        iops=500,
-        burst=Burst(iops=1500, credits=60_000),
+        caps=caps(rates | counts, Burst(iops=1500, credits=60_000)),
         latency=Latency(base_ns=2000, distribution=Lognormal(median_ns=100, p99_ns=900), seed=7),
-        client=ClientLimits(bandwidth_write_bytes_per_s=300),
-        connection=ConnectionLimits(requests_in_flight=128, bandwidth_bytes_per_s=200, iops=40),
         parallelism=Parallelism(servers=4, service_ns=50),
     )
     assert whole.at_speed(Fraction(1, 10)) == Limits(
-        throughput_bytes_per_s=100,
-        iops=50,
-        burst=Burst(iops=150, credits=6_000),
+        caps=caps({name: rate // 10 for name, rate in rates.items()} | counts, Burst(iops=150, credits=6_000)),
         latency=Latency(base_ns=20_000, distribution=Lognormal(median_ns=1000, p99_ns=9000), seed=7),
-        client=ClientLimits(bandwidth_write_bytes_per_s=30),
-        connection=ConnectionLimits(requests_in_flight=128, bandwidth_bytes_per_s=20, iops=4),
         parallelism=Parallelism(servers=4, service_ns=500),
     )
     assert whole.at_speed(Fraction(1)) == whole
-    assert Limits(iops=3).at_speed(Fraction(1, 100)).iops == 1, "a limit does not become none"
+    assert Limits(caps=caps({"iops": 3})).at_speed(Fraction(1, 100)).value("iops") == 1, "a limit does not become none"
 
 
 def test_limits_of_one_kind_that_the_limit_of_both_keeps_are_left_out() -> None:
-    assert resolve("anf-ultra", 4 * TIB).throughput_write_bytes_per_s is None
-    assert resolve("anf-ultra", 100 * TIB).throughput_write_bytes_per_s == 2500 * MIB
+    assert resolve("anf-ultra", 4 * TIB).value("throughput_write_bytes_per_s") is None
+    assert resolve("anf-ultra", 100 * TIB).value("throughput_write_bytes_per_s") == 2500 * MIB
     facts = VolumeTarget.of("volume:anf-ultra?quota=100TiB&speed=0.1").export.limits()
-    assert (facts.connection.iops_read, facts.connection.iops_write) == (6_700, 4_400)
-    assert facts.throughput_bytes_per_s == 450 * MIB
+    assert (facts.value("connection.iops_read"), facts.value("connection.iops_write")) == (6_700, 4_400)
+    assert facts.value("throughput_bytes_per_s") == 450 * MIB

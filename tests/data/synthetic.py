@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ from iocurve.engine.plan import (
     Rate,
     Worker,
 )
+from iocurve.result.caps import caps
 from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts, Turn
 from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
@@ -59,7 +61,7 @@ VOLUME = TargetFacts(
     address="nfs://127.0.0.1:20490/vol",
     service_level="ultra",
     quota_bytes=4 * TIB,
-    throughput_bytes_per_s=512 * MIB,
+    caps=caps({"throughput_bytes_per_s": 512 * MIB}),
     next_tib_bytes_per_s=128 * MIB,
     store="memory",
 )
@@ -300,6 +302,12 @@ def plan(*groups: Sequence[Worker], name: str = NAME) -> Plan:
 def outcome(*workers: WorkerOutcome) -> Outcome:
     order: list[State] = ["finished", "interrupted", "failed"]
     return Outcome(state=max((worker.state for worker in workers), key=order.index), workers=workers)
+
+
+def capped(target: TargetFacts, **limits: int) -> TargetFacts:
+    """The target with other limits; ``client_`` and ``connection_`` are the scopes of their names."""
+    values = {re.sub("^(client|connection)_", r"\1.", name): value for name, value in limits.items()}
+    return target.replace(caps=caps(values))
 
 
 def result(points: Sequence[Point], *, kind: str = "envelope", target: TargetFacts = VOLUME) -> Result:

@@ -2,18 +2,17 @@
 
 use std::io::{self, Write};
 
-use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
+use iocurve_volume::{Cap, ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
     let mib_per_s: u64 = arguments.next().map_or(Ok(0), |rate| rate.parse())?;
-    let throughput_bytes_per_s = (mib_per_s > 0).then_some(mib_per_s << 20);
     let store = match arguments.next() {
         Some(path) => StoreConfig::Directory { path: path.into() },
         None => StoreConfig::Memory { limit_bytes: 8 << 30 },
     };
-    let limits = Limits { throughput_bytes_per_s, ..Limits::default() };
+    let limits = if mib_per_s == 0 { Limits::default() } else { Limits::of([Cap::bytes_per_s(mib_per_s << 20)]) };
     let exports = vec![ExportConfig { store, limits, ..ExportConfig::default() }];
     let volume = Volume::start(&VolumeConfig { port, exports, ..VolumeConfig::default() })?;
     tell(&format!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}", volume.port()))?;

@@ -5,11 +5,12 @@
 //! valgrind --tool=callgrind target/release/examples/serve_calls read 20000
 //! ```
 //!
-//! Two runs with different counts differ by what the additional calls cost.
+//! With `limited` READs and WRITEs pass limits that admit all of them at once. Two runs with different counts differ by what the additional calls cost.
 
 use std::process::ExitCode;
 
 use iocurve_volume::fuzzing::Fed;
+use iocurve_volume::{Cap, Kind, Limits, Scope};
 use iocurve_wire::nfs3::{
     CREATE3args, CREATE3res, GETATTR3args, NFS_PROGRAM, NFS_V3, READ3args, WRITE3args, createhow3, diropargs3, nfs_fh3,
     nfsproc3, sattr3, stable_how,
@@ -24,15 +25,16 @@ const CALLS_PER_TURN: u64 = 32;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    let (kind, count) = match &arguments[..] {
-        [_, kind, count] => (kind.as_str(), count.parse().unwrap_or(0)),
-        _ => ("", 0_u64),
+    let (kind, count, is_limited) = match &arguments[..] {
+        [_, kind, count] => (kind.as_str(), count.parse().unwrap_or(0), false),
+        [_, kind, count, limited] if limited == "limited" => (kind.as_str(), count.parse().unwrap_or(0), true),
+        _ => ("", 0_u64, false),
     };
     if count == 0 || !["read", "write", "getattr"].contains(&kind) {
-        eprintln!("usage: serve_calls read|write|getattr COUNT");
+        eprintln!("usage: serve_calls read|write|getattr COUNT [limited]");
         return ExitCode::FAILURE;
     }
-    let mut volume = Fed::new();
+    let mut volume = if is_limited { Fed::with_limits(limits()) } else { Fed::new() };
     let file = create(&mut volume);
     for block in 0..FILE_BLOCKS {
         reply_bytes(&mut volume, &call("write", block, file));
@@ -41,6 +43,16 @@ fn main() -> ExitCode {
     let bytes: usize = (0..count.div_ceil(CALLS_PER_TURN)).map(|_| reply_bytes(&mut volume, &turn)).sum();
     println!("{bytes} bytes of replies to {} calls", count.next_multiple_of(CALLS_PER_TURN));
     ExitCode::SUCCESS
+}
+
+/// The limits that the Flexible service level of Azure NetApp Files has, far above what is served.
+fn limits() -> Limits {
+    const RATE: u64 = 1 << 52;
+    let of_both = |cap: Cap| [cap.of(Kind::Read), cap.of(Kind::Write)];
+    let each = |cap: Cap| cap.each(Scope::Connection);
+    let volume = [&[Cap::bytes_per_s(RATE), Cap::bytes_per_s(RATE).of(Kind::Write)][..], &of_both(Cap::iops(RATE))];
+    let connection = [of_both(each(Cap::bytes_per_s(RATE))), of_both(each(Cap::iops(RATE)))];
+    Limits { caps: [volume.concat(), connection.concat(), vec![Cap::requests(128)]].concat(), ..Limits::default() }
 }
 
 fn create(volume: &mut Fed) -> nfs_fh3 {

@@ -57,7 +57,7 @@ mod stats;
 mod store;
 mod volume;
 
-pub use qos::{Bucket, Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Level, Limits, Parallelism};
+pub use qos::{Bucket, Burst, Cap, Distribution, Kind, Latency, Level, Limits, Parallelism, Quantity, Scope};
 pub use served::rules::{ClientRule, ExportRules, Network, Squash};
 #[cfg(feature = "fuzzing")]
 pub use server::fuzzing;

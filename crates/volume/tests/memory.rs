@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
+use iocurve_volume::{Cap, ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::record::{RecordMark, write_record};
@@ -34,13 +34,13 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Two exports, one of them under a limit.
 fn start() -> Volume {
-    let export = |path: &str, iops| ExportConfig {
+    let export = |path: &str, limits| ExportConfig {
         path: path.to_owned(),
         store: StoreConfig::Memory { limit_bytes: 64 * MIB },
-        limits: Limits { iops, ..Limits::default() },
+        limits,
         ..ExportConfig::default()
     };
-    let exports = vec![export("/vol", None), export("/slow", Some(10))];
+    let exports = vec![export("/vol", Limits::default()), export("/slow", Limits::of([Cap::iops(10)]))];
     Volume::start(&VolumeConfig { exports, connection_memory_bytes: LIMIT_BYTES, ..VolumeConfig::default() }).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use iocurve_volume::{
-    Burst, ExportConfig, ExportRules, Latency, Limits, Squash, StoreConfig, Volume, VolumeConfig, VolumeError,
+    Cap, ExportConfig, ExportRules, Latency, Limits, Squash, StoreConfig, Volume, VolumeConfig, VolumeError,
 };
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
@@ -254,12 +254,8 @@ fn large_replies_arrive_whole_however_late_they_are_read() {
 
 #[test]
 fn a_limited_volume_answers_everything() {
-    let limits = Limits {
-        throughput_bytes_per_s: Some(64 << 20),
-        iops: Some(20_000),
-        latency: Latency::constant(100_000),
-        ..Limits::default()
-    };
+    let limits =
+        Limits { latency: Latency::constant(100_000), ..Limits::of([Cap::bytes_per_s(64 << 20), Cap::iops(20_000)]) };
     let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
     let mut client = Client::connect(&volume);
     let root = client.mount("/vol").unwrap().fhandle;
@@ -285,7 +281,7 @@ fn new_limits_reach_those_who_wait_and_other_exports_never_wait() {
     let file = waiting.create(root, "f");
     waiting.write(file, 0, &[7; 1000]).unwrap();
     // From now on a READ of this file takes a quarter of an hour.
-    volume.set_limits("/vol", Limits { throughput_bytes_per_s: Some(1), ..Limits::default() }).unwrap();
+    volume.set_limits("/vol", Limits::of([Cap::bytes_per_s(1)])).unwrap();
     for _ in 0..100 {
         waiting.send((NFS_PROGRAM, NFS_V3, 6), &READ3args { file, offset: 0, count: 1000 });
     }
@@ -302,14 +298,13 @@ fn new_limits_reach_those_who_wait_and_other_exports_never_wait() {
     }
     let refused = volume.set_limits("/nowhere", Limits::default()).unwrap_err();
     assert_eq!(refused.to_string(), "there is no export /nowhere");
-    let burst = Some(Burst { iops: 5, credits: 5 });
-    let refused = volume.set_limits("/vol", Limits { burst, ..Limits::default() }).unwrap_err();
+    let refused = volume.set_limits("/vol", Limits::of([Cap::bytes_per_s(5).bursting(5, 5)])).unwrap_err();
     assert_eq!(refused.to_string(), "a burst needs an IOPS limit to go beyond");
 }
 
 #[test]
 fn who_leaves_while_calls_wait_is_forgotten() {
-    let limits = Limits { iops: Some(1), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(1)]);
     let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
     let mut client = Client::connect(&volume);
     let root = client.mount("/vol").unwrap().fhandle;
@@ -417,7 +412,7 @@ fn what_cannot_be_served_is_said() {
         directory.to_string(),
         "cannot keep files in /no/such/directory: No such file or directory (os error 2)"
     );
-    let limits = Limits { iops: Some(0), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(0)]);
     assert!(matches!(
         Volume::start(&exporting(ExportConfig { limits, ..memory_export() })),
         Err(VolumeError::Config(_))

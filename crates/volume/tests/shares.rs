@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iocurve_volume::{ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
+use iocurve_volume::{Cap, ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::record::{RecordMark, write_record};
@@ -93,7 +93,7 @@ fn increase(before: &[u64], after: &[u64]) -> Vec<u64> {
 
 #[test]
 fn a_client_with_eight_connections_has_no_more_than_one_with_one() {
-    let limits = Limits { iops: Some(IOPS), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(IOPS)]);
     let export =
         ExportConfig { store: StoreConfig::Memory { limit_bytes: 64 << 20 }, limits, ..ExportConfig::default() };
     let volume = Volume::start(&VolumeConfig { exports: vec![export], ..VolumeConfig::default() }).unwrap();

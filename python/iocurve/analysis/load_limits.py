@@ -253,12 +253,8 @@ def _is_contended(machine: MachineUse | None) -> bool:
 
 
 def _known_latency_ns(load: MeasuredLoad) -> int | None:
-    further = load.target.further
-    if further and further.latency_mean_ns:
-        return further.latency_mean_ns
-    if further and further.service_ns:
-        return further.service_ns
-    return load.target.latency_ns
+    target = load.target
+    return target.latency_mean_ns or target.service_ns or target.latency_ns
 
 
 def slowed_by(load: MeasuredLoad) -> Iterator[str]:

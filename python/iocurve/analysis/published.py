@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.engine.plan import NfsEngine
+from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.reference import Figure, Reference
 from iocurve.result.summary import Totals
@@ -128,7 +129,7 @@ def _speed(target: TargetFacts) -> str:
 
 
 def _egress(target: TargetFacts) -> str:
-    egress = target.client_egress_bytes_per_s
+    egress = target.cap(EGRESS)
     return f"{egress / MIB:,.0f} MiB/s" if egress else "not capped"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from iocurve.analysis.levels import Levels, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, WorkerLoad
-from iocurve.result.document import FurtherLimits, TargetFacts
+from iocurve.result.caps import CAPS, EGRESS, Cap
+from iocurve.result.document import TargetFacts
 from iocurve.units import MIB, SECOND_NS, TIB, counted, format_duration, format_number
 
 TOLERANCE = 0.02
@@ -18,47 +18,12 @@ SERVER_TOLERANCE = 0.06
 """The same for the server's own speed, to which the work around each operation adds."""
 IN_SERVICE = 0.6
 """A connection's requests are the limit when at least this fraction of them is being worked on."""
-FIGURES = {
-    "throughput_write_mib_per_s": "write throughput",
-    "iops_read": "read IOPS",
-    "iops_write": "write IOPS",
-    "bandwidth_mib_per_s_per_connection": "bandwidth of a connection",
-    "bandwidth_read_mib_per_s_per_connection": "read bandwidth of a connection",
-    "bandwidth_write_mib_per_s_per_connection": "write bandwidth of a connection",
-    "iops_per_connection": "IOPS of a connection",
-    "iops_read_per_connection": "read IOPS of a connection",
-    "iops_write_per_connection": "write IOPS of a connection",
-}
-"""The figures of profiles that may be fitted, in words."""
 SURE = 0.85
 """From this fraction on, that is certain."""
 STEP = 1.1
 """Burst credits ran out if the rate before was this many times the baseline."""
 BASELINE_TOLERANCE = 0.1
 """The rate after burst credits ran out is within this fraction of the baseline."""
-
-
-@dataclass(frozen=True)
-class Cap:
-    """A limit with its value, and the rate that is measured against it."""
-
-    code: str
-    text: str
-    value: float
-    measured: float
-    unit: str
-
-    @property
-    def used(self) -> float:
-        """The measured rate as a fraction of the limit."""
-        return self.measured / self.value if self.value else 0.0
-
-    @property
-    def evidence(self) -> str:
-        """The measured rate beside the limit."""
-        if self.unit == "IOPS":
-            return f"{self.measured:,.0f} IOPS measured, {self.value:,.0f} allowed ({self.used:.1%})"
-        return f"{_mib(self.measured)} MiB/s measured, {_mib(self.value)} allowed ({self.used:.1%})"
 
 
 def volume_description(target: TargetFacts) -> str:
@@ -71,7 +36,8 @@ def volume_description(target: TargetFacts) -> str:
 def fitted_figures(targets: Iterable[TargetFacts]) -> list[str]:
     """The figures of targets that are fitted to published results, each once, in words."""
     names = dict.fromkeys(name for target in targets for name in target.fitted)
-    return [FIGURES.get(name, name.replace("_", " ")) for name in names]
+    texts = {cap.figure: cap.text for cap in CAPS}
+    return [texts.get(name, name.replace("_", " ")) for name in names]
 
 
 Rule = Callable[[MeasuredLoad, float], Limit | None]
@@ -100,10 +66,11 @@ def connection_limit(load: MeasuredLoad) -> Limit | None:
 
 def egress_together(load: MeasuredLoad, clients: int) -> str | None:
     """The sum of the clients' egress, as evidence; None where no such limit is known or nothing is written."""
-    each = load.target.client_egress_bytes_per_s
+    each = load.target.cap(EGRESS)
     if not each or clients < 2 or not load.kind("write"):
         return None
-    return f"the egress of {clients} clients together is {_mib(clients * each)} MiB/s, {_mib(each)} each"
+    together, one = (format_number(egress / MIB, 5) for egress in (clients * each, each))
+    return f"the egress of {clients} clients together is {together} MiB/s, {one} each"
 
 
 def _reached(load: MeasuredLoad, rules: Sequence[Rule]) -> Limit | None:
@@ -120,31 +87,55 @@ def _reached(load: MeasuredLoad, rules: Sequence[Rule]) -> Limit | None:
     return between.replace(confidence="likely", evidence=(*between.evidence, stalls))
 
 
-def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
+@dataclass(frozen=True)
+class UsedCap:
+    """A cap with the rate that is measured against it."""
+
+    cap: Cap
+    measured: float
+
+    @property
+    def used(self) -> float:
+        """The measured rate as a fraction of the cap."""
+        return self.measured / self.cap.value if self.cap.value else 0.0
+
+    @property
+    def is_reached(self) -> bool:
+        """True for a rate at the cap."""
+        return self.used >= 1 - TOLERANCE
+
+    @property
+    def evidence(self) -> str:
+        """The measured rate beside the cap."""
+        return f"{_amount(self.cap, self.measured)} {_unit(self.cap)} measured, {self.allowed}"
+
+    @property
+    def allowed(self) -> str:
+        """The cap without its unit, and how much of it is used."""
+        return f"{_amount(self.cap)} allowed ({self.used:.1%})"
+
+
+def _amount(cap: Cap, rate: float | None = None) -> str:
+    """A rate in the unit of a cap; that of the cap itself by default."""
+    value = cap.value if rate is None else rate
+    return f"{value:,.0f}" if cap.quantity == "iops" else format_number(value / MIB, 5)
+
+
+def _rate(load: MeasuredLoad | WorkerLoad, cap: Cap) -> float:
+    """The rate that counts against a cap."""
+    kind = None if cap.kind == "any" else cap.kind
+    return load.iops(kind) if cap.quantity == "iops" else load.bytes_per_s(kind)
+
+
+def _unit(cap: Cap) -> str:
+    return "IOPS" if cap.quantity == "iops" else "MiB/s"
+
+
+def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[UsedCap]:
     """The caps of the volume, each with the rate that is measured against it."""
-    target, further = load.target, _further(load.target)
-    described = volume_description(target)
-    origin = f" ({described})" if described else ""
-    rates = (
-        ("volume_throughput", "", None, target.throughput_bytes_per_s),
-        ("volume_read_throughput", " on reads", "read", further.throughput_read_bytes_per_s),
-        ("volume_write_throughput", " on writes", "write", further.throughput_write_bytes_per_s),
-    )
-    operations = (
-        # With credits for a burst, the baseline is no cap; _burst judges both.
-        ("volume_iops", "", None, None if further.burst_iops else target.iops),
-        ("volume_read_iops", " on reads", "read", further.iops_read),
-        ("volume_write_iops", " on writes", "write", further.iops_write),
-    )
-    return [
-        Cap(code, f"{_mib(rate)} MiB/s{of}{origin}", rate, factor * load.bytes_per_s(kind), "bytes")
-        for code, of, kind, rate in rates
-        if rate
-    ] + [
-        Cap(code, f"{rate:,} IOPS{of}{origin}", rate, factor * load.iops(kind), "IOPS")
-        for code, of, kind, rate in operations
-        if rate
-    ]
+    # With credits for a burst, the baseline is no cap; _burst judges both.
+    caps = (cap for cap in load.target.caps if cap.scope == "volume" and not cap.burst)
+    return [UsedCap(cap, factor * _rate(load, cap)) for cap in caps if cap.value]
 
 
 # ---- the volume
@@ -153,27 +144,32 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[Cap]:
 def _volume_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     """The cap with the highest use, if it is reached."""
     caps = caps_of(load, factor)
-    reached = [cap for cap in caps if cap.used >= 1 - TOLERANCE]
+    reached = [one for one in caps if one.is_reached]
     if not reached:
         return None
-    cap = max(reached, key=lambda one: round(one.used, 2))
-    others = [f"other limits: {other.evidence}" for other in caps if other is not cap]
-    text = f"at the volume's limit of {cap.text}{_excess(cap)}"
-    return limit(cap.code, text, load.target, evidence=[cap.evidence, *others])
+    found = max(reached, key=lambda one: round(one.used, 2))
+    others = [f"other limits: {other.evidence}" for other in caps if other is not found]
+    cap, described = found.cap, volume_description(load.target)
+    of = "" if cap.kind == "any" else f" on {cap.kind}s"
+    origin = f" ({described})" if described else ""
+    text = f"at the volume's limit of {_amount(cap)} {_unit(cap)}{of}{origin}{_excess(found)}"
+    code = f"volume_{cap.text.replace(' ', '_').lower()}"
+    return limit(code, text, load.target, evidence=[found.evidence, *others])
 
 
-def _excess(cap: Cap) -> str:
+def _excess(cap: UsedCap) -> str:
     """A rate above the limit includes a burst allowance, which a longer run would use up."""
     above = cap.used - 1
     return f", {above:.0%} above it: a burst allowance is part of this figure" if above > TOLERANCE else ""
 
 
 def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
-    further, baseline = _further(load.target), load.target.iops
-    if not (further.burst_iops and further.burst_credits and baseline) or baseline >= further.burst_iops:
+    cap = next((cap for cap in load.target.caps if cap.burst), None)
+    if cap is None or not cap.burst or not cap.burst.credits or not 0 < cap.value < cap.burst.iops:
         return None
-    lasts = format_duration(round(further.burst_credits / (further.burst_iops - baseline) * SECOND_NS))
-    full = f"a full bucket of credits sustains {further.burst_iops:,} IOPS for {lasts}"
+    baseline, burst = cap.value, cap.burst
+    lasts = format_duration(round(burst.credits / (burst.iops - baseline) * SECOND_NS))
+    full = f"a full bucket of credits sustains {burst.iops:,} IOPS for {lasts}"
     step = levels([interval.iops for interval in load.course])
     if step and _is_exhaustion(step, baseline):
         at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
@@ -183,8 +179,8 @@ def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
         )
         return limit("burst_credits", text, load.target, evidence=[full])
     iops = factor * load.iops()
-    if iops >= further.burst_iops * (1 - TOLERANCE):
-        text = f"at the burst limit of {further.burst_iops:,} IOPS, which holds while credits last"
+    if iops >= burst.iops * (1 - TOLERANCE):
+        text = f"at the burst limit of {burst.iops:,} IOPS, which holds while credits last"
         return limit("burst_iops", text, load.target, evidence=[full])
     if abs(iops / baseline - 1) <= TOLERANCE:
         text = f"at the baseline of {baseline:,} IOPS: the burst credits are spent"
@@ -200,91 +196,50 @@ def _is_exhaustion(step: Levels, baseline: float) -> bool:
 # ---- clients and connections
 
 
-@dataclass(frozen=True)
-class LinkCap:
-    """A limit of each client, or of each connection."""
-
-    code: str
-    rate: int | None
-    unit: Literal["MiB/s", "IOPS"]
-    kind: str | None = None
-    """The operations that count; None counts all."""
-    figure: str = ""
-    """The figure of a profile behind the limit, where it may be fitted to published results."""
-
-    def of(self, worker: WorkerLoad) -> float:
-        """The rate of a worker that counts."""
-        return worker.iops(self.kind) if self.unit == "IOPS" else worker.bytes_per_s(self.kind)
-
-    def is_reached(self, rate: float) -> bool:
-        """True for a rate at the limit."""
-        return self.rate is not None and rate >= self.rate * (1 - TOLERANCE)
-
-    def amount(self, rate: float) -> str:
-        """A rate without its unit."""
-        return f"{rate:,.0f}" if self.unit == "IOPS" else _mib(rate)
-
-
-def _client_caps(target: TargetFacts) -> list[LinkCap]:
-    """A client is a source address. Egress is the data that a client sends, which are its writes."""
-    further = _further(target)
-    return [
-        LinkCap("client_egress", target.client_egress_bytes_per_s, "MiB/s", "write"),
-        LinkCap("client_read", further.client_read_bytes_per_s, "MiB/s", "read"),
-        LinkCap("client_iops", further.client_iops_write, "IOPS", "write", "iops_write_per_client"),
-        LinkCap("client_iops", further.client_iops_read, "IOPS", "read", "iops_read_per_client"),
-    ]
-
-
-def _connection_caps(target: TargetFacts) -> list[LinkCap]:
-    further = _further(target)
-    throughput = (
-        ("bandwidth_mib_per_s_per_connection", further.connection_bytes_per_s, None),
-        ("bandwidth_read_mib_per_s_per_connection", further.connection_read_bytes_per_s, "read"),
-        ("bandwidth_write_mib_per_s_per_connection", further.connection_write_bytes_per_s, "write"),
-    )
-    operations = (
-        ("iops_per_connection", further.connection_iops, None),
-        ("iops_read_per_connection", further.connection_iops_read, "read"),
-        ("iops_write_per_connection", further.connection_iops_write, "write"),
-    )
-    return [LinkCap("connection_throughput", rate, "MiB/s", kind, figure) for figure, rate, kind in throughput] + [
-        LinkCap("connection_iops", rate, "IOPS", kind, figure) for figure, rate, kind in operations
-    ]
-
-
 def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
-    for cap in _client_caps(load.target):
-        rates = [factor * sum(map(cap.of, workers)) for workers in load.clients.values()]
-        count = sum(map(cap.is_reached, rates))
+    """A client is a source address. Caps on writes come first: egress is the cap that machines are sold with."""
+    caps = (cap for cap in load.target.caps if cap.scope == "client")
+    for cap in sorted(caps, key=lambda cap: (cap.quantity, cap.kind == "read")):
+        rates = [factor * sum(_rate(worker, cap) for worker in workers) for workers in load.clients.values()]
+        count = sum(UsedCap(cap, rate).is_reached for rate in rates)
         if count:
             who = f"{count} of {len(rates)} clients" if len(rates) > 1 else "the client"
-            return _link_limit(load.target, cap, who, "client", max(rates))
+            return _link_limit(load.target, UsedCap(cap, max(rates)), who)
     return None
 
 
 def _connection_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     """A worker spreads its operations evenly over its connections."""
     workers = [worker for worker in load.workers if worker.connections]
-    for cap in _connection_caps(load.target):
-        rates = [factor * cap.of(worker) / worker.connections for worker in workers]
-        count = sum(one.connections for one, rate in zip(workers, rates, strict=True) if cap.is_reached(rate))
+    for cap in (cap for cap in load.target.caps if cap.scope == "connection" and cap.quantity != "requests"):
+        each = [UsedCap(cap, factor * _rate(worker, cap) / worker.connections) for worker in workers]
+        count = sum(one.connections for one, used in zip(workers, each, strict=True) if used.is_reached)
         if count:
-            return _link_limit(load.target, cap, _connections(count, load.connections), "connection", max(rates))
+            fastest = max(each, key=lambda used: used.measured)
+            return _link_limit(load.target, fastest, _connections(count, load.connections))
     return None
 
 
-def _link_limit(target: TargetFacts, cap: LinkCap, who: str, whose: str, fastest: float) -> Limit:
-    """The limit that some clients or connections reached, the fastest of them with this rate."""
-    rate = cap.rate or 0
-    name = "egress" if cap.code == "client_egress" else "limit"
-    of = f" for {cap.kind}s" if cap.kind else ""
-    text = f"{who} at the {name} of {cap.amount(rate)} {cap.unit} that a {whose} has{of}"
-    used = f"{cap.amount(rate)} allowed ({fastest / rate:.1%})"
-    evidence = [f"{cap.amount(fastest)} {cap.unit} of one {whose}, {used}"]
+def _link_limit(target: TargetFacts, fastest: UsedCap, who: str) -> Limit:
+    """The limit that some clients or connections reached."""
+    cap = fastest.cap
+    code = _link_code(cap)
+    name = "egress" if code == "client_egress" else "limit"
+    of = "" if cap.kind == "any" else f" for {cap.kind}s"
+    text = f"{who} at the {name} of {_amount(cap)} {_unit(cap)} that a {cap.scope} has{of}"
+    evidence = [f"{_amount(cap, fastest.measured)} {_unit(cap)} of one {cap.scope}, {fastest.allowed}"]
     if cap.figure in target.fitted:
         evidence.append("the limit is fitted to published results; it is not published itself")
-    return limit(cap.code, text, target, evidence=evidence)
+    return limit(code, text, target, evidence=evidence)
+
+
+def _link_code(cap: Cap) -> str:
+    """The code of a limit of each client, or of each connection."""
+    if cap.quantity == "iops":
+        return f"{cap.scope}_iops"
+    if cap.scope == "connection":
+        return "connection_throughput"
+    return "client_egress" if cap.kind == "write" else "client_read"
 
 
 def _connections(count: int, all_of_them: int) -> str:
@@ -295,7 +250,7 @@ def _connections(count: int, all_of_them: int) -> str:
 
 def _connection_requests(load: MeasuredLoad, factor: float) -> Limit | None:
     """More requests are in flight than the server takes of a connection, and it works on all that it takes."""
-    most = _further(load.target).connection_requests_in_flight
+    most = load.target.cap("connection.requests_in_flight")
     if not most:
         return None
     held = [worker for worker in load.workers if _is_held_by(worker, most, load, factor)]
@@ -328,7 +283,7 @@ def _in_service(worker: WorkerLoad, load: MeasuredLoad) -> float:
 
 def _latency_ns(worker: WorkerLoad, load: MeasuredLoad) -> int:
     """The latency of the server itself: the one that is known, or else the smallest that was measured."""
-    known = _further(load.target).latency_mean_ns or load.target.latency_ns
+    known = load.target.latency_mean_ns or load.target.latency_ns
     return known or min(kind.service.min_ns for kind in worker.outcome.operations.values())
 
 
@@ -339,7 +294,7 @@ CONNECTION_RULES: tuple[Rule, ...] = (_connection_cap, _connection_requests)
 
 
 def _server_parallelism(load: MeasuredLoad, factor: float) -> Limit | None:
-    servers, service_ns = _further(load.target).servers, _further(load.target).service_ns
+    servers, service_ns = load.target.servers, load.target.service_ns
     if not servers or not service_ns:
         return None
     most = servers * SECOND_NS / service_ns
@@ -349,14 +304,6 @@ def _server_parallelism(load: MeasuredLoad, factor: float) -> Limit | None:
     text = f"at the server's own speed: {servers} at a time, {format_duration(service_ns)} each"
     evidence = [f"{iops:,.0f} IOPS measured, {most:,.0f} possible ({iops / most:.1%})"]
     return limit("server_parallelism", text, load.target, evidence=evidence)
-
-
-def _mib(bytes_per_s: float) -> str:
-    return format_number(bytes_per_s / MIB, 5)
-
-
-def _further(target: TargetFacts) -> FurtherLimits:
-    return target.further or FurtherLimits()
 
 
 def caps_used(load: MeasuredLoad) -> Iterator[str]:

@@ -26,6 +26,7 @@ from iocurve.report.cells import (
 from iocurve.report.charts import Chart
 from iocurve.report.client_cells import clients_cell, fairness_cells
 from iocurve.report.prose import sentence
+from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point
 from iocurve.units import MIB, format_count
 
@@ -64,7 +65,7 @@ def _curve(family: Family, reading: Reading, unit: str) -> Chart:
 
 def _egress(family: Family, reading: Reading) -> charts.Cap | None:
     """The limit on the writes of each client, where all points only write."""
-    limit = target_of(family, reading).client_egress_bytes_per_s
+    limit = target_of(family, reading).cap(EGRESS)
     only_writes = all(member.summary.kinds.keys() == {"write"} for member in family.members)
     return charts.Cap(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
 

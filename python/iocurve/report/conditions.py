@@ -10,6 +10,7 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.engine.describe import block_text, payload_text
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
+from iocurve.result.caps import EGRESS
 from iocurve.result.document import Result, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency, format_number
 
@@ -100,7 +101,7 @@ def _target(target: TargetFacts) -> dict[str, Fact]:
         "Throughput limit": _bandwidth(target.throughput_bytes_per_s),
         "IOPS limit": f"{target.iops:,}" if target.iops else "",
         "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
-        "Client's egress": _bandwidth(target.client_egress_bytes_per_s),
+        "Client's egress": _bandwidth(target.cap(EGRESS)),
         "Store": target.store or "",
     }
     if target.mount:

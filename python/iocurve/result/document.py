@@ -20,6 +20,7 @@ from msgspec import Meta
 from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
+from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate
@@ -59,39 +60,6 @@ class MountFacts(Struct):
     options: str
 
 
-class FurtherLimits(Struct):
-    """Limits other than those on all reads and writes together; None where none is known or set."""
-
-    throughput_read_bytes_per_s: int | None = None
-    throughput_write_bytes_per_s: int | None = None
-    iops_read: int | None = None
-    iops_write: int | None = None
-    burst_iops: int | None = None
-    """IOPS while burst credits last."""
-    burst_credits: int | None = None
-    """Operations above the baseline that a full bucket allows."""
-    client_read_bytes_per_s: int | None = None
-    """Read bandwidth of each client; a client is an address."""
-    client_iops_read: int | None = None
-    client_iops_write: int | None = None
-    connection_requests_in_flight: int | None = None
-    """Requests of one connection that the server works on at once."""
-    connection_bytes_per_s: int | None = None
-    """Reads and writes together."""
-    connection_read_bytes_per_s: int | None = None
-    connection_write_bytes_per_s: int | None = None
-    connection_iops: int | None = None
-    """Reads and writes together."""
-    connection_iops_read: int | None = None
-    connection_iops_write: int | None = None
-    servers: int | None = None
-    """Operations that the server works on at once."""
-    service_ns: int | None = None
-    """Time for which each of them occupies a server."""
-    latency_mean_ns: int | None = None
-    """Mean of the latency added to each operation."""
-
-
 class TargetFacts(Struct):
     """The measured target. A limit is None if it is unknown or not set."""
 
@@ -102,17 +70,18 @@ class TargetFacts(Struct):
     service_level: str | None = None
     """standard, premium or ultra; for an emulated disk its name, cache and virtual machine."""
     quota_bytes: int | None = None
-    throughput_bytes_per_s: int | None = None
-    """Limit of reads and writes together."""
-    iops: int | None = None
-    """Limit of reads and writes together."""
+    caps: tuple[Cap, ...] = ()
+    """Known limits of rates, and of requests in flight."""
     latency_ns: int | None = None
     """Added to each operation by an embedded volume."""
-    client_egress_bytes_per_s: int | None = None
-    """Write limit of an embedded volume for each client; a client is an IP address."""
+    latency_mean_ns: int | None = None
+    """Mean of the latency added to each operation, its random part included."""
+    servers: int | None = None
+    """Operations that the server works on at once."""
+    service_ns: int | None = None
+    """Time for which each of them occupies a server."""
     next_tib_bytes_per_s: int | None = None
     """Throughput that a quota 1 TiB larger adds, by the formula of the service level."""
-    further: FurtherLimits | None = None
     speed: float | None = None
     """Fraction of its speed at which an embedded volume runs; all limits here are those at that speed."""
     fitted: tuple[str, ...] = ()
@@ -120,6 +89,20 @@ class TargetFacts(Struct):
     store: str | None = None
     """Store of an embedded volume: ``memory``, or a directory."""
     mount: MountFacts | None = None
+
+    def cap(self, name: str) -> int | None:
+        """The value of the cap of this name; None without one."""
+        return cap_value(self.caps, name)
+
+    @property
+    def iops(self) -> int | None:
+        """The cap on the IOPS of reads and writes together."""
+        return self.cap("iops")
+
+    @property
+    def throughput_bytes_per_s(self) -> int | None:
+        """The cap on the throughput of reads and writes together."""
+        return self.cap("throughput_bytes_per_s")
 
 
 NoteLevel = Literal["info", "warning", "error"]
@@ -697,14 +680,42 @@ def _checked_version(path: Path | str, document: Any) -> int:
 
 
 def _from_version_2(document: dict[str, Any]) -> dict[str, Any]:
-    """A document of version 2 as version 3, in which a worker's ``clone`` is its ``jobnum``."""
+    """A document of version 2 as version 3: a worker's ``clone`` is its ``jobnum``, limits of targets are ``caps``."""
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
+            if "next_tib_bytes_per_s" in value:
+                return _target_from_version_2(value)
             return {"jobnum" if key == "clone" else key: renamed(part) for key, part in value.items()}
         return [renamed(part) for part in value] if isinstance(value, list) else value
 
     return {**renamed(document), "schema_version": SCHEMA_VERSION}
+
+
+def _target_from_version_2(target: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a target whose limits were fields, most of them in ``further``."""
+    facts = {name: value for name, value in target.items() if name != "further"} | (target.get("further") or {})
+    burst_iops, credits = facts.pop("burst_iops", None), facts.pop("burst_credits", None)
+    burst = Burst(iops=burst_iops, credits=credits) if burst_iops and credits else None
+    names = {_VERSION_2_CAPS.get(cap.name, cap.name): cap.name for cap in CAPS}
+    values = {name: facts.pop(old, None) for old, name in names.items()}
+    return facts | {"caps": [cap.to_builtins() for cap in caps(values, burst)]}
+
+
+_VERSION_2_CAPS = {
+    "client.bandwidth_read_bytes_per_s": "client_read_bytes_per_s",
+    "client.bandwidth_write_bytes_per_s": "client_egress_bytes_per_s",
+    "client.iops_read": "client_iops_read",
+    "client.iops_write": "client_iops_write",
+    "connection.requests_in_flight": "connection_requests_in_flight",
+    "connection.bandwidth_bytes_per_s": "connection_bytes_per_s",
+    "connection.bandwidth_read_bytes_per_s": "connection_read_bytes_per_s",
+    "connection.bandwidth_write_bytes_per_s": "connection_write_bytes_per_s",
+    "connection.iops": "connection_iops",
+    "connection.iops_read": "connection_iops_read",
+    "connection.iops_write": "connection_iops_write",
+}
+"""The fields of version 2 with other names than the cap has."""
 
 
 RESULT_BYTES_MIN = 64 << 10

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from iocurve.engine.plan import DiskPlan
 from iocurve.result import host
+from iocurve.result.caps import caps
 from iocurve.result.document import TargetFacts
 
 
@@ -21,7 +22,11 @@ def disk_facts(disk: DiskPlan) -> TargetFacts:
         kind="emulated_disk",
         address=str(directory),
         service_level=disk.name,
-        iops=min(limits.iops for limits in within),
-        throughput_bytes_per_s=min(limits.bytes_per_s for limits in within),
+        caps=caps(
+            {
+                "iops": min(limits.iops for limits in within),
+                "throughput_bytes_per_s": min(limits.bytes_per_s for limits in within),
+            }
+        ),
         mount=host.mount_of(directory),
     )

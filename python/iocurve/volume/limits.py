@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from iocurve.result.caps import CAPS, Burst, Cap, cap_value
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
 
 S = TypeVar("S", bound=Struct)
 NORMAL_P99 = 2.3263478740408408
 """The 99th percentile of the normal distribution with mean 0 and variance 1."""
-
-
-class Burst(Struct):
-    """IOPS beyond the baseline while credits last: each operation above the baseline costs one credit."""
-
-    iops: int
-    credits: int
 
 
 class Constant(TaggedStruct, tag="constant"):
@@ -59,35 +53,6 @@ class Latency(Struct):
         return self.base_ns
 
 
-class ClientLimits(Struct):
-    """The limits of each client, which is an IP address, over all its connections.
-
-    The egress cap of a virtual machine limits the data that it sends, which are its writes. Such caps are published in
-    megabits: 16,000 Mb/s are 2,000 MB/s, or 1,907 MiB/s.
-    """
-
-    bandwidth_read_bytes_per_s: int | None = None
-    bandwidth_write_bytes_per_s: int | None = None
-    iops_read: int | None = None
-    """The processors of a machine set it; pages show it where one client does not reach the volume's limit."""
-    iops_write: int | None = None
-
-
-class ConnectionLimits(Struct):
-    """The limits of each connection."""
-
-    requests_in_flight: int | None = None
-    """Most requests in flight; further requests wait until one is answered."""
-    bandwidth_bytes_per_s: int | None = None
-    """Reads and writes together."""
-    bandwidth_read_bytes_per_s: int | None = None
-    bandwidth_write_bytes_per_s: int | None = None
-    iops: int | None = None
-    """Reads and writes together."""
-    iops_read: int | None = None
-    iops_write: int | None = None
-
-
 class Parallelism(Struct):
     """The server's own speed: ``servers`` operations at a time, each of which takes ``service_ns``."""
 
@@ -98,49 +63,64 @@ class Parallelism(Struct):
 class Limits(Struct):
     """All limits of an export; an operation is answered once every limit allows it."""
 
-    throughput_bytes_per_s: int | None = None
-    """Reads and writes together."""
-    throughput_read_bytes_per_s: int | None = None
-    throughput_write_bytes_per_s: int | None = None
-    iops: int | None = None
-    """Reads and writes together."""
-    iops_read: int | None = None
-    iops_write: int | None = None
-    burst: Burst | None = None
+    caps: tuple[Cap, ...] = ()
     latency: Latency = Latency()
-    client: ClientLimits = ClientLimits()
-    connection: ConnectionLimits = ConnectionLimits()
     parallelism: Parallelism | None = None
+
+    def value(self, name: str) -> int | None:
+        """The value of the cap of this name; None without one."""
+        return cap_value(self.caps, name)
+
+    @property
+    def burst(self) -> Burst | None:
+        """The burst of the volume's IOPS."""
+        return next((cap.burst for cap in self.caps if cap.burst), None)
 
     def at_speed(self, speed: Fraction) -> Limits:
         """The limits of a volume that does everything ``speed`` times as fast: rates fall, times grow, depths stay.
 
         A load then keeps its shape (the depth of the knee, the gain of connections) at rates of a small machine.
         """
-        return _scaled(self, speed)
+        return self.replace(
+            caps=tuple(cap if cap.quantity == "requests" else _at_speed(cap, speed) for cap in self.caps),
+            latency=_at_speed(self.latency, speed),
+            parallelism=self.parallelism and _at_speed(self.parallelism, speed),
+        )
 
     @property
     def throughput(self) -> str:
         """The limits on throughput in words: ``128 MiB/s``, ``reads 70 MiB/s``; empty without one."""
-        rates = (
-            ("", self.throughput_bytes_per_s),
-            ("reads ", self.throughput_read_bytes_per_s),
-            ("writes ", self.throughput_write_bytes_per_s),
-            ("each client's reads ", self.client.bandwidth_read_bytes_per_s),
-            ("each client's writes ", self.client.bandwidth_write_bytes_per_s),
+        caps = (cap for cap in self.caps if cap.quantity == "bytes_per_s" and cap.scope != "connection")
+        return ", ".join(f"{_whose(cap)}{format_bytes(cap.value)}/s" for cap in caps)
+
+    def fields(self) -> dict[str, Any]:
+        """The limits as JSON shows them to users: a field for each cap, those of clients and connections apart."""
+        values = {cap.name: self.value(cap.name) for cap in CAPS}
+        of_volume = {cap.name: values[cap.name] for cap in CAPS if cap.scope == "volume"}
+        client, connection = (
+            {name.removeprefix(f"{scope}."): value for name, value in values.items() if name.startswith(f"{scope}.")}
+            for scope in ("client", "connection")
         )
-        return ", ".join(f"{name}{format_bytes(rate)}/s" for name, rate in rates if rate is not None)
+        burst, latency = self.burst and self.burst.to_builtins(), self.latency.to_builtins()
+        parallelism = self.parallelism and self.parallelism.to_builtins()
+        apart = {"latency": latency, "client": client, "connection": connection, "parallelism": parallelism}
+        return {**of_volume, "burst": burst, **apart}
 
 
-def _scaled(limits: S, speed: Fraction) -> S:
+def _whose(cap: Cap) -> str:
+    operations = "" if cap.kind == "any" else f"{cap.kind}s "
+    return operations if cap.scope == "volume" else f"each client's {operations}"
+
+
+def _at_speed(part: S, speed: Fraction) -> S:
     """Rates and credits times the speed, times divided by it, and counts as they are; whole numbers, at least 1."""
-    changes = {name: _scaled_field(name, getattr(limits, name), speed) for name in limits.__struct_fields__}
-    return limits.replace(**changes)
+    changes = {name: _field_at_speed(name, getattr(part, name), speed) for name in part.__struct_fields__}
+    return part.replace(**changes)
 
 
-def _scaled_field(name: str, value: object, speed: Fraction) -> object:
+def _field_at_speed(name: str, value: object, speed: Fraction) -> object:
     if isinstance(value, Struct):
-        return _scaled(value, speed)
-    if not isinstance(value, int) or value == 0 or name in ("requests_in_flight", "servers", "seed"):
+        return _at_speed(value, speed)
+    if not isinstance(value, int) or value == 0 or name in ("servers", "seed"):
         return value
     return max(1, round(value / speed if name.endswith("_ns") else value * speed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -49,11 +49,19 @@ class ServedExportStats(ExportStats):
 
     profile: str
 
+    def to_builtins(self) -> Any:
+        """The JSON form for users, in which each limit is a field."""
+        return super().to_builtins() | {"limits": self.limits.fields()}
+
 
 class ServedStats(VolumeStats):
     """A volume with the profiles of its exports."""
 
     exports: tuple[ServedExportStats, ...]
+
+    def to_builtins(self) -> Any:
+        """The JSON form for users."""
+        return super().to_builtins() | {"exports": [export.to_builtins() for export in self.exports]}
 
 
 class NewSettings(Struct):
@@ -63,6 +71,10 @@ class NewSettings(Struct):
     profile: str
     quota_bytes: int
     limits: Limits
+
+    def to_builtins(self) -> Any:
+        """The JSON form for users, in which each limit is a field."""
+        return super().to_builtins() | {"limits": self.limits.fields()}
 
 
 class Answer(Struct, omit_defaults=True):

@@ -116,7 +116,7 @@ def _limits(exports: Iterable[ExportStats]) -> Iterator[Metric]:
         labels=["export"],
     )
     for export in exports:
-        if (throughput := export.limits.throughput_bytes_per_s) is not None:
+        if (throughput := export.limits.value("throughput_bytes_per_s")) is not None:
             limit.add_metric([export.path], throughput)
         if export.burst_credits is not None:
             credits.add_metric([export.path], export.burst_credits)

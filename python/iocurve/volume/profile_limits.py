@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from iocurve.errors import Diagnostic, DialectError
+from iocurve.result.caps import CAPS, Burst, Cap, caps
 from iocurve.units import GIB, MIB, TIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
@@ -48,18 +49,24 @@ def resolve(
         _check_throughput(name, profile, throughput_bytes_per_s, pool_bytes or quota_bytes)
     if iops is not None:
         _check_iops(name, profile, iops)
-    found = _limits(profile, quota_bytes, iops if iops is not None else _value(profile.iops, quota_bytes))
-    if throughput_bytes_per_s is not None:
-        found = found.replace(throughput_bytes_per_s=throughput_bytes_per_s)
-    if latency_ns is not None:
-        found = found.replace(latency=limits.Latency(base_ns=latency_ns))
-    client = {
-        "bandwidth_write_bytes_per_s": client_egress_bytes_per_s,
-        "iops_read": client_iops_read,
-        "iops_write": client_iops_write,
+    values = {cap.name: _value(getattr(profile, cap.figure), cap, quota_bytes) for cap in CAPS} | {
+        name: value
+        for name, value in {
+            "iops": iops,
+            "throughput_bytes_per_s": throughput_bytes_per_s,
+            "client.bandwidth_write_bytes_per_s": client_egress_bytes_per_s,
+            "client.iops_read": client_iops_read,
+            "client.iops_write": client_iops_write,
+        }.items()
+        if value is not None
     }
-    found = found.replace(client=found.client.replace(**{name: rate for name, rate in client.items() if rate}))
-    return _without_idle_caps(found)
+    latency = limits.Latency(base_ns=latency_ns) if latency_ns is not None else _latency(profile.latency_us)
+    burst = _burst(profile, quota_bytes, values["iops"])
+    return limits.Limits(
+        caps=tuple(cap for cap in caps(values, burst) if not _is_idle(cap, values, burst)),
+        latency=latency,
+        parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
+    )
 
 
 def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes: int) -> int | None:
@@ -68,11 +75,11 @@ def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes:
     ``limits_at`` gives the limits of a quota, as ``resolve`` does, so that the answer follows the profile's formula. A
     quota beyond the profile's largest adds nothing.
     """
-    now = limits_at(quota_bytes).throughput_bytes_per_s
+    now = limits_at(quota_bytes).value("throughput_bytes_per_s")
     if now is None:
         return None
     try:
-        larger = limits_at(quota_bytes + TIB).throughput_bytes_per_s
+        larger = limits_at(quota_bytes + TIB).value("throughput_bytes_per_s")
     except DialectError:
         return 0
     return None if larger is None else larger - now
@@ -81,44 +88,34 @@ def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes:
 # ---- the profile's own figures
 
 
-def _limits(profile: Profile, quota_bytes: int, iops: int | None) -> limits.Limits:
-    return limits.Limits(
-        throughput_bytes_per_s=_value(profile.throughput_mib_per_s, quota_bytes, MIB),
-        throughput_read_bytes_per_s=_value(profile.throughput_read_mib_per_s, quota_bytes, MIB),
-        throughput_write_bytes_per_s=_value(profile.throughput_write_mib_per_s, quota_bytes, MIB),
-        iops=iops,
-        iops_read=_value(profile.iops_read, quota_bytes),
-        iops_write=_value(profile.iops_write, quota_bytes),
-        burst=_burst(profile, quota_bytes, iops),
-        latency=_latency(profile.latency_us) if profile.latency_us else limits.Latency(),
-        client=_client(profile),
-        connection=_connection(profile),
-        parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
-    )
+def _value(figure: Formula | Number | None, cap: Cap, quota_bytes: int) -> int | None:
+    if figure is None:
+        return None
+    value = figure.of(quota_bytes) if isinstance(figure, Formula) else figure.value
+    return math.floor(value * (MIB if cap.quantity == "bytes_per_s" else 1))
 
 
-def _without_idle_caps(found: limits.Limits) -> limits.Limits:
-    """The limits without those of one kind of operation that the limit of both already keeps."""
-    total = {"throughput": found.throughput_bytes_per_s, "iops": found.burst.iops if found.burst else found.iops}
-    of_kind = ("throughput_read_bytes_per_s", "throughput_write_bytes_per_s", "iops_read", "iops_write")
-    pairs = ((name, getattr(found, name), total[name.split("_")[0]]) for name in of_kind)
-    return found.replace(**{name: None for name, one, both in pairs if one is not None and both and one >= both})
+def _is_idle(cap: Cap, values: dict[str, int | None], burst: Burst | None) -> bool:
+    """A cap of the volume on one kind of operation that the cap on both kinds already keeps."""
+    if cap.scope != "volume" or cap.kind == "any":
+        return False
+    both = values[cap.replace(kind="any").name]
+    both = burst.iops if burst and cap.quantity == "iops" else both
+    return bool(both) and cap.value >= (both or 0)
 
 
-def _value(figure: Formula | None, quota_bytes: int, unit: int = 1) -> int | None:
-    return None if figure is None else math.floor(figure.of(quota_bytes) * unit)
-
-
-def _burst(profile: Profile, quota_bytes: int, iops: int | None) -> limits.Burst | None:
+def _burst(profile: Profile, quota_bytes: int, iops: int | None) -> Burst | None:
     if profile.burst_iops is None or iops is None:
         return None
     burst = math.floor(profile.burst_iops.of(quota_bytes, iops))
     if burst <= iops:
         return None
-    return limits.Burst(iops=burst, credits=(burst - iops) * profile.burst_iops.credits_for_s)
+    return Burst(iops=burst, credits=(burst - iops) * profile.burst_iops.credits_for_s)
 
 
-def _latency(figure: LatencyFigure) -> limits.Latency:
+def _latency(figure: LatencyFigure | None) -> limits.Latency:
+    if figure is None:
+        return limits.Latency()
     base_ns = _ns(figure.value)
     if figure.distribution is None:
         return limits.Latency(base_ns=base_ns)
@@ -129,31 +126,6 @@ def _distribution(distribution: Exponential | Lognormal) -> limits.Exponential |
     if isinstance(distribution, Exponential):
         return limits.Exponential(mean_ns=_ns(distribution.mean_us))
     return limits.Lognormal(median_ns=_ns(distribution.median_us), p99_ns=_ns(distribution.p99_us))
-
-
-def _client(profile: Profile) -> limits.ClientLimits:
-    return limits.ClientLimits(
-        bandwidth_read_bytes_per_s=_number(profile.bandwidth_read_mib_per_s_per_client, MIB),
-        bandwidth_write_bytes_per_s=_number(profile.bandwidth_write_mib_per_s_per_client, MIB),
-        iops_read=_number(profile.iops_read_per_client),
-        iops_write=_number(profile.iops_write_per_client),
-    )
-
-
-def _connection(profile: Profile) -> limits.ConnectionLimits:
-    return limits.ConnectionLimits(
-        requests_in_flight=_number(profile.requests_in_flight_per_connection),
-        bandwidth_bytes_per_s=_number(profile.bandwidth_mib_per_s_per_connection, MIB),
-        bandwidth_read_bytes_per_s=_number(profile.bandwidth_read_mib_per_s_per_connection, MIB),
-        bandwidth_write_bytes_per_s=_number(profile.bandwidth_write_mib_per_s_per_connection, MIB),
-        iops=_number(profile.iops_per_connection),
-        iops_read=_number(profile.iops_read_per_connection),
-        iops_write=_number(profile.iops_write_per_connection),
-    )
-
-
-def _number(figure: Number | None, unit: int = 1) -> int | None:
-    return figure.value * unit if figure else None
 
 
 def _parallelism(figure: ParallelismFigure) -> limits.Parallelism:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
+from iocurve.result.caps import CAPS, Scope
 from iocurve.units import GIB, format_bytes, format_duration
 from iocurve.volume.profile import (
     BurstFigure,
@@ -14,6 +15,7 @@ from iocurve.volume.profile import (
     Formula,
     LatencyFigure,
     Lognormal,
+    Number,
     Profile,
     QuotaBounds,
     Settable,
@@ -48,55 +50,40 @@ def bounds_text(settable: Settable) -> str:
 def _rows(profile: Profile) -> Iterator[Row]:
     if profile.quota is not None:
         yield "quota", quota_text(profile.quota), profile.quota.source
-    figures: tuple[tuple[str, Formula | None], ...] = (
-        ("throughput, MiB/s", profile.throughput_mib_per_s),
-        ("read throughput, MiB/s", profile.throughput_read_mib_per_s),
-        ("write throughput, MiB/s", profile.throughput_write_mib_per_s),
-        ("IOPS", profile.iops),
-        ("read IOPS", profile.iops_read),
-        ("write IOPS", profile.iops_write),
-        ("burst IOPS", profile.burst_iops),
-    )
-    for label, figure in figures:
-        if figure is not None:
-            yield from _figure_rows(label, figure)
-    if profile.latency_us is not None:
-        yield from _latency_rows(profile.latency_us)
-    yield from _number_rows(profile)
+    yield from _cap_rows(profile, "volume")
+    yield from _burst_rows(profile.burst_iops)
+    yield from _latency_rows(profile.latency_us)
+    yield from _cap_rows(profile, "connection", "client")
     if (parallelism := profile.parallelism) is not None:
         text = f"{parallelism.servers:,} at once, {_time(parallelism.service_us)} each"
         yield "operations served", text, parallelism.source
 
 
-def _figure_rows(label: str, figure: Formula) -> Iterator[Row]:
-    yield label, _formula(figure), figure.source
-    if isinstance(figure, BurstFigure):
-        yield "burst credits", f"(burst − IOPS) × {figure.credits_for_s:,}", figure.source
+def _cap_rows(profile: Profile, *scopes: Scope) -> Iterator[Row]:
+    for cap in CAPS:
+        figure: Formula | Number | None = getattr(profile, cap.figure)
+        if cap.scope in scopes and figure is not None:
+            yield from _figure_rows(cap.label, figure)
+
+
+def _figure_rows(label: str, figure: Formula | Number) -> Iterator[Row]:
+    yield label, _formula(figure) if isinstance(figure, Formula) else f"{figure.value:,}", figure.source
     if isinstance(figure, Figure) and figure.settable is not None:
         yield f"{label}, set by hand", bounds_text(figure.settable), figure.settable.source
 
 
-def _latency_rows(latency: LatencyFigure) -> Iterator[Row]:
+def _burst_rows(burst: BurstFigure | None) -> Iterator[Row]:
+    if burst is not None:
+        yield "burst IOPS", _formula(burst), burst.source
+        yield "burst credits", f"(burst − IOPS) × {burst.credits_for_s:,}", burst.source
+
+
+def _latency_rows(latency: LatencyFigure | None) -> Iterator[Row]:
+    if latency is None:
+        return
     yield "latency, µs", f"{latency.value:,}", latency.source
     if latency.distribution is not None:
         yield "latency, random part", _distribution(latency.distribution), latency.source
-
-
-def _number_rows(profile: Profile) -> Iterator[Row]:
-    numbers = (
-        ("requests in flight per connection", profile.requests_in_flight_per_connection),
-        ("bandwidth per connection, MiB/s", profile.bandwidth_mib_per_s_per_connection),
-        ("reads per connection, MiB/s", profile.bandwidth_read_mib_per_s_per_connection),
-        ("writes per connection, MiB/s", profile.bandwidth_write_mib_per_s_per_connection),
-        ("IOPS per connection", profile.iops_per_connection),
-        ("read IOPS per connection", profile.iops_read_per_connection),
-        ("write IOPS per connection", profile.iops_write_per_connection),
-        ("reads of a client, MiB/s", profile.bandwidth_read_mib_per_s_per_client),
-        ("writes of a client, MiB/s", profile.bandwidth_write_mib_per_s_per_client),
-        ("read IOPS of a client", profile.iops_read_per_client),
-        ("write IOPS of a client", profile.iops_write_per_client),
-    )
-    return ((label, f"{number.value:,}", number.source) for label, number in numbers if number is not None)
 
 
 def _formula(figure: Formula) -> str:

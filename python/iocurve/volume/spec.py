@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta
 
 from iocurve.errors import Diagnostic, DialectError, TargetError
-from iocurve.result.document import FurtherLimits, TargetFacts
+from iocurve.result.document import TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
@@ -278,46 +278,22 @@ def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> Volume
 def facts(address: str, spec: ExportSpec) -> TargetFacts:
     """The facts of an embedded volume with one export."""
     limits = spec.limits()
+    parallelism = limits.parallelism
     is_limited = spec.profile_name != UNLIMITED
     return TargetFacts(
         kind="embedded_volume",
         address=address,
         service_level=spec.profile_name.removeprefix("anf-") if is_limited else None,
         quota_bytes=spec.quota_bytes() if is_limited else None,
-        throughput_bytes_per_s=limits.throughput_bytes_per_s,
-        iops=limits.iops,
+        caps=limits.caps,
         latency_ns=limits.latency.base_ns or None,
-        client_egress_bytes_per_s=limits.client.bandwidth_write_bytes_per_s,
+        latency_mean_ns=limits.latency.mean_ns or None,
+        servers=parallelism.servers if parallelism else None,
+        service_ns=parallelism.service_ns if parallelism else None,
         next_tib_bytes_per_s=next_tib_bytes_per_s(spec.limits, spec.quota_bytes()) if is_limited else None,
-        further=_further(limits),
         speed=float(spec.speed_fraction()) if spec.speed else None,
         fitted=tuple(load(spec.profile_name).fitted()),
         store=spec.store,
-    )
-
-
-def _further(limits: Limits) -> FurtherLimits:
-    client, connection, parallelism, burst = limits.client, limits.connection, limits.parallelism, limits.burst
-    return FurtherLimits(
-        throughput_read_bytes_per_s=limits.throughput_read_bytes_per_s,
-        throughput_write_bytes_per_s=limits.throughput_write_bytes_per_s,
-        iops_read=limits.iops_read,
-        iops_write=limits.iops_write,
-        burst_iops=burst.iops if burst else None,
-        burst_credits=burst.credits if burst else None,
-        client_read_bytes_per_s=client.bandwidth_read_bytes_per_s,
-        client_iops_read=client.iops_read,
-        client_iops_write=client.iops_write,
-        connection_requests_in_flight=connection.requests_in_flight,
-        connection_bytes_per_s=connection.bandwidth_bytes_per_s,
-        connection_read_bytes_per_s=connection.bandwidth_read_bytes_per_s,
-        connection_write_bytes_per_s=connection.bandwidth_write_bytes_per_s,
-        connection_iops=connection.iops,
-        connection_iops_read=connection.iops_read,
-        connection_iops_write=connection.iops_write,
-        servers=parallelism.servers if parallelism else None,
-        service_ns=parallelism.service_ns if parallelism else None,
-        latency_mean_ns=limits.latency.mean_ns or None,
     )
 
 

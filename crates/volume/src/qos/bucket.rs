@@ -12,10 +12,10 @@ use crate::pending::ConnectionId;
 const CATCH_UPS_PER_S: u64 = 64;
 
 /// A token bucket of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The limit that it enforces: a field of `Limits`.
-    pub limit: &'static str,
+    /// The name of the limit that it enforces: `iops_read`, `client.bandwidth_write_bytes_per_s`.
+    pub limit: String,
     /// Address of the client that it limits; none if it limits a connection or all clients.
     pub client: Option<IpAddr>,
     /// Number of the connection that it limits; none if it limits a client or all of them.
@@ -34,6 +34,13 @@ pub struct Level {
     pub capacity: u64,
     /// Tokens added per second.
     pub rate_per_s: u64,
+}
+
+impl Bucket {
+    /// Its place among the buckets of clients and connections.
+    pub(super) fn place(&self) -> (Option<ConnectionId>, Option<IpAddr>, &str) {
+        (self.connection, self.client, &self.limit)
+    }
 }
 
 impl Level {

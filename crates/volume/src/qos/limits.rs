@@ -10,34 +10,76 @@ pub(crate) const LATENCY_NS_MAX: Nanos = 3600 * SECOND;
 /// Most servers; each takes some memory.
 const SERVERS_MAX: u32 = 65_536;
 
-/// Limits of an export. A limit that is `None` does not apply and costs nothing.
+/// Limits of an export.
 ///
 /// READs and WRITEs are limited; other procedures are not. An operation is due once all of these allow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of READ and WRITE data per second, in sum.
-    pub throughput_bytes_per_s: Option<u64>,
-    /// Bytes of READ data per second.
-    pub throughput_read_bytes_per_s: Option<u64>,
-    /// Bytes of WRITE data per second.
-    pub throughput_write_bytes_per_s: Option<u64>,
-    /// READ and WRITE operations per second, in sum.
-    pub iops: Option<u64>,
-    /// READ operations per second.
-    pub iops_read: Option<u64>,
-    /// WRITE operations per second.
-    pub iops_write: Option<u64>,
-    /// More than `iops` for a time.
-    pub burst: Option<Burst>,
+    /// Limits on rates, and on requests in flight; one at most of each name.
+    pub caps: Vec<Cap>,
     /// Latency added to every READ and WRITE.
     pub latency: Latency,
-    /// Limits of each client.
-    pub client: ClientLimits,
-    /// Limits of each connection.
-    pub connection: ConnectionLimits,
     /// Operations that the server works on at once.
     pub parallelism: Option<Parallelism>,
+}
+
+/// A limit of an export as a whole, of each client or of each connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cap {
+    /// The holders of one budget each.
+    pub scope: Scope,
+    /// The quantity that is limited.
+    pub quantity: Quantity,
+    /// The operations that count.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The limit itself, at least 1.
+    pub value: u64,
+    /// More than `value` for a time; only of the operations of both kinds of an export.
+    #[serde(default)]
+    pub burst: Option<Burst>,
+}
+
+/// The holders of a cap, each of which has the whole of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The export.
+    Volume,
+    /// A client (IP address), over all its connections to an export.
+    Client,
+    /// A connection.
+    Connection,
+}
+
+/// The quantity that a cap limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Bytes of READ and WRITE data per second.
+    ///
+    /// The egress cap of a virtual machine limits what it sends, which is WRITEs. Such caps are published in megabits: 16,000 Mb/s
+    /// are 2,000 MB/s, or 1,907 MiB/s.
+    BytesPerS,
+    /// Operations per second.
+    Iops,
+    /// READs and WRITEs of a connection that may wait for their reply; further calls stay in the transport.
+    Requests,
+}
+
+/// The operations that count against a cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// READs and WRITEs, in sum.
+    #[default]
+    Any,
+    /// READs.
+    Read,
+    /// WRITEs.
+    Write,
 }
 
 /// IOPS beyond the baseline while credits last. Each operation above the baseline costs one credit, each one below earns one.
@@ -83,43 +125,6 @@ pub enum Distribution {
     },
 }
 
-/// Limits of each client (IP address), over all its connections to an export.
-///
-/// The egress cap of a virtual machine binds what it sends, and that is WRITEs. Such caps are published in megabits: 16,000 Mb/s
-/// are 2,000 MB/s, or 1,907 MiB/s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientLimits {
-    /// Bytes of READ data per second.
-    pub bandwidth_read_bytes_per_s: Option<u64>,
-    /// Bytes of WRITE data per second.
-    pub bandwidth_write_bytes_per_s: Option<u64>,
-    /// READs per second.
-    pub iops_read: Option<u64>,
-    /// WRITEs per second.
-    pub iops_write: Option<u64>,
-}
-
-/// Limits of each connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConnectionLimits {
-    /// READs and WRITEs that may wait for their answer; further calls stay in the transport.
-    pub requests_in_flight: Option<u32>,
-    /// Bytes of READ and WRITE data per second, in sum.
-    pub bandwidth_bytes_per_s: Option<u64>,
-    /// Bytes of READ data per second.
-    pub bandwidth_read_bytes_per_s: Option<u64>,
-    /// Bytes of WRITE data per second.
-    pub bandwidth_write_bytes_per_s: Option<u64>,
-    /// READs and WRITEs per second, in sum.
-    pub iops: Option<u64>,
-    /// READs per second.
-    pub iops_read: Option<u64>,
-    /// WRITEs per second.
-    pub iops_write: Option<u64>,
-}
-
 /// The server's own speed: the number of operations at once, and the time that each takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,10 +135,92 @@ pub struct Parallelism {
     pub service_ns: Nanos,
 }
 
-impl ConnectionLimits {
-    /// True if bytes or operations per second are limited.
-    pub(super) fn any_rate(&self) -> bool {
-        Self { requests_in_flight: None, ..*self } != Self::default()
+impl Cap {
+    /// A cap on the bytes per second of an export.
+    pub const fn bytes_per_s(value: u64) -> Self {
+        Self { scope: Scope::Volume, quantity: Quantity::BytesPerS, kind: Kind::Any, value, burst: None }
+    }
+
+    /// A cap on the operations per second of an export.
+    pub const fn iops(value: u64) -> Self {
+        Self { quantity: Quantity::Iops, ..Self::bytes_per_s(value) }
+    }
+
+    /// A cap on the requests in flight of a connection.
+    pub const fn requests(value: u64) -> Self {
+        Self { scope: Scope::Connection, quantity: Quantity::Requests, ..Self::bytes_per_s(value) }
+    }
+
+    /// The same with a burst above it.
+    pub const fn bursting(self, iops: u64, credits: u64) -> Self {
+        Self { burst: Some(Burst { iops, credits }), ..self }
+    }
+
+    /// The same for one kind of operation.
+    pub const fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The same for each client or connection.
+    pub const fn each(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// True if an operation counts.
+    #[inline]
+    pub(super) fn counts(&self, is_write: bool) -> bool {
+        match self.kind {
+            Kind::Any => true,
+            Kind::Read => !is_write,
+            Kind::Write => is_write,
+        }
+    }
+
+    /// The name of the limit, also that of its token bucket: `iops_read`, `client.bandwidth_write_bytes_per_s`.
+    pub(super) fn name(&self) -> String {
+        let scope = match self.scope {
+            Scope::Volume => "",
+            Scope::Client => "client.",
+            Scope::Connection => "connection.",
+        };
+        let (quantity, unit) = match self.quantity {
+            Quantity::BytesPerS => (self.data(), "_bytes_per_s"),
+            Quantity::Iops => ("iops", ""),
+            Quantity::Requests => ("requests_in_flight", ""),
+        };
+        let kind = match self.kind {
+            Kind::Any => "",
+            Kind::Read => "_read",
+            Kind::Write => "_write",
+        };
+        format!("{scope}{quantity}{kind}{unit}")
+    }
+
+    const fn data(&self) -> &'static str {
+        match self.scope {
+            Scope::Volume => "throughput",
+            Scope::Client | Scope::Connection => "bandwidth",
+        }
+    }
+
+    /// The error of a cap of 0.
+    fn zero(&self) -> String {
+        let kind = match self.kind {
+            Kind::Any => "",
+            Kind::Read => "read ",
+            Kind::Write => "write ",
+        };
+        let (quantity, unit) = match self.quantity {
+            Quantity::BytesPerS => (self.data(), "byte per second"),
+            Quantity::Iops => ("IOPS", "operation per second"),
+            Quantity::Requests => return "the number of requests in flight must be at least one request".to_owned(),
+        };
+        let of = match self.scope {
+            Scope::Volume => "limit",
+            Scope::Client => "of a client",
+            Scope::Connection => "of a connection",
+        };
+        format!("the {kind}{quantity} {of} must be at least one {unit}")
     }
 }
 
@@ -145,54 +232,54 @@ impl Latency {
 }
 
 impl Limits {
+    /// Limits on rates and on requests in flight, without added latency.
+    pub fn of<const N: usize>(caps: [Cap; N]) -> Self {
+        Self { caps: caps.into(), ..Self::default() }
+    }
+
     /// True if any limit applies.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 
+    /// The cap of this scope, quantity and kind.
+    pub(super) fn cap(&self, scope: Scope, quantity: Quantity, kind: Kind) -> Option<&Cap> {
+        self.caps.iter().find(|cap| (cap.scope, cap.quantity, cap.kind) == (scope, quantity, kind))
+    }
+
     /// Checks that the numbers make sense. The error is a message for people.
     pub fn check(&self) -> Result<(), String> {
-        self.check_rates()?;
+        self.check_caps()?;
         self.check_burst()?;
         self.check_times()
     }
 
-    fn check_rates(&self) -> Result<(), String> {
-        let byte = "byte per second";
-        let operation = "operation per second";
-        let rates = [
-            (self.throughput_bytes_per_s, "the throughput limit", byte),
-            (self.throughput_read_bytes_per_s, "the read throughput limit", byte),
-            (self.throughput_write_bytes_per_s, "the write throughput limit", byte),
-            (self.iops, "the IOPS limit", operation),
-            (self.iops_read, "the read IOPS limit", operation),
-            (self.iops_write, "the write IOPS limit", operation),
-            (self.client.bandwidth_read_bytes_per_s, "the read bandwidth of a client", byte),
-            (self.client.bandwidth_write_bytes_per_s, "the write bandwidth of a client", byte),
-            (self.client.iops_read, "the read IOPS of a client", operation),
-            (self.client.iops_write, "the write IOPS of a client", operation),
-            (self.connection.bandwidth_bytes_per_s, "the bandwidth of a connection", byte),
-            (self.connection.bandwidth_read_bytes_per_s, "the read bandwidth of a connection", byte),
-            (self.connection.bandwidth_write_bytes_per_s, "the write bandwidth of a connection", byte),
-            (self.connection.iops, "the IOPS of a connection", operation),
-            (self.connection.iops_read, "the read IOPS of a connection", operation),
-            (self.connection.iops_write, "the write IOPS of a connection", operation),
-            (self.connection.requests_in_flight.map(u64::from), "the number of requests in flight", "request"),
-            (self.parallelism.map(|parallelism| parallelism.servers.into()), "the parallelism", "server"),
-        ];
-        match rates.into_iter().find(|(rate, ..)| *rate == Some(0)) {
-            Some((_, name, unit)) => Err(format!("{name} must be at least one {unit}")),
+    fn check_caps(&self) -> Result<(), String> {
+        if let Some(zero) = self.caps.iter().find(|cap| cap.value == 0) {
+            return Err(zero.zero());
+        }
+        if self.parallelism.is_some_and(|parallelism| parallelism.servers == 0) {
+            return Err("the parallelism must be at least one server".to_owned());
+        }
+        let is_known = |cap: &Cap| cap.quantity != Quantity::Requests || *cap == Cap::requests(cap.value);
+        let is_first = |cap: &Cap| self.cap(cap.scope, cap.quantity, cap.kind) == Some(cap);
+        match self.caps.iter().find(|cap| !is_known(cap) || !is_first(cap)) {
+            Some(cap) if !is_known(cap) => Err("requests in flight are limited for each connection only".to_owned()),
+            Some(cap) => Err(format!("there are two limits {}", cap.name())),
             None => Ok(()),
         }
     }
 
     fn check_burst(&self) -> Result<(), String> {
-        match (self.burst, self.iops) {
-            (Some(_), None) => Err("a burst needs an IOPS limit to go beyond".to_owned()),
-            (Some(burst), Some(iops)) if burst.iops < iops => {
-                Err(format!("the burst of {} IOPS is below the IOPS limit of {iops}", burst.iops))
+        let Some((cap, burst)) = self.caps.iter().find_map(|cap| Some((cap, cap.burst?))) else { return Ok(()) };
+        match () {
+            () if Cap { burst: None, ..*cap } != Cap::iops(cap.value) => {
+                Err("a burst needs an IOPS limit to go beyond".to_owned())
             }
-            _ => Ok(()),
+            () if burst.iops < cap.value => {
+                Err(format!("the burst of {} IOPS is below the IOPS limit of {}", burst.iops, cap.value))
+            }
+            () => Ok(()),
         }
     }
 
@@ -226,33 +313,41 @@ mod tests {
     fn no_limits_limit_nothing() {
         assert!(!Limits::default().any());
         assert!(Limits { latency: Latency::constant(1), ..Limits::default() }.any());
+        assert!(Limits::of([Cap::iops(1)]).any());
         assert_eq!(Limits::default().check(), Ok(()));
     }
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        let none = Limits::default();
         let lognormal = |median_ns, p99_ns| Limits {
             latency: Latency { distribution: Distribution::Lognormal { median_ns, p99_ns }, ..Latency::default() },
-            ..none
+            ..Limits::default()
         };
-        let parallelism =
-            |servers, service_ns| Limits { parallelism: Some(Parallelism { servers, service_ns }), ..none };
-        let connection = ConnectionLimits { requests_in_flight: Some(0), ..ConnectionLimits::default() };
-        let client = ClientLimits { bandwidth_write_bytes_per_s: Some(0), ..ClientLimits::default() };
+        let parallelism = |servers, service_ns| Limits {
+            parallelism: Some(Parallelism { servers, service_ns }),
+            ..Limits::default()
+        };
         let cases = [
-            (Limits { iops_read: Some(0), ..none }, "the read IOPS limit must be at least one operation per second"),
             (
-                Limits { throughput_write_bytes_per_s: Some(0), ..none },
+                Limits::of([Cap::iops(0).of(Kind::Read)]),
+                "the read IOPS limit must be at least one operation per second",
+            ),
+            (
+                Limits::of([Cap::bytes_per_s(0).of(Kind::Write)]),
                 "the write throughput limit must be at least one byte per second",
             ),
-            (Limits { client, ..none }, "the write bandwidth of a client must be at least one byte per second"),
-            (Limits { connection, ..none }, "the number of requests in flight must be at least one request"),
-            (Limits { burst: Some(Burst { iops: 9, credits: 9 }), ..none }, "a burst needs an IOPS limit to go beyond"),
             (
-                Limits { iops: Some(10), burst: Some(Burst { iops: 9, credits: 9 }), ..none },
-                "the burst of 9 IOPS is below the IOPS limit of 10",
+                Limits::of([Cap::bytes_per_s(0).of(Kind::Write).each(Scope::Client)]),
+                "the write bandwidth of a client must be at least one byte per second",
             ),
+            (Limits::of([Cap::requests(0)]), "the number of requests in flight must be at least one request"),
+            (
+                Limits::of([Cap::requests(1).each(Scope::Client)]),
+                "requests in flight are limited for each connection only",
+            ),
+            (Limits::of([Cap::iops(1).of(Kind::Read), Cap::iops(2).of(Kind::Read)]), "there are two limits iops_read"),
+            (Limits::of([Cap::bytes_per_s(1).bursting(9, 9)]), "a burst needs an IOPS limit to go beyond"),
+            (Limits::of([Cap::iops(10).bursting(9, 9)]), "the burst of 9 IOPS is below the IOPS limit of 10"),
             (lognormal(0, 5), "a lognormal latency needs a median above 0 and a 99th percentile not below it"),
             (lognormal(6, 5), "a lognormal latency needs a median above 0 and a 99th percentile not below it"),
             (lognormal(6, u64::MAX), "latencies and service times are at most an hour"),
@@ -260,7 +355,7 @@ mod tests {
             (parallelism(65_537, 1), "the parallelism is at most 65536 servers"),
             (parallelism(1, 0), "the service time must be at least one nanosecond"),
             (
-                Limits { latency: Latency::constant(u64::MAX), ..none },
+                Limits { latency: Latency::constant(u64::MAX), ..Limits::default() },
                 "latencies and service times are at most an hour",
             ),
         ];

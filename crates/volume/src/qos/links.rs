@@ -2,168 +2,122 @@
 
 use iocurve_meter::{Nanos, TokenBucket};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::Ipv6Addr;
 
 use super::bucket::{Bucket, Level, set_bucket};
 use super::fair::Key;
 use super::gate::Request;
-use super::limits::{ClientLimits, Limits};
+use super::limits::{Cap, Limits, Quantity, Scope};
 use crate::pending::ConnectionId;
 
-/// A limit of each client or each connection.
-struct Link {
-    /// The field of `Limits`.
-    name: &'static str,
-    rate: fn(&Limits) -> Option<u64>,
-    operations: Operations,
-    /// True if it counts operations; otherwise it counts bytes.
-    is_iops: bool,
-}
+/// Rates that each client or each connection can have: of bytes and of operations, for each kind.
+const SLOTS: usize = 6;
 
-/// The operations that a limit counts.
-#[derive(PartialEq)]
-enum Operations {
-    All,
-    Reads,
-    Writes,
-}
-
-use Operations::{All, Reads, Writes};
-
-impl Link {
-    const fn bandwidth(name: &'static str, operations: Operations, rate: fn(&Limits) -> Option<u64>) -> Self {
-        Self { name, rate, operations, is_iops: false }
-    }
-
-    const fn iops(name: &'static str, operations: Operations, rate: fn(&Limits) -> Option<u64>) -> Self {
-        Self { name, rate, operations, is_iops: true }
-    }
-
-    fn counts(&self, is_write: bool) -> bool {
-        match self.operations {
-            All => true,
-            Reads => !is_write,
-            Writes => is_write,
-        }
-    }
-}
-
-static OF_CLIENTS: [Link; 4] = [
-    Link::bandwidth("client.bandwidth_read_bytes_per_s", Reads, |limits| limits.client.bandwidth_read_bytes_per_s),
-    Link::bandwidth("client.bandwidth_write_bytes_per_s", Writes, |limits| limits.client.bandwidth_write_bytes_per_s),
-    Link::iops("client.iops_read", Reads, |limits| limits.client.iops_read),
-    Link::iops("client.iops_write", Writes, |limits| limits.client.iops_write),
-];
-
-static OF_CONNECTIONS: [Link; 6] = [
-    Link::bandwidth("connection.bandwidth_bytes_per_s", All, |limits| limits.connection.bandwidth_bytes_per_s),
-    Link::bandwidth("connection.bandwidth_read_bytes_per_s", Reads, |limits| {
-        limits.connection.bandwidth_read_bytes_per_s
-    }),
-    Link::bandwidth("connection.bandwidth_write_bytes_per_s", Writes, |limits| {
-        limits.connection.bandwidth_write_bytes_per_s
-    }),
-    Link::iops("connection.iops", All, |limits| limits.connection.iops),
-    Link::iops("connection.iops_read", Reads, |limits| limits.connection.iops_read),
-    Link::iops("connection.iops_write", Writes, |limits| limits.connection.iops_write),
-];
-
-/// The tokens of each link, in the order of its table.
-type Tokens<const N: usize> = [Option<TokenBucket>; N];
+/// The tokens of the caps of one client or connection, each in its slot.
+type Tokens = [Option<TokenBucket>; SLOTS];
 
 /// The tokens that connections and clients have used of their limits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Links {
     /// By client and connection, all that have transferred data while there was a limit.
-    connections: HashMap<[Key; 2], Tokens<6>>,
-    clients: HashMap<Key, Tokens<4>>,
+    connections: Holders<[Key; 2]>,
+    clients: Holders<Key>,
+}
+
+/// The caps of one scope, and the tokens of all who have them.
+#[derive(Debug)]
+struct Holders<K> {
+    caps: Vec<Cap>,
+    tokens: HashMap<K, Tokens>,
 }
 
 impl Links {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { connections: Holders::new(limits, Scope::Connection), clients: Holders::new(limits, Scope::Client) }
+    }
+
     /// Takes the tokens of an operation admitted at `at`, and returns how long its transfer takes.
-    pub(super) fn take<T>(&mut self, limits: &Limits, request: &Request<T>, at: Nanos) -> Nanos {
-        let has_clients = limits.client != ClientLimits::default();
-        if !has_clients && !limits.connection.any_rate() {
+    pub(super) fn take<T>(&mut self, request: &Request<T>, at: Nanos) -> Nanos {
+        let Self { connections, clients } = self;
+        if clients.caps.is_empty() && connections.caps.is_empty() {
             return 0;
         }
         // A client is known as long as one of its connections is, so connections are kept for both.
-        let own = take(self.connections.entry(request.path).or_default(), &OF_CONNECTIONS, limits, request, at);
-        if !has_clients {
-            return own;
-        }
-        own.max(take(self.clients.entry(request.path[0]).or_default(), &OF_CLIENTS, limits, request, at))
+        let own = connections.take(request.path, request, at);
+        if clients.caps.is_empty() { own } else { own.max(clients.take(request.path[0], request, at)) }
     }
 
     /// Changes the limits from `now` on. Operations that were admitted before keep their time.
     pub(super) fn set(&mut self, limits: &Limits, now: Nanos) {
-        self.connections.values_mut().for_each(|tokens| set(tokens, &OF_CONNECTIONS, limits, now));
-        self.clients.values_mut().for_each(|tokens| set(tokens, &OF_CLIENTS, limits, now));
+        self.connections.set(limits, Scope::Connection, now);
+        self.clients.set(limits, Scope::Client, now);
     }
 
     /// Forgets a connection, and with its last connection a client.
     pub(super) fn remove(&mut self, path: [Key; 2]) {
-        self.connections.remove(&path);
-        if !self.connections.keys().any(|other| other[0] == path[0]) {
-            self.clients.remove(&path[0]);
+        self.connections.tokens.remove(&path);
+        if !self.connections.tokens.keys().any(|other| other[0] == path[0]) {
+            self.clients.tokens.remove(&path[0]);
         }
     }
 
     /// All buckets: those of clients in the order of their addresses, then those of connections in the order of their numbers.
     pub(super) fn buckets(&self, now: Nanos) -> Vec<Bucket> {
-        let client = self.clients.iter().flat_map(|(key, tokens)| {
+        let client = self.clients.levels(now).map(|(key, limit, level)| {
             let client = Some(Ipv6Addr::from_bits(*key).to_canonical());
-            levels(tokens, &OF_CLIENTS, now).map(move |(limit, level)| Bucket {
-                limit,
-                client,
-                connection: None,
-                level,
-            })
+            Bucket { limit, client, connection: None, level }
         });
-        let connection = self.connections.iter().flat_map(|(path, tokens)| {
+        let connection = self.connections.levels(now).map(|(path, limit, level)| {
             let connection = Some(path[1] as ConnectionId);
-            levels(tokens, &OF_CONNECTIONS, now).map(move |(limit, level)| Bucket {
-                limit,
-                client: None,
-                connection,
-                level,
-            })
+            Bucket { limit, client: None, connection, level }
         });
         let mut buckets: Vec<_> = client.chain(connection).collect();
-        buckets.sort_unstable_by_key(|bucket| (bucket.connection, bucket.client, bucket.limit));
+        buckets.sort_unstable_by(|one, other| one.place().cmp(&other.place()));
         buckets
     }
 }
 
-/// Takes the tokens of each link that counts the operation, and returns the longest wait.
-fn take<T, const N: usize>(
-    tokens: &mut Tokens<N>,
-    links: &'static [Link; N],
-    limits: &Limits,
-    request: &Request<T>,
-    at: Nanos,
-) -> Nanos {
-    let counting = tokens.iter_mut().zip(links).filter(|(_, link)| link.counts(request.is_write));
-    let waits = counting.map(|(tokens, link)| {
-        if tokens.is_none() {
-            set_bucket(tokens, (link.rate)(limits), 0, at);
-        }
-        tokens.as_mut().map_or(0, |tokens| tokens.take(at, if link.is_iops { 1 } else { request.bytes }))
-    });
-    waits.max().unwrap_or(0)
-}
+impl<K: Eq + Hash> Holders<K> {
+    fn new(limits: &Limits, scope: Scope) -> Self {
+        let caps = limits.caps.iter().filter(|cap| cap.scope == scope && cap.quantity != Quantity::Requests);
+        Self { caps: caps.copied().collect(), tokens: HashMap::new() }
+    }
 
-fn set<const N: usize>(tokens: &mut Tokens<N>, links: &'static [Link; N], limits: &Limits, now: Nanos) {
-    for (tokens, link) in tokens.iter_mut().zip(links) {
-        set_bucket(tokens, (link.rate)(limits), 0, now);
+    /// Takes the tokens of each cap that counts the operation, and returns the longest wait.
+    fn take<T>(&mut self, key: K, request: &Request<T>, at: Nanos) -> Nanos {
+        let tokens = self.tokens.entry(key).or_default();
+        let counting = self.caps.iter().filter(|cap| cap.counts(request.is_write));
+        let waits = counting.map(|cap| {
+            let bucket = &mut tokens[slot(cap)];
+            if bucket.is_none() {
+                set_bucket(bucket, Some(cap.value), 0, at);
+            }
+            let cost = if cap.quantity == Quantity::Iops { 1 } else { request.bytes };
+            bucket.as_mut().map_or(0, |bucket| bucket.take(at, cost))
+        });
+        waits.max().unwrap_or(0)
+    }
+
+    fn set(&mut self, limits: &Limits, scope: Scope, now: Nanos) {
+        self.caps = Self::new(limits, scope).caps;
+        let mut rates = [None; SLOTS];
+        self.caps.iter().for_each(|cap| rates[slot(cap)] = Some(cap.value));
+        for tokens in self.tokens.values_mut() {
+            tokens.iter_mut().zip(rates).for_each(|(bucket, rate)| set_bucket(bucket, rate, 0, now));
+        }
+    }
+
+    fn levels(&self, now: Nanos) -> impl Iterator<Item = (&K, String, Level)> {
+        self.tokens.iter().flat_map(move |(key, tokens)| {
+            let level = move |cap: &Cap| Some((key, cap.name(), Level::of(tokens[slot(cap)].as_ref()?, now)));
+            self.caps.iter().filter_map(level)
+        })
     }
 }
 
-fn levels<const N: usize>(
-    tokens: &Tokens<N>,
-    links: &'static [Link; N],
-    now: Nanos,
-) -> impl Iterator<Item = (&'static str, Level)> {
-    links.iter().zip(tokens).filter_map(move |(link, tokens)| Some((link.name, Level::of(tokens.as_ref()?, now))))
+fn slot(cap: &Cap) -> usize {
+    cap.kind as usize + if cap.quantity == Quantity::Iops { SLOTS / 2 } else { 0 }
 }
 
 #[cfg(test)]
@@ -173,14 +127,18 @@ mod tests {
     use iocurve_meter::SECOND;
 
     use super::*;
-    use crate::qos::{ConnectionLimits, Latency, Qos};
+    use crate::qos::{Kind, Latency, Qos};
 
     const MIB: u64 = 1 << 20;
     const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 1, 1));
     const SECOND_ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 1, 2));
 
-    fn writes(bandwidth: u64) -> ClientLimits {
-        ClientLimits { bandwidth_write_bytes_per_s: Some(bandwidth), ..ClientLimits::default() }
+    fn writes(bandwidth: u64) -> Cap {
+        Cap::bytes_per_s(bandwidth).of(Kind::Write).each(Scope::Client)
+    }
+
+    fn connection(cap: Cap) -> Cap {
+        cap.each(Scope::Connection)
     }
 
     fn path(client: IpAddr, connection: Key) -> [Key; 2] {
@@ -197,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_writes_of_a_client_share_its_bandwidth_to_the_nanosecond() {
-        let limits = Limits { client: writes(64 * MIB), latency: Latency::constant(7), ..Limits::default() };
+        let limits = Limits { latency: Latency::constant(7), ..Limits::of([writes(64 * MIB)]) };
         let mut qos = Qos::new(limits, 0);
         // A client may catch up on 1 MiB; each further MiB is due 1/64 s after the one before, by whichever connection.
         for number in 0..65 {
@@ -211,39 +169,38 @@ mod tests {
 
     #[test]
     fn reads_have_a_bandwidth_of_their_own_and_a_connection_that_is_slower_decides() {
-        let client = ClientLimits { bandwidth_read_bytes_per_s: Some(640), ..writes(6400) };
-        let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(3200), ..ConnectionLimits::default() };
-        let mut qos = Qos::new(Limits { client, connection, ..Limits::default() }, 0);
+        let reads = Cap::bytes_per_s(640).of(Kind::Read).each(Scope::Client);
+        let mut qos = Qos::new(Limits::of([reads, writes(6400), connection(Cap::bytes_per_s(3200))]), 0);
         assert_eq!(due(&mut qos, 0, path(FIRST, 1), false, 650), SECOND);
         assert_eq!(due(&mut qos, 0, path(FIRST, 2), true, 3250), SECOND);
     }
 
     #[test]
     fn a_connection_does_so_many_operations_per_second_of_any_size() {
-        let connection =
-            ConnectionLimits { iops: Some(64), bandwidth_bytes_per_s: Some(64 * MIB), ..Default::default() };
-        let mut qos = Qos::new(Limits { connection, ..Limits::default() }, 0);
+        let limits = Limits::of([connection(Cap::iops(64)), connection(Cap::bytes_per_s(64 * MIB))]);
+        let mut qos = Qos::new(limits, 0);
         // A connection may catch up on one operation; each further one is due 1/64 s after the one before.
         for number in 0..4 {
             assert_eq!(due(&mut qos, 0, path(FIRST, 1), number % 2 == 0, 512), number as Nanos * SECOND / 64);
         }
         assert_eq!(due(&mut qos, 0, path(FIRST, 2), false, 512), 0);
         let limits: Vec<_> = qos.buckets(0).into_iter().map(|bucket| (bucket.limit, bucket.connection)).collect();
-        assert_eq!(limits[0], ("connection.bandwidth_bytes_per_s", Some(1)));
-        assert_eq!(limits[1], ("connection.iops", Some(1)));
+        assert_eq!(limits[0], ("connection.bandwidth_bytes_per_s".to_owned(), Some(1)));
+        assert_eq!(limits[1], ("connection.iops".to_owned(), Some(1)));
         // At 64 MiB/s a MiB takes as long as an operation at 64 IOPS: the slower of both decides.
         assert_eq!(due(&mut qos, SECOND, path(FIRST, 1), false, 3 * MIB), SECOND + SECOND / 32);
     }
 
     #[test]
     fn limits_of_one_kind_of_operation_leave_the_other_alone() {
-        let connection = ConnectionLimits {
-            iops_read: Some(64),
-            bandwidth_write_bytes_per_s: Some(64 * MIB),
-            ..ConnectionLimits::default()
-        };
-        let client = ClientLimits { iops_read: Some(128), iops_write: Some(32), ..ClientLimits::default() };
-        let mut qos = Qos::new(Limits { client, connection, ..Limits::default() }, 0);
+        let client = |iops, kind| Cap::iops(iops).of(kind).each(Scope::Client);
+        let limits = Limits::of([
+            connection(Cap::iops(64).of(Kind::Read)),
+            connection(Cap::bytes_per_s(64 * MIB).of(Kind::Write)),
+            client(128, Kind::Read),
+            client(32, Kind::Write),
+        ]);
+        let mut qos = Qos::new(limits, 0);
         for number in 0..4 {
             assert_eq!(due(&mut qos, 0, path(FIRST, 1), false, 4 * MIB), number * SECOND / 64);
         }
@@ -256,22 +213,22 @@ mod tests {
 
     #[test]
     fn a_bandwidth_that_comes_changes_or_goes_counts_from_then_on() {
-        let mut qos = Qos::new(Limits { client: writes(640), ..Limits::default() }, 0);
+        let mut qos = Qos::new(Limits::of([writes(640)]), 0);
         assert_eq!(due(&mut qos, 0, path(FIRST, 1), true, 650), SECOND);
         // Half of the 640 that were owed are left, and are paid at ten times the rate.
-        qos.set_limits(SECOND / 2, Limits { client: writes(6400), ..Limits::default() }, |_, ()| {});
+        qos.set_limits(SECOND / 2, Limits::of([writes(6400)]), |_, ()| {});
         assert_eq!(due(&mut qos, SECOND / 2, path(FIRST, 1), true, 320), SECOND / 2 + SECOND / 10);
-        qos.set_limits(SECOND / 2, Limits { iops: Some(1000), ..Limits::default() }, |_, ()| {});
+        qos.set_limits(SECOND / 2, Limits::of([Cap::iops(1000)]), |_, ()| {});
         assert_eq!(due(&mut qos, SECOND / 2, path(FIRST, 1), true, 1 << 40), SECOND / 2);
     }
 
     #[test]
     fn a_client_is_forgotten_with_its_last_connection() {
-        let mut qos = Qos::new(Limits { client: writes(640), ..Limits::default() }, 0);
+        let mut qos = Qos::new(Limits::of([writes(640)]), 0);
         due(&mut qos, 0, path(FIRST, 1), true, 650);
         due(&mut qos, 0, path(FIRST, 2), true, 640);
         let bucket = |client, level| Bucket {
-            limit: "client.bandwidth_write_bytes_per_s",
+            limit: "client.bandwidth_write_bytes_per_s".to_owned(),
             client: Some(client),
             connection: None,
             level: Level { level, capacity: 10, rate_per_s: 640 },

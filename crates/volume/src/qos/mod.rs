@@ -24,7 +24,7 @@ use links::Links;
 
 pub use bucket::{Bucket, Level};
 pub(crate) use fair::Key;
-pub use limits::{Burst, ClientLimits, ConnectionLimits, Distribution, Latency, Limits, Parallelism};
+pub use limits::{Burst, Cap, Distribution, Kind, Latency, Limits, Parallelism, Quantity, Scope};
 
 /// All limits of one export, and the operations that wait for them.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ struct Qos<T> {
 impl<T> Qos<T> {
     fn new(limits: Limits, now: Nanos) -> Self {
         Self {
-            limits,
-            reads: Gate::new(limits.rates_of_reads(), now),
-            writes: Gate::new(limits.rates_of_writes(), now),
-            all: Gate::new(limits.rates_of_all(), now),
+            reads: Gate::new(limits.rates(Kind::Read), now),
+            writes: Gate::new(limits.rates(Kind::Write), now),
+            all: Gate::new(limits.rates(Kind::Any), now),
             latencies: Latencies::new(limits.latency),
-            links: Links::default(),
+            links: Links::new(&limits),
+            limits,
             now,
         }
     }
@@ -96,9 +96,9 @@ impl<T> Qos<T> {
     /// Changes the limits from `now` on, also for operations that wait at a gate. Those admitted before keep their time.
     fn set_limits(&mut self, now: Nanos, limits: Limits, release: impl FnMut(Nanos, T)) {
         self.advance(now, release);
-        self.reads.set(limits.rates_of_reads(), self.now);
-        self.writes.set(limits.rates_of_writes(), self.now);
-        self.all.set(limits.rates_of_all(), self.now);
+        self.reads.set(limits.rates(Kind::Read), self.now);
+        self.writes.set(limits.rates(Kind::Write), self.now);
+        self.all.set(limits.rates(Kind::Any), self.now);
         self.links.set(&limits, self.now);
         if limits.latency != self.limits.latency {
             self.latencies = Latencies::new(limits.latency);
@@ -113,12 +113,11 @@ impl<T> Qos<T> {
     /// All token buckets, each with the name of its limit: those for all, for clients and for connections.
     fn buckets(&self, now: Nanos) -> Vec<Bucket> {
         let now = now.max(self.now);
-        let gates = [
-            (&self.all, ["throughput_bytes_per_s", "iops", "burst_iops"]),
-            (&self.reads, ["throughput_read_bytes_per_s", "iops_read", ""]),
-            (&self.writes, ["throughput_write_bytes_per_s", "iops_write", ""]),
-        ];
-        let shared = gates.into_iter().flat_map(|(gate, names)| names.into_iter().zip(gate.levels(now)));
+        let gates = [(&self.all, Kind::Any), (&self.reads, Kind::Read), (&self.writes, Kind::Write)];
+        let shared = gates.into_iter().flat_map(|(gate, kind)| {
+            let names = [Cap::bytes_per_s(0).of(kind).name(), Cap::iops(0).of(kind).name(), "burst_iops".to_owned()];
+            names.into_iter().zip(gate.levels(now))
+        });
         let bucket =
             |(limit, level): (_, Option<_>)| Some(Bucket { limit, client: None, connection: None, level: level? });
         shared.filter_map(bucket).chain(self.links.buckets(now)).collect()
@@ -131,22 +130,22 @@ impl<T> Qos<T> {
 
     /// When an operation admitted at `at` is answered.
     fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
-        at + service_ns + self.latencies.draw() + self.links.take(&self.limits, request, at)
+        at + service_ns + self.latencies.draw() + self.links.take(request, at)
     }
 }
 
 impl Limits {
-    fn rates_of_reads(&self) -> Rates {
-        Rates { throughput: self.throughput_read_bytes_per_s, iops: self.iops_read, ..Rates::default() }
-    }
-
-    fn rates_of_writes(&self) -> Rates {
-        Rates { throughput: self.throughput_write_bytes_per_s, iops: self.iops_write, ..Rates::default() }
-    }
-
-    fn rates_of_all(&self) -> Rates {
-        let Self { throughput_bytes_per_s: throughput, iops, burst, parallelism, .. } = *self;
-        Rates { throughput, iops, burst, parallelism }
+    /// The limits of an export on operations of a kind.
+    fn rates(&self, kind: Kind) -> Rates {
+        let cap = |quantity| self.cap(Scope::Volume, quantity, kind);
+        let iops = cap(Quantity::Iops);
+        Rates {
+            throughput: cap(Quantity::BytesPerS).map(|cap| cap.value),
+            iops: iops.map(|cap| cap.value),
+            burst: iops.and_then(|cap| cap.burst),
+            // Each operation passes the gate of all, and is worked on there.
+            parallelism: self.parallelism.filter(|_| kind == Kind::Any),
+        }
     }
 }
 

@@ -141,7 +141,7 @@ fn assert_within(percent: f64, actual: u64, expected: u64) {
 
 #[test]
 fn throughput_is_exact_to_the_nanosecond() {
-    let limits = Limits { throughput_bytes_per_s: Some(64 * MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(64 * MIB)]);
     // An idle export may catch up on 1 MiB; each further MiB is due 1/64 s after the one before.
     let expected: Vec<_> = (0..65).map(|n| n * SECOND / 64).collect();
     assert_eq!(answered(limits, &[(false, MIB); 65]), expected);
@@ -150,26 +150,25 @@ fn throughput_is_exact_to_the_nanosecond() {
 #[test]
 fn the_tightest_limit_decides_and_latency_comes_on_top() {
     let latency = Latency::constant(7);
-    let limits = Limits { throughput_bytes_per_s: Some(6400), iops: Some(64), latency, ..Limits::default() };
+    let limits = Limits { latency, ..Limits::of([Cap::bytes_per_s(6400), Cap::iops(64)]) };
     let waits = [0, SECOND / 64, SECOND * 6 / 64];
     assert_eq!(answered(limits, &[(false, 100), (true, 10), (false, 590)]), waits.map(|wait| wait + 7));
 }
 
 #[test]
 fn reads_and_writes_have_limits_of_their_own_and_do_not_wait_for_each_other() {
-    let limits = Limits { iops_read: Some(10), iops_write: Some(100), ..Limits::default() };
+    let each = [Cap::iops(10).of(Kind::Read), Cap::iops(100).of(Kind::Write)];
     let mixed = [(false, 1), (false, 1), (true, 1), (true, 1), (false, 1), (true, 1)];
     let ms = 1_000_000;
-    assert_eq!(answered(limits, &mixed), [0, 100 * ms, 0, 10 * ms, 200 * ms, 20 * ms]);
+    assert_eq!(answered(Limits::of(each), &mixed), [0, 100 * ms, 0, 10 * ms, 200 * ms, 20 * ms]);
     // Together they have yet another one.
-    let limits = Limits { iops: Some(50), ..limits };
+    let limits = Limits::of([Cap::iops(50), each[0], each[1]]);
     assert_eq!(answered(limits, &mixed), [0, 100 * ms, 20 * ms, 40 * ms, 200 * ms, 60 * ms]);
 }
 
 #[test]
 fn each_kind_has_a_throughput_of_its_own() {
-    let limits =
-        Limits { throughput_read_bytes_per_s: Some(6400), throughput_write_bytes_per_s: Some(64), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(6400).of(Kind::Read), Cap::bytes_per_s(64).of(Kind::Write)]);
     assert_eq!(answered(limits, &[(false, 6500), (true, 65)]), [SECOND, SECOND]);
 }
 
@@ -182,8 +181,7 @@ fn a_server_works_on_so_many_at_once() {
 
 #[test]
 fn a_connection_has_its_own_bandwidth_and_leaves_the_rest_to_others() {
-    let connection = ConnectionLimits { bandwidth_bytes_per_s: Some(MIB), ..ConnectionLimits::default() };
-    let limits = Limits { connection, throughput_bytes_per_s: Some(10 * MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(10 * MIB), Cap::bytes_per_s(MIB).each(Scope::Connection)]);
     let loads = [load(1, 16, 64 * KIB), load(2, 16, 64 * KIB)];
     for outcome in run(limits, &loads, 60) {
         assert_within(1.0, outcome.bytes, 60 * MIB);
@@ -193,7 +191,7 @@ fn a_connection_has_its_own_bandwidth_and_leaves_the_rest_to_others() {
 #[test]
 fn a_burst_lasts_as_long_as_its_credits() {
     // 1,000 IOPS, and 3,000 while 20,000 credits last: 10 s.
-    let limits = Limits { iops: Some(1000), burst: Some(Burst { iops: 3000, credits: 20_000 }), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(1000).bursting(3000, 20_000)]);
     let mut simulation = Simulation::new(limits, &[load(1, 64, 4096)]);
     let mut last = 0;
     let mut rates = Vec::new();
@@ -215,12 +213,12 @@ fn a_burst_lasts_as_long_as_its_credits() {
 #[test]
 fn over_a_minute_the_rate_is_within_one_percent() {
     for block in [512, 4 * KIB, 8 * KIB, 64 * KIB, 256 * KIB, MIB] {
-        let limits = Limits { throughput_bytes_per_s: Some(2 * MIB), ..Limits::default() };
+        let limits = Limits::of([Cap::bytes_per_s(2 * MIB)]);
         for in_flight in [1, 32] {
-            let outcome = &run(limits, &[load(1, in_flight, block)], 60)[0];
+            let outcome = &run(limits.clone(), &[load(1, in_flight, block)], 60)[0];
             assert_within(1.0, outcome.bytes, 60 * 2 * MIB);
         }
-        let limits = Limits { iops: Some(700), ..Limits::default() };
+        let limits = Limits::of([Cap::iops(700)]);
         assert_within(1.0, run(limits, &[load(1, 32, block)], 60)[0].operations, 60 * 700);
     }
 }
@@ -229,11 +227,11 @@ fn over_a_minute_the_rate_is_within_one_percent() {
 fn over_a_minute_mixed_loads_are_within_one_percent() {
     let blocks = vec![(false, 512), (true, MIB), (false, 8 * KIB), (true, 64 * KIB), (false, 4 * KIB)];
     let loads: Vec<_> = (1..4).map(|client| Load { blocks: blocks.clone(), ..load(client, 8, 0) }).collect();
-    let limits =
-        Limits { throughput_bytes_per_s: Some(128 * MIB), latency: Latency::constant(500_000), ..Limits::default() };
-    let bytes: u64 = run(limits, &loads, 60).iter().map(|outcome| outcome.bytes).sum();
+    let throughput = Cap::bytes_per_s(128 * MIB);
+    let limits = Limits { latency: Latency::constant(500_000), ..Limits::of([throughput]) };
+    let bytes: u64 = run(limits.clone(), &loads, 60).iter().map(|outcome| outcome.bytes).sum();
     assert_within(1.0, bytes, 60 * 128 * MIB);
-    let limits = Limits { iops: Some(700), ..limits };
+    let limits = Limits { caps: vec![throughput, Cap::iops(700)], ..limits };
     let operations: u64 = run(limits, &loads, 60).iter().map(|outcome| outcome.operations).sum();
     // Five operations move 1,100.5 KiB: the throughput allows 595 a second.
     assert_within(1.0, operations, 60 * 5 * 128 * 1024 * 2 / 2201);
@@ -241,7 +239,7 @@ fn over_a_minute_mixed_loads_are_within_one_percent() {
 
 #[test]
 fn waking_late_costs_no_throughput() {
-    let mut qos = Qos::new(Limits { iops: Some(1000), ..Limits::default() }, 0);
+    let mut qos = Qos::new(Limits::of([Cap::iops(1000)]), 0);
     let mut through = 0;
     let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
     (0..200).for_each(|_| qos.admit(0, request(), |_, ()| through += 1));
@@ -258,7 +256,7 @@ fn waking_late_costs_no_throughput() {
 #[test]
 fn a_deep_queue_does_not_starve_a_shallow_one() {
     let latency = Latency::constant(5_000_000);
-    let limits = Limits { iops: Some(1000), latency, ..Limits::default() };
+    let limits = Limits { latency, ..Limits::of([Cap::iops(1000)]) };
     let [shallow, deep] = &run(limits, &[load(1, 1, 4096), load(2, 256, 4096)], 60)[..] else { panic!() };
     // Alone, the shallow one would have 200 IOPS of 5 ms. It waits for at most the one that is next and its own token.
     assert!(shallow.latency_ns_max <= 5_000_000 + 2_000_000, "{shallow:?}");
@@ -268,7 +266,7 @@ fn a_deep_queue_does_not_starve_a_shallow_one() {
 
 #[test]
 fn a_client_that_wants_its_share_gets_half_whatever_the_depth_of_the_other() {
-    let limits = Limits { throughput_bytes_per_s: Some(16 * MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(16 * MIB)]);
     let outcomes = run(limits, &[load(1, 2, 64 * KIB), load(2, 256, 64 * KIB)], 60);
     for outcome in &outcomes {
         assert_within(1.0, outcome.bytes, 60 * 8 * MIB);
@@ -277,7 +275,7 @@ fn a_client_that_wants_its_share_gets_half_whatever_the_depth_of_the_other() {
 
 #[test]
 fn shares_are_of_what_is_scarce_not_of_operations() {
-    let limits = Limits { throughput_bytes_per_s: Some(8 * MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(8 * MIB)]);
     let outcomes = run(limits, &[load(1, 32, 4 * KIB), load(2, 32, MIB)], 60);
     for outcome in &outcomes {
         assert_within(1.5, outcome.bytes, 60 * 4 * MIB);
@@ -286,7 +284,7 @@ fn shares_are_of_what_is_scarce_not_of_operations() {
 
 #[test]
 fn eight_equal_clients_have_equal_shares() {
-    let limits = Limits { iops: Some(800), throughput_bytes_per_s: Some(10 * MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(800), Cap::bytes_per_s(10 * MIB)]);
     let loads: Vec<_> = (1..=8).map(|client| load(client, 16, 8 * KIB)).collect();
     for outcome in &run(limits, &loads, 60) {
         assert_within(1.0, outcome.operations, 60 * 100);
@@ -295,7 +293,7 @@ fn eight_equal_clients_have_equal_shares() {
 
 #[test]
 fn connections_of_a_client_share_what_the_client_has() {
-    let limits = Limits { iops: Some(800), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(800)]);
     let of_one = |connection, in_flight| Load { connection, ..load(1, in_flight, 4096) };
     let outcomes = run(limits, &[of_one(1, 4), of_one(2, 128), load(2, 4, 4096)], 60);
     let operations: Vec<_> = outcomes.iter().map(|outcome| outcome.operations).collect();
@@ -316,7 +314,7 @@ fn servers_are_shared_fairly_too() {
 
 #[test]
 fn what_one_does_not_want_others_have() {
-    let limits = Limits { iops: Some(1000), latency: Latency::constant(10_000_000), ..Limits::default() };
+    let limits = Limits { latency: Latency::constant(10_000_000), ..Limits::of([Cap::iops(1000)]) };
     let [shallow, deep] = &run(limits, &[load(1, 1, 4096), load(2, 64, 4096)], 60)[..] else { panic!() };
     assert!(shallow.operations < 60 * 100 && shallow.operations > 60 * 80, "{shallow:?}");
     assert_within(1.0, deep.operations + shallow.operations, 60_000);
@@ -324,7 +322,7 @@ fn what_one_does_not_want_others_have() {
 
 #[test]
 fn who_leaves_takes_the_debt_along() {
-    let limits = Limits { throughput_bytes_per_s: Some(MIB), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(MIB)]);
     let mut qos = Qos::new(limits, 0);
     let request = |client, item| Request { path: [client, client], is_write: true, bytes: MIB, item };
     let mut due = Vec::new();
@@ -342,7 +340,7 @@ fn who_leaves_takes_the_debt_along() {
 
 #[test]
 fn new_limits_count_at_once_for_all_that_wait() {
-    let mut qos = Qos::new(Limits { iops: Some(1), ..Limits::default() }, 0);
+    let mut qos = Qos::new(Limits::of([Cap::iops(1)]), 0);
     let mut due = Vec::new();
     for item in 0..5 {
         let request = Request { path: [1, 1], is_write: false, bytes: 1, item };
@@ -351,11 +349,11 @@ fn new_limits_count_at_once_for_all_that_wait() {
     assert_eq!((&due[..], qos.next()), (&[(0, 0)][..], Some(SECOND)));
     // At half a second half a token is there; at 10 IOPS the other half takes 50 ms, each further one 100 ms.
     let half = SECOND / 2;
-    qos.set_limits(half, Limits { iops: Some(10), ..Limits::default() }, |at, item| due.push((at, item)));
+    qos.set_limits(half, Limits::of([Cap::iops(10)]), |at, item| due.push((at, item)));
     assert_eq!(qos.next(), Some(half + SECOND / 20));
     qos.advance(half + SECOND / 20, |at, item| due.push((at, item)));
     // Slower again: from the moment of the last one a whole token is missing.
-    qos.set_limits(half + SECOND / 20, Limits { iops: Some(1), ..Limits::default() }, |_, _| unreachable!());
+    qos.set_limits(half + SECOND / 20, Limits::of([Cap::iops(1)]), |_, _| unreachable!());
     assert_eq!(qos.next(), Some(half + SECOND / 20 + SECOND));
     // Without limits everything goes through, once.
     qos.set_limits(SECOND, Limits::default(), |_, _| unreachable!());
@@ -366,18 +364,18 @@ fn new_limits_count_at_once_for_all_that_wait() {
 
 #[test]
 fn changed_limits_lose_and_repeat_nothing() {
-    let mut simulation = Simulation::new(Limits { iops: Some(100), ..Limits::default() }, &[load(1, 64, 4096)]);
+    let mut simulation = Simulation::new(Limits::of([Cap::iops(100)]), &[load(1, 64, 4096)]);
     let levels = [
-        Limits { throughput_bytes_per_s: Some(MIB), ..Limits::default() },
-        Limits { iops_read: Some(50), latency: Latency::constant(SECOND / 10), ..Limits::default() },
+        Limits::of([Cap::bytes_per_s(MIB)]),
+        Limits { latency: Latency::constant(SECOND / 10), ..Limits::of([Cap::iops(50).of(Kind::Read)]) },
         Limits { parallelism: Some(Parallelism { servers: 3, service_ns: SECOND / 100 }), ..Limits::default() },
-        Limits { iops: Some(1000), burst: Some(Burst { iops: 2000, credits: 100 }), ..Limits::default() },
-        Limits { iops_read: Some(10_000), iops: Some(500), ..Limits::default() },
+        Limits::of([Cap::iops(1000).bursting(2000, 100)]),
+        Limits::of([Cap::iops(10_000).of(Kind::Read), Cap::iops(500)]),
     ];
     for (number, limits) in levels.iter().cycle().take(50).enumerate() {
         simulation.run((number as u64 + 1) * SECOND / 3);
         let Simulation { qos, due, now, .. } = &mut simulation;
-        qos.set_limits(*now, *limits, |at, (load, asked)| due.push(Reverse((at, load, asked))));
+        qos.set_limits(*now, limits.clone(), |at, (load, asked)| due.push(Reverse((at, load, asked))));
     }
     simulation.run(20 * SECOND);
     // All 64 are still in flight: as many were answered as were asked for after the first ones.
@@ -390,13 +388,17 @@ fn changed_limits_lose_and_repeat_nothing() {
 
 #[test]
 fn limits_are_read_from_json_and_unknown_words_refused() {
-    let text = r#"{"iops": 4024, "burst": {"iops": 10000, "credits": 21513600}, "connection": {"requests_in_flight": 128},
+    let text = r#"{"caps": [{"scope": "volume", "quantity": "iops", "value": 4024, "burst": {"iops": 10000, "credits": 21513600}},
+        {"scope": "connection", "quantity": "requests", "value": 128},
+        {"scope": "client", "quantity": "bytes_per_s", "kind": "write", "value": 5}],
         "latency": {"base_ns": 500000, "distribution": {"kind": "lognormal", "median_ns": 100000, "p99_ns": 900000}}}"#;
     let limits: Limits = serde_json::from_str(text).unwrap();
     let expected = Limits {
-        iops: Some(4024),
-        burst: Some(Burst { iops: 10_000, credits: 21_513_600 }),
-        connection: ConnectionLimits { requests_in_flight: Some(128), ..ConnectionLimits::default() },
+        caps: vec![
+            Cap::iops(4024).bursting(10_000, 21_513_600),
+            Cap::requests(128),
+            Cap::bytes_per_s(5).of(Kind::Write).each(Scope::Client),
+        ],
         latency: Latency {
             base_ns: 500_000,
             distribution: Distribution::Lognormal { median_ns: 100_000, p99_ns: 900_000 },
@@ -406,26 +408,27 @@ fn limits_are_read_from_json_and_unknown_words_refused() {
     };
     assert_eq!(limits, expected);
     assert!(serde_json::from_str::<Limits>(r#"{"iop": 5}"#).is_err());
+    assert!(
+        serde_json::from_str::<Limits>(r#"{"caps": [{"scope": "volume", "quantity": "iop", "value": 5}]}"#).is_err()
+    );
     assert!(serde_json::from_str::<Limits>(r#"{"latency": {"base": 5}}"#).is_err());
 }
 
 #[test]
 fn every_bucket_tells_what_it_holds() {
-    let limits = Limits {
-        throughput_bytes_per_s: Some(64 * MIB),
-        throughput_write_bytes_per_s: Some(640),
-        iops: Some(6400),
-        iops_read: Some(128),
-        burst: Some(Burst { iops: 12_800, credits: 1000 }),
-        connection: ConnectionLimits { bandwidth_bytes_per_s: Some(64 * KIB), ..ConnectionLimits::default() },
-        ..Limits::default()
-    };
+    let limits = Limits::of([
+        Cap::bytes_per_s(64 * MIB),
+        Cap::bytes_per_s(640).of(Kind::Write),
+        Cap::iops(6400).bursting(12_800, 1000),
+        Cap::iops(128).of(Kind::Read),
+        Cap::bytes_per_s(64 * KIB).each(Scope::Connection),
+    ]);
     let mut qos = Qos::new(limits, 0);
     let request = |is_write, bytes| Request { path: [1, 7], is_write, bytes, item: () };
     qos.admit(0, request(false, 4096), |_, ()| {});
     qos.admit(0, request(true, 15), |_, ()| {});
-    let bucket = |limit, connection, level, capacity, rate_per_s| Bucket {
-        limit,
+    let bucket = |limit: &str, connection, level, capacity, rate_per_s| Bucket {
+        limit: limit.to_owned(),
         client: None,
         connection,
         level: Level { level, capacity, rate_per_s },

@@ -8,7 +8,7 @@ use iocurve_meter::Nanos;
 
 use super::bucket::Bucket;
 use super::gate::Request;
-use super::{Key, Limits, Qos};
+use super::{Key, Kind, Limits, Qos, Quantity, Scope};
 use crate::pending::{ConnectionId, Delayed, Operation};
 
 /// The limits of an export, and the operations that wait for them.
@@ -71,7 +71,7 @@ impl Throttle {
             threads: (0..threads).map(|_| Slot::default()).collect(),
             state: Mutex::new(State { qos: Qos::new(limits, now), released, tickets: 0 }),
         };
-        throttle.publish(&limits);
+        throttle.publish(throttle.lock().qos.limits());
         throttle
     }
 
@@ -160,11 +160,11 @@ impl Throttle {
         let State { qos, released, .. } = &mut *state;
         qos.set_limits(now, limits, |due, (_, waiter)| self.put(released, due, waiter));
         self.publish_next(qos.next());
-        self.publish(&limits);
+        self.publish(qos.limits());
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        *self.lock().qos.limits()
+        self.lock().qos.limits().clone()
     }
 
     /// Burst credits left; `None` without a burst.
@@ -177,7 +177,9 @@ impl Throttle {
     }
 
     fn publish(&self, limits: &Limits) {
-        self.requests_in_flight.store(limits.connection.requests_in_flight.unwrap_or(u32::MAX), Relaxed);
+        let requests = limits.cap(Scope::Connection, Quantity::Requests, Kind::Any);
+        let requests = requests.map_or(u32::MAX, |cap| cap.value.try_into().unwrap_or(u32::MAX));
+        self.requests_in_flight.store(requests, Relaxed);
         self.is_limited.store(limits.any(), Relaxed);
     }
 
@@ -209,6 +211,7 @@ mod tests {
     use iocurve_meter::SECOND;
 
     use super::*;
+    use crate::qos::Cap;
 
     /// A READ of 1,000 bytes; each client has one connection, of the same number.
     fn admit(throttle: &Throttle, now: Nanos, thread: usize, connection: ConnectionId) -> Option<Nanos> {
@@ -224,7 +227,7 @@ mod tests {
     }
 
     fn one_a_second() -> Throttle {
-        Throttle::new(Limits { iops: Some(1), ..Limits::default() }, 2, 0)
+        Throttle::new(Limits::of([Cap::iops(1)]), 2, 0)
     }
 
     #[test]

@@ -48,13 +48,22 @@ impl Fed {
     /// An empty volume with the default rules.
     #[allow(clippy::new_without_default)] // it takes memory
     pub fn new() -> Self {
-        Self::with_rules(ExportRules::default())
+        Self::open(ExportRules::default(), Limits::default())
     }
 
     /// An empty volume with these rules.
     pub fn with_rules(rules: ExportRules) -> Self {
+        Self::open(rules, Limits::default())
+    }
+
+    /// An empty volume with the default rules and these limits. No time passes in it: operations beyond a limit are never answered.
+    pub fn with_limits(limits: Limits) -> Self {
+        Self::open(ExportRules::default(), limits)
+    }
+
+    fn open(rules: ExportRules, limits: Limits) -> Self {
         let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
-        let export = Export::new("/vol".to_owned(), Files::Memory(files), Limits::default(), 1, 0).with_rules(rules);
+        let export = Export::new("/vol".to_owned(), Files::Memory(files), limits, 1, 0).with_rules(rules);
         let exports = Exports::new(vec![export]).expect("one export");
         let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
         let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);

@@ -210,7 +210,8 @@ fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exp
             let faulty = FaultyStore::new(files, export.path.clone(), faults.clone(), log.clone());
             files = Files::Faulty(faulty);
         }
-        Ok(Export::new(export.path.clone(), files, export.limits, threads, now).with_rules(export.rules.clone()))
+        Ok(Export::new(export.path.clone(), files, export.limits.clone(), threads, now)
+            .with_rules(export.rules.clone()))
     };
     let exports = config.exports.iter().enumerate().map(open).collect::<Result<_, VolumeError>>()?;
     Exports::new(exports).ok_or_else(|| VolumeError::Config("two exports are the same directory".to_owned()))

@@ -23,7 +23,7 @@ use super::*;
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
-use crate::qos::{ConnectionLimits, Latency, Limits, Parallelism};
+use crate::qos::{Cap, Kind, Latency, Limits, Parallelism};
 use crate::served::rules::{ClientRule, ExportRules, Squash};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
@@ -332,7 +332,7 @@ fn data_are_only_for_whom_the_mode_allows() {
 
 #[test]
 fn a_refused_read_carries_attributes_and_no_data() {
-    for limits in [Limits::default(), Limits { iops: Some(1), ..Limits::default() }] {
+    for limits in [Limits::default(), Limits::of([Cap::iops(1)])] {
         let mut server = Server::new(limits);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
@@ -763,7 +763,7 @@ fn one_connection_does_not_take_all_the_time() {
 #[test]
 fn reads_are_answered_when_due_to_the_nanosecond() {
     // 64 KiB/s with a burst of 1 KiB: 4096 bytes are due 62.5 ms after the burst is spent, and 1 µs is added.
-    let limits = Limits { throughput_bytes_per_s: Some(65_536), latency: Latency::constant(1000), ..Limits::default() };
+    let limits = Limits { latency: Latency::constant(1000), ..Limits::of([Cap::bytes_per_s(65_536)]) };
     let mut server = Server::new(limits);
     let file = server.file(&pattern(8192));
     let (first, second) = (server.read(file, 0, 1024), server.read(file, 1024, 4096));
@@ -790,7 +790,7 @@ fn reads_are_answered_when_due_to_the_nanosecond() {
 
 #[test]
 fn writes_are_carried_out_at_once_and_answered_when_due() {
-    let limits = Limits { iops: Some(10), ..Limits::default() };
+    let limits = Limits::of([Cap::iops(10)]);
     let mut server = Server::new(limits);
     let file = server.file(&[]);
     for data in [pattern(1), pattern(100), pattern(40_000)] {
@@ -808,7 +808,7 @@ fn writes_are_carried_out_at_once_and_answered_when_due() {
 
 #[test]
 fn at_the_end_of_a_file_little_is_read_and_little_is_paid() {
-    let limits = Limits { throughput_bytes_per_s: Some(64), ..Limits::default() };
+    let limits = Limits::of([Cap::bytes_per_s(64)]);
     let mut server = Server::new(limits);
     let file = server.file(&pattern(1));
     server.read(file, 0, 1 << 20);
@@ -820,7 +820,7 @@ fn at_the_end_of_a_file_little_is_read_and_little_is_paid() {
 #[test]
 fn over_a_long_time_the_limit_is_met_exactly() {
     let rate = 8 << 20;
-    let mut server = Server::new(Limits { throughput_bytes_per_s: Some(rate), ..Limits::default() });
+    let mut server = Server::new(Limits::of([Cap::bytes_per_s(rate)]));
     let file = server.file(&pattern(4096));
     for _ in 0..32 {
         server.read(file, 0, 4096);
@@ -842,7 +842,7 @@ fn over_a_long_time_the_limit_is_met_exactly() {
 
 #[test]
 fn what_waits_for_its_time_is_bounded() {
-    let mut server = Server::new(Limits { iops: Some(1), ..Limits::default() });
+    let mut server = Server::new(Limits::of([Cap::iops(1)]));
     let file = server.file(&pattern(10));
     for _ in 0..PENDING_MAX + 100 {
         server.read(file, 0, 10);
@@ -861,8 +861,7 @@ fn what_waits_for_its_time_is_bounded() {
 
 #[test]
 fn a_connection_has_so_many_requests_in_flight() {
-    let connection = ConnectionLimits { requests_in_flight: Some(4), ..ConnectionLimits::default() };
-    let mut server = Server::new(Limits { iops: Some(10), connection, ..Limits::default() });
+    let mut server = Server::new(Limits::of([Cap::iops(10), Cap::requests(4)]));
     let file = server.file(&pattern(10));
     for _ in 0..20 {
         server.read(file, 0, 10);
@@ -882,14 +881,14 @@ fn a_connection_has_so_many_requests_in_flight() {
 
 #[test]
 fn new_limits_lose_and_repeat_no_reply() {
-    let mut server = Server::new(Limits { throughput_bytes_per_s: Some(64_000), ..Limits::default() });
+    let mut server = Server::new(Limits::of([Cap::bytes_per_s(64_000)]));
     let file = server.file(&pattern(10_000));
     let levels = [
-        Limits { throughput_bytes_per_s: Some(640), latency: Latency::constant(SECOND), ..Limits::default() },
-        Limits { iops_write: Some(1), iops: Some(30), ..Limits::default() },
+        Limits { latency: Latency::constant(SECOND), ..Limits::of([Cap::bytes_per_s(640)]) },
+        Limits::of([Cap::iops(1).of(Kind::Write), Cap::iops(30)]),
         Limits { parallelism: Some(Parallelism { servers: 1, service_ns: SECOND / 4 }), ..Limits::default() },
         Limits::default(),
-        Limits { iops_read: Some(2), ..Limits::default() },
+        Limits::of([Cap::iops(2).of(Kind::Read)]),
     ];
     let (mut asked, mut answered, mut waiting_max) = (Vec::new(), Vec::new(), 0);
     for (step, limits) in levels.iter().cycle().take(40).enumerate() {
@@ -900,7 +899,7 @@ fn new_limits_lose_and_repeat_no_reply() {
         server.run().unwrap();
         waiting_max = waiting_max.max(server.worker.waiting());
         server.now = step as u64 * SECOND / 3;
-        server.worker.served.exports.numbered(0).throttle.set_limits(server.now, *limits);
+        server.worker.served.exports.numbered(0).throttle.set_limits(server.now, limits.clone());
         server.run().unwrap();
         answered.extend(server.replies().into_iter().map(|reply| reply.0));
     }
@@ -916,7 +915,7 @@ fn new_limits_lose_and_repeat_no_reply() {
 
 #[test]
 fn who_leaves_takes_back_what_waits() {
-    let mut server = Server::new(Limits { throughput_bytes_per_s: Some(1), ..Limits::default() });
+    let mut server = Server::new(Limits::of([Cap::bytes_per_s(1)]));
     let file = server.file(&pattern(1000));
     for _ in 0..100 {
         server.read(file, 0, 1000);

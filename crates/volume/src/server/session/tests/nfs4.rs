@@ -314,7 +314,7 @@ fn slots_and_sequences_are_checked() {
 
 #[test]
 fn a_read_waits_for_limits_in_its_slot() {
-    let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });
+    let mut client = Client::new(Limits::of([Cap::iops(1)]));
     let (file, stateid) = client.open(b"owner", b"f");
     let data = pattern(3000);
     client.server.files().write(&Caller::default(), file.as_bytes(), 0, &data, stable_how::UNSTABLE).unwrap();
@@ -339,7 +339,7 @@ fn a_read_waits_for_limits_in_its_slot() {
 /// A COMPOUND that waits keeps the data of its earlier READs: they count to the memory of all connections.
 #[test]
 fn data_that_wait_with_a_call_are_counted_and_bounded() {
-    let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });
+    let mut client = Client::new(Limits::of([Cap::iops(1)]));
     let (file, stateid) = client.open(b"owner", b"f");
     client.server.files().write(&Caller::default(), file.as_bytes(), 0, &pattern(9000), stable_how::UNSTABLE).unwrap();
     let read = |offset| nfs_argop4::READ(READ4args { stateid, offset, count: 4000 });
@@ -369,7 +369,7 @@ fn data_that_wait_with_a_call_are_counted_and_bounded() {
 
 #[test]
 fn a_read_whose_connection_has_ended_may_be_sent_again() {
-    let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });
+    let mut client = Client::new(Limits::of([Cap::iops(1)]));
     let (file, stateid) = client.open(b"owner", b"f");
     client.server.files().write(&Caller::default(), file.as_bytes(), 0, &pattern(2000), stable_how::UNSTABLE).unwrap();
     let read = [putfh(&file), nfs_argop4::READ(READ4args { stateid, offset: 0, count: 1000 })];
@@ -385,7 +385,7 @@ fn a_read_whose_connection_has_ended_may_be_sent_again() {
 
 #[test]
 fn the_reply_to_a_write_waits_for_limits() {
-    let mut client = Client::new(Limits { iops: Some(1), ..Limits::default() });
+    let mut client = Client::new(Limits::of([Cap::iops(1)]));
     let (file, stateid) = client.open(b"owner", b"f");
     let data = pattern(1000);
     client.ok(&[putfh(&file), write(stateid, 0, &data)]);
