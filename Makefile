@@ -6,6 +6,12 @@ BIN := $(VENV)/bin
 REPORT := iocurve-report
 FUZZ_SECONDS := 600
 SOAK_SECONDS := 3600
+WORKERS := 4
+CLIPPY := cargo clippy --workspace --all-targets --features iocurve-volume/fuzzing --locked
+# Without the bindings: as an extension module they link to no Python, so a test binary of theirs would not either.
+# The Python tests cover them.
+CARGO_TEST := cargo test --workspace --exclude iocurve-py --locked --quiet
+PYTEST := $(BIN)/pytest --quiet --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
@@ -38,20 +44,30 @@ test: check test-rust test-python ## build, check formatting, lints and types, r
 .PHONY: check
 check: build ## formatting, lints and types of both languages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features iocurve-volume/fuzzing --locked -- -D warnings
+	$(CLIPPY) -- -D warnings
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-# The bindings are left out: as an extension module they link to no Python, so a test binary of theirs would not
-# either. The Python tests cover them.
 .PHONY: test-rust
 test-rust: ## the tests of the crates
-	cargo test --workspace --exclude iocurve-py --locked --quiet
+	$(CARGO_TEST)
 
+# Most of these tests wait, so there are more workers than processors. The second run needs the machine to itself.
 .PHONY: test-python
 test-python: build ## the tests of the whole path, from plan to result, and against real peers
-	$(BIN)/pytest
+	$(PYTEST) -m "not alone"
+	$(BIN)/pytest -m alone
+
+.PHONY: quick
+quick: build ## what a change breaks first: formatting, lints, types, and the tests that need no server and no second
+	cargo fmt --all --check
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(CLIPPY) --quiet -- -D warnings
+	$(CARGO_TEST) --lib
+	$(PYTEST) -m "not slow and not alone" --timeout 10
 
 # By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
 .PHONY: fuzz
@@ -123,14 +139,18 @@ clean: ## remove what was built, the virtual environment too
 
 # An editable install: a change in python/ counts at once, a change in crates/ at the next `make build`.
 $(VENV)/.installed: $(VENV)/.dependencies $(NATIVE_SOURCES)
-	@cargo --version | awk -F '[ .]' '{ exit !($$2 > 1 || $$3 >= 88) } END { exit !NR }' || { \
-	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs" >&2; exit 1; }
 	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dependencies: requirements.lock | $(VENV)/.created
+$(VENV)/.dependencies: requirements.lock | cargo $(VENV)/.created
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	@touch $@
+
+# First of all, so that a missing compiler is found before a minute of downloads.
+.PHONY: cargo
+cargo:
+	@cargo --version 2>/dev/null | awk -F '[ .]' '$$2 > 1 || $$2 == 1 && $$3 >= 88 { found = 1 } END { exit !found }' || { \
+	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs" >&2; exit 1; }
 
 # Debian ships venv without pip unless python3-venv is installed; the machine's own pip can then put one in.
 $(VENV)/.created:

@@ -1,4 +1,4 @@
-"""Peers of the tests: our own volume, nfs-ganesha, the Linux kernel's NFS client."""
+"""Rules of all tests, and their peers: our own volume, nfs-ganesha, the Linux kernel's NFS client."""
 
 from __future__ import annotations
 
@@ -15,6 +15,45 @@ from bench import servers
 from bench.servers import Server
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+SHARED = {
+    "ganesha": "ganesha",
+    "restarting_ganesha": "ganesha",
+    "cluster": "cluster",
+    "served": "served",
+    "results": "fio-plot",
+}
+"""Fixtures that exist once, for their ports or for the time that they take to make, and the group of their tests."""
+SERVERS = {*SHARED, "volume", "kernel_nfs"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks tests with a server, and keeps those of one server together. Long work starts first, in parallel runs."""
+    for item in items:
+        fixtures: set[str] = set(getattr(item, "fixturenames", ()))
+        if "peers" in item.path.parts or fixtures & SERVERS:
+            item.add_marker(pytest.mark.slow)
+        for name in fixtures & SHARED.keys():
+            item.add_marker(pytest.mark.xdist_group(SHARED[name]))
+    if hasattr(config, "workerinput"):
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    if item.get_closest_marker("xdist_group") or item.get_closest_marker("timeout"):
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps control sockets and state apart from the user's and from those of tests that run at the same time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.split("_")[1].lower())))
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

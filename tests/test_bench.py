@@ -12,6 +12,8 @@ import pytest
 from bench.__main__ import main
 from bench.measure import parse_fio_json
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ganesha")]
+
 FIO_JSON = """fio: a note that comes before
 {"jobs": [{
   "read": {"total_ios": 1000, "iops": 500.5, "bw_bytes": 2097152,

@@ -24,6 +24,8 @@ from iocurve.result.document import Comparison, FamilyFacts, Point, Result, Scen
 from iocurve.units import KIB, MIB
 from test_headlines import disks, knee
 
+pytestmark = pytest.mark.slow
+
 SCIENTIFIC = re.compile(r"\d(?:\.\d+)?e[+-]?\d")
 VOLUME = synthetic.capped(
     TargetFacts(kind="nfs", address="nfs://server/vol"), iops=100_000, throughput_bytes_per_s=512 * MIB

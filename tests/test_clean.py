@@ -25,6 +25,8 @@ from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker
 
+pytestmark = pytest.mark.slow
+
 IOCURVE = (sys.executable, "-m", "iocurve")
 RUN = "iocurve-test-0123abcd"
 DEAD_PROCESS = 2**22 + 1

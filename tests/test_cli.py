@@ -18,6 +18,8 @@ from bench.servers import Server, volume
 from iocurve.result.document import Result
 from iocurve.volume import control
 
+pytestmark = pytest.mark.slow
+
 IOCURVE = (sys.executable, "-m", "iocurve")
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
 

@@ -28,6 +28,8 @@ from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 
+pytestmark = pytest.mark.slow
+
 EGRESS = 20 * MIB
 TRIES = 3
 """A limit makes up for no moment in which a busy machine does not run its client; a wrong limit fails every try."""
@@ -144,6 +146,7 @@ def without_layout(plan: planned.Plan) -> planned.Plan:
     return plan_of(*workers)
 
 
+@pytest.mark.alone
 def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_target(tmp_path: Path) -> None:
     (tmp_path / "three.toml").write_text(SCENARIO)
     scenario = load(str(tmp_path / "three.toml"))

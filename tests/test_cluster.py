@@ -39,6 +39,8 @@ from iocurve.units import MIB, MILLISECOND_NS
 from plans import local_engine, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
+pytestmark = pytest.mark.slow
+
 OBJECT_STORE_BYTES = 80 * MIB
 PLACES: tuple[commands.Place, ...] = ("ssh", "cloud-init", "slurm", "kuberay")
 LASTING = planned.End(runtime_ns=2000 * MILLISECOND_NS, bytes=None, operations=None)

@@ -101,6 +101,7 @@ def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.Cap
     assert " ".join(EXIT_STATUS.split()) in " ".join(out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -166,6 +167,7 @@ def test_a_table_becomes_a_list_where_a_terminal_is_too_narrow() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_json_is_the_result_document_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(JOB)
     ran = iocurve("run", "job.toml", "--json", "--out", "out", cwd=tmp_path)
@@ -174,6 +176,7 @@ def test_json_is_the_result_document_and_nothing_else(tmp_path: Path) -> None:
     assert json.loads(ran.stdout)["state"] == "finished"
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(JOB)
     ran = iocurve("run", "job.toml", "--quiet", "--out", "out", cwd=tmp_path)
@@ -181,6 +184,7 @@ def test_quiet_prints_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "out/report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["envelope", "knee", "curve"])
 def test_a_path_that_does_not_exist_is_not_made(command: str, tmp_path: Path) -> None:
     path = tmp_path / "typo"
@@ -190,6 +194,7 @@ def test_a_path_that_does_not_exist_is_not_made(command: str, tmp_path: Path) ->
     assert not path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_script_knows_the_commands(shell: str) -> None:
     ran = iocurve("completion", shell)
@@ -197,6 +202,7 @@ def test_a_completion_script_knows_the_commands(shell: str) -> None:
     assert all(command.name in ran.stdout for commands in GROUPS.values() for command in commands)
 
 
+@pytest.mark.slow
 def test_the_completion_script_of_bash_completes(tmp_path: Path) -> None:
     script = tmp_path / "iocurve.bash"
     script.write_text(iocurve("completion", "bash").stdout)

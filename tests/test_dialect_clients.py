@@ -19,6 +19,8 @@ from iocurve.measure.machines import Machines
 from load_clients import LocalLink, group_of
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_parts_too_small_for_an_offset_keep_their_operations() -> None:
     assert zones_of(target, 4 * KIB) == [Zone(100, 0, 512)]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), min_size=1, max_size=8),
     st.integers(4 * KIB, 2_000 * KIB),

@@ -19,6 +19,8 @@ from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
 from iocurve.errors import DialectError, PlanError
 
+pytestmark = pytest.mark.slow
+
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30), "/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
 VALUES = st.one_of(
     st.sampled_from(

@@ -275,6 +275,7 @@ def test_the_command_lines_of_the_documents_run(
         )
 
 
+@pytest.mark.slow
 def test_xml_on_stdout_is_nothing_but_xml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,6 +155,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
@@ -246,6 +247,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 # ---- references
 
 
+@pytest.mark.slow
 def test_the_commands_page_has_the_help_of_every_command() -> None:
     page = DOCS / "commands.md"
     written, _, _ = text_of(page).partition(MARKER)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FIO = Path(__file__).parent / "golden" / "fio"
 DISKSPD = Path(__file__).parent / "golden" / "diskspd"
 

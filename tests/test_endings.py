@@ -28,6 +28,8 @@ from iocurve.report.directory import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
 
+pytestmark = pytest.mark.slow
+
 IOCURVE = (sys.executable, "-m", "iocurve")
 REPORT = {"points.csv", "report.html", "result.json"}
 SCENARIO = """

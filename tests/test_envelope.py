@@ -23,9 +23,11 @@ from iocurve.targets.target import NfsTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
+pytestmark = pytest.mark.slow
+
 
 def envelope(target: str | Path, *, create: bool = False, overwrite: bool = False, read_only: bool = False) -> Request:
-    """Runs with points of 20 ms, small files and few depths."""
+    """Runs with points of 60 ms, small files and few depths."""
     asked = command.envelope(
         str(target), quick=True, create=create, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB
     )
@@ -33,7 +35,7 @@ def envelope(target: str | Path, *, create: bool = False, overwrite: bool = Fals
         name: replace(
             family,
             ramp_ns=0,
-            runtime_ns=20 * MILLISECOND_NS,
+            runtime_ns=60 * MILLISECOND_NS,
             axes=family.axes | ({"depth": (1, 4)} if "depth" in family.axes else {}),
         )
         for name, family in asked.form.families.items()

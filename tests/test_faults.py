@@ -14,6 +14,8 @@ from bench.faults.relay import relay
 from bench.faults.rows import rows
 from bench.faults.victims import volume_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 3), (3, 3), (4, 4)])
 def test_journals_survive_kills_of_client_and_volume(seed: int, count: int, tmp_path: Path) -> None:

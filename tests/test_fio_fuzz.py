@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import COMMANDS
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.explain import explain
+
+pytestmark = pytest.mark.slow
 
 MACHINE = HeldMachine(
     paths={"/dev/sdx": ("block", 1 << 30), "/d/old": ("file", 1 << 20)}, directories=frozenset({"/d"})

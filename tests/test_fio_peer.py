@@ -18,7 +18,7 @@ from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
 
-pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
 JOBS = {
     "numjobs": "--name=a --size=64k --rw=write --numjobs=3",

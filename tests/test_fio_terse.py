@@ -48,6 +48,7 @@ def test_the_fields_of_version_3() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from iocurve.dialects.fio.command import Prepared, prepare
 from iocurve.engine.plan import Worker
 from iocurve.errors import DialectError, PlanError
 
-pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
 NULL = "ioengine=null\n"
 

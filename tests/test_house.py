@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
+import pytest
 
 import iocurve
 
@@ -106,6 +107,7 @@ def test_the_version_loads_nothing() -> None:
     assert heavy(modules) == set()
 
 
+@pytest.mark.slow
 def test_help_loads_no_command() -> None:
     modules = loaded("--help")
     assert rooms(modules) == {
@@ -121,6 +123,7 @@ def test_help_loads_no_command() -> None:
     assert heavy(modules) == {"cyclopts", "rich"}
 
 
+@pytest.mark.slow
 def test_a_fio_job_loads_neither_a_command_parser_nor_reports(tmp_path: Path) -> None:
     modules = loaded("fio", "--name=t", "--size=64k", "--rw=write", cwd=tmp_path)
     assert heavy(modules) == set()

@@ -26,6 +26,7 @@ def test_levels_without_any_noise_shift_where_they_do() -> None:
     assert level_change([5.0] * 6 + [3.0] * 7) == Step(6, 5.0, 3.0)
 
 
+@pytest.mark.slow
 def test_noise_is_no_level_change() -> None:
     called = []
     for seed in range(400):
@@ -69,6 +70,7 @@ def test_short_series_have_as_few_false_alarms(count: int, correlation: float) -
     assert found.count(None) >= 196
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "correlation"), [(20, 0.5), (30, 0.0), (60, 0.5)])
 def test_steps_are_found_nearly_as_often_as_any_test_can(count: int, correlation: float) -> None:
     at = count // 2

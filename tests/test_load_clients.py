@@ -142,6 +142,7 @@ def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
     assert seen[-1].phase == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["dies", "freezes"])
 def test_a_lost_client_is_named_and_the_others_finish(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +176,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
     assert why.endswith("ActorDiedError" if how == "dies" else " ms") or "silent for" in why
 
 
+@pytest.mark.slow
 def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,6 +345,7 @@ def test_a_client_prepares_runs_and_ends() -> None:
     assert (client.live().state, client.is_over, member.is_lost) == ("lost", True, True)
 
 
+@pytest.mark.slow
 def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     # A tenth of the lease passes between two calls.
     monkeypatch.setattr(silence, "LEASE_S_MIN", 10.0)

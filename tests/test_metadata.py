@@ -120,6 +120,7 @@ def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, volume: Se
     assert counts(outcome) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
 
 
+@pytest.mark.slow
 @PLACES
 def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, volume: Server) -> None:
     engine = local_engine() if place == "local" else nfs_metadata(volume, place)
@@ -129,6 +130,7 @@ def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: P
     assert outcome.workers[0].error == f"delete {root}missing: No such file or directory (os error 2); check the path"
 
 
+@pytest.mark.slow
 def test_files_that_are_not_kept_are_removed_unless_they_were_there(tmp_path: Path, volume: Server) -> None:
     (tmp_path / "0").write_text("mine")
     paths = [str(tmp_path / str(number)) for number in range(FILES)]

@@ -251,6 +251,7 @@ VALUES = st.sampled_from(
 LINES = st.tuples(st.sampled_from(sorted(map(own_key, FIELDS))), VALUES).map(" = ".join)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     st.text(max_size=80)
@@ -300,6 +301,7 @@ SECTIONS = st.lists(st.sampled_from(sorted(KEYS)), max_size=6, unique=True).flat
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(SECTIONS)
 def test_no_job_that_the_schema_allows_breaks_the_reader(

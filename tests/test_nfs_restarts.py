@@ -14,6 +14,8 @@ from iocurve.measure import local
 from iocurve.units import KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, nfs_engine, plan_of, worker
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = 2 * MIB // (4 * KIB)
 INTERVALS_BETWEEN = 3
 ABSENCE_SECONDS = 0.7

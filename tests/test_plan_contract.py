@@ -265,6 +265,7 @@ plans = st.builds(
 
 
 # No deadline: the time that a busy machine takes to create a plan is irrelevant to the contract.
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_rust_reads_plans_of_python(written: plan.Plan) -> None:

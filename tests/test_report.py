@@ -21,6 +21,8 @@ from iocurve.report.figures import figures
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.units import SECOND_NS
 
+pytestmark = pytest.mark.slow
+
 NO_LIMIT = TargetFacts(kind="nfs", address="nfs://server/vol")
 
 

@@ -158,6 +158,7 @@ def test_families_are_compared_where_both_were_measured() -> None:
     assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×"),)
 
 
+@pytest.mark.slow
 def test_single_loads_of_a_scenario_stand_beside_each_other() -> None:
     points = [load("reads", 77_000), load("writes", 12_800, kind="write")]
     mark = Figure(family="writes", kind="write", unit="IOPS", value=13_052.65)
@@ -230,6 +231,7 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
 # ---- the setting
 
 
+@pytest.mark.slow
 def test_the_page_names_an_emulated_target_once_and_every_image_names_it(tmp_path: Path) -> None:
     result = scenario(MIX, {"mix": "Mix"}).replace(target=synthetic.VOLUME.replace(address=VOLUME))
     assert emulation_label(result) == f"emulated target: embedded NFS volume ({VOLUME})"
@@ -248,6 +250,7 @@ def test_a_long_label_of_an_image_is_broken_into_lines() -> None:
     assert max(map(len, lines)) <= 120
 
 
+@pytest.mark.slow
 def test_what_is_real_is_not_called_emulated(tmp_path: Path) -> None:
     real = synthetic.result(MIX, target=TargetFacts(kind="nfs", address="nfs://filer/vol"))
     assert emulation_label(real) == ""
@@ -284,6 +287,7 @@ def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_search_found_is_said_first() -> None:
     facts = SearchFacts(
         question="how much must be in flight",

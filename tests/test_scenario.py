@@ -166,6 +166,7 @@ def test_reductions_are_listed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_points_are_measured_and_the_directory_is_left_as_it_was(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     result = carried_out(request(tiny(tmp_path), directory))
@@ -176,6 +177,7 @@ def test_points_are_measured_and_the_directory_is_left_as_it_was(tmp_path: Path)
     assert list(directory.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
     first = carried_out(replace(asked, is_wanted=lambda case: case.family.name == "mix"))
@@ -184,12 +186,14 @@ def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     assert [point.family for point in whole.points[4:]] == ["again", "again"]
 
 
+@pytest.mark.slow
 def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
     kept: list[int] = []
     carried_out(request(tiny(tmp_path), tmp_path / "data"), lambda result: kept.append(len(result.points)))
     assert list(dict.fromkeys(kept)) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * (8 << 20))
@@ -201,6 +205,7 @@ def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None
     assert path.stat().st_size == 8 << 20
 
 
+@pytest.mark.slow
 def test_the_command_resumes_only_the_same_scenario(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
     out = tmp_path / "out"
@@ -226,6 +231,7 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
     assert chosen == ["mix 0:100 4 KiB", "mix 0:100 8 KiB"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
@@ -281,6 +287,7 @@ LEAVES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataObject) -> None:

@@ -159,6 +159,7 @@ def test_where_the_law_does_not_fit_is_said() -> None:
     assert 100 in {misfit.in_flight for misfit in law.misfits}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("contention", "coherency"), [(0.03, 0.0002), (0.05, 0.0), (0.0, 0.0)])
 @pytest.mark.parametrize("noise", [0.02, 0.2])
 def test_terms_are_as_sure_as_they_say(contention: float, coherency: float, noise: float) -> None:
@@ -197,6 +198,7 @@ def exact(capacity: float) -> Estimate:
     return Estimate(capacity, capacity * 1e-3, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 0.9])
 @pytest.mark.parametrize("capacity", [300.0, 100_000.0])
 def test_the_most_load_under_a_limit_is_found_within_its_bounds(capacity: float, load: float) -> None:
@@ -236,6 +238,7 @@ def test_a_sharp_limit_is_bracketed() -> None:
     assert found.stopped.startswith("the bracket is within ")
 
 
+@pytest.mark.slow
 def test_a_rate_is_repeated_until_it_is_clear() -> None:
     queue = simulated.Queue(10_000.0, 1, random.Random(3))
     limit = Limit(99.0, 1e9 * queue.limit_at(0.8, 0.01))
@@ -316,6 +319,7 @@ def asked(target: str) -> Question:
     return Question(targets.parse(target), "rw=randread bs=4k", 8 * MIB, SHORT, iodepth_max=64)
 
 
+@pytest.mark.slow
 def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
     result = find_knee(asked("volume:unlimited?iops=2000&latency=4ms"), tmp_path)
     assert result.state == "finished"
@@ -330,6 +334,7 @@ def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
     assert "knee" in shown(result.search)
 
 
+@pytest.mark.slow
 def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.mkdir()
@@ -338,6 +343,7 @@ def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
     result = find_max(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS, tmp_path)
     assert result.search is not None

@@ -46,6 +46,7 @@ def test_values_that_depend_on_their_neighbours_tell_less() -> None:
     assert estimate.error > 2 * plain.error
 
 
+@pytest.mark.slow
 def test_intervals_of_correlated_values_hold_the_true_mean_as_often_as_they_say() -> None:
     chance = random.Random(2)
     hits = 0
@@ -83,6 +84,7 @@ def test_pooled_estimates_that_contradict_one_another_are_less_sure() -> None:
     assert both.error == pytest.approx(5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20, 60])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.7, 0.9])
 def test_coverage_is_even_over_correlations(count: int, correlation: float) -> None:
@@ -92,6 +94,7 @@ def test_coverage_is_even_over_correlations(count: int, correlation: float) -> N
     assert 0.90 <= counted.share <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 def test_coverage_holds_where_a_run_stops_at_a_precision(correlation: float) -> None:
     counted = simulated.coverage_when_stopped(correlation, 0.03, runs=100)

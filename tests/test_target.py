@@ -31,6 +31,7 @@ def test_a_url_names_the_version_and_the_slots_of_its_session(query: str, versio
     assert (mount.version, mount.session_slots) == (version, slots)
 
 
+@pytest.mark.slow
 def test_an_embedded_volume_is_mounted_as_its_target_says() -> None:
     with place.opened(parse("volume:unlimited?vers=4.1&slots=8")) as there:
         assert isinstance(there.target, NfsTarget)
@@ -67,6 +68,7 @@ def test_errors_in_a_target_are_reported(text: str, error: str) -> None:
     assert str(told.value).startswith(f"{text}:") or text.removeprefix("volume:") in str(told.value)
 
 
+@pytest.mark.slow
 def test_a_volume_serves_as_long_as_it_is_open() -> None:
     with place.opened(parse("volume:unlimited?latency=1ms")) as there:
         section = target_fields(there)

@@ -17,6 +17,8 @@ from iocurve.result.document import Point
 from iocurve.targets.target import NfsTarget
 from iocurve.units import MILLISECOND_NS
 
+pytestmark = pytest.mark.slow
+
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc builds the instruments; it is missing here")
 
 

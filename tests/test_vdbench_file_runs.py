@@ -101,6 +101,7 @@ def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
     assert (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["local", "3", "4.1"])
 @pytest.mark.parametrize(
     ("fwd", "expected"),

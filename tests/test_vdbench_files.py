@@ -349,6 +349,7 @@ def test_defaults_hold_for_what_follows(tmp_path: Path) -> None:
     assert [section.pace.depth for section in sections(tmp_path, text)] == [8, 3]
 
 
+@pytest.mark.slow
 def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: Path) -> None:
     lines = "".join(f"rd=rd{number},wd=wd1,io={number + 1},el=10,in=1\n" for number in range(5000))
     prepared = read(tmp_path, f"{SDS}{WD}{lines}")
@@ -489,6 +490,7 @@ def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "error"),
     [

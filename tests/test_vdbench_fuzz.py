@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runner import simulate
 from iocurve.errors import DialectError, PlanError
+
+pytestmark = pytest.mark.slow
 
 MACHINE = HeldMachine(
     paths={"/dev/sdx": ("block", 1 << 30), "/d/old": ("file", 1 << 20)}, directories=frozenset({"/d"})

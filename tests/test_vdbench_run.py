@@ -365,6 +365,7 @@ def iocurve(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=directory, check=False)
 
 
+@pytest.mark.slow
 def test_a_file_is_made_and_read(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=max,el=2,in=1\n")
     ran = iocurve(tmp_path, "-f", "p", "--report", "report")
@@ -379,6 +380,7 @@ def test_a_file_is_made_and_read(tmp_path: Path) -> None:
     assert [point.name for point in result.points] == ["rd1"]
 
 
+@pytest.mark.slow
 def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volume: Server) -> None:
     (tmp_path / "p").write_text(
         f"sd=sd1,lun={volume.url.replace('?', '/data?')},size=4m\n"
@@ -390,6 +392,7 @@ def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volum
     assert (total[1], total[4], total[5]) == ("avg_2-2", "65536", "0.00")
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1\n")
     command = [*IOCURVE, "vdbench", "-f", "p"]
@@ -405,6 +408,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert "avg_2-" in (tmp_path / "output" / "summary.html").read_text()
 
 
+@pytest.mark.slow
 def test_enough_data_ends_a_run(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1,maxdata=1m\n")
     ran = iocurve(tmp_path, "-f", "p")
@@ -414,6 +418,7 @@ def test_enough_data_ends_a_run(tmp_path: Path) -> None:
     assert int(total.partition("-")[2]) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("-s", "-f", "p"), ("-f", "p", "-s")])
 def test_a_simulation_leaves_nothing_behind(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(1,2),el=60,in=1\n")

@@ -14,6 +14,8 @@ from iocurve.dialects.vdbench.command import Prepared, prepare
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.errors import DialectError
 
+pytestmark = pytest.mark.slow
+
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 SD = "sd=sd1,lun=/d/a,size=1g\n"
 REST = "wd=wd1,sd=sd1,xf=8k,rdpct=0\nrd=rd1,wd=wd1,io=max,el=4,in=1\n"

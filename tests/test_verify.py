@@ -88,7 +88,9 @@ def test_written_data_are_read_back_and_match(kind: str, tmp_path: Path) -> None
     outcome = local.run(plan_of(writer(path, engine_of(kind))))
     assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
     assert len({path.read_bytes()[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)}) == 256
-    assert sum(part.operations["read"].operations for part in outcome.workers[0].intervals) == 256
+    # An interval in which the machine was busy with something else has no reads.
+    reads = [part.operations["read"] for part in outcome.workers[0].intervals if "read" in part.operations]
+    assert sum(one.operations for one in reads) == 256
 
 
 @pytest.mark.parametrize("kind", LOCAL)
@@ -236,6 +238,7 @@ FIO_JOBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 @pytest.mark.parametrize("job", FIO_JOBS.values(), ids=FIO_JOBS.keys())
 def test_the_numbers_of_reads_and_writes_are_fio_s(job: str, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from iocurve.units import KIB
 from iocurve.volume.faults import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
 
+pytestmark = pytest.mark.slow
+
 Found = tuple[str, int, int | None]
 """Kind, offset, and number of the write that belongs there."""
 

@@ -31,6 +31,8 @@ from iocurve.volume.limits import Latency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.spec import ExportSpec, parse_export, read_spec
 
+pytestmark = pytest.mark.slow
+
 
 def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([IOCURVE, *arguments], capture_output=True, text=True, timeout=60, check=False)

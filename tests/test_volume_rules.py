@@ -20,6 +20,8 @@ from iocurve.volume.rules import ClientRule, ExportRules, parse_client
 from iocurve.volume.serve import greeting
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
+pytestmark = pytest.mark.slow
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is squashed, and only root can ask for it")
 
 

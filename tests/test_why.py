@@ -350,6 +350,7 @@ def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--point nowhere: there is no such point; points: fioreadwrite.ini" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_verdict_is_tested_on_the_target_itself(tmp_path: Path) -> None:
     """A real run of seconds on files of its own; what it says of this machine's speed is not looked at."""
     job = ["--name=r", "--rw=randread", "--bs=64k", "--size=4m", "--runtime=1", "--time_based", "--ioengine=psync"]
@@ -383,6 +384,7 @@ def noisy(seed: str, spread: float, stalls: float) -> Callable[[int], float]:
     return held_up
 
 
+@pytest.mark.slow
 def test_noise_seldom_misleads() -> None:
     """One probe in ten loses 10 to 80 % of its rate, and nothing tells."""
     found: Counter[str] = Counter()
