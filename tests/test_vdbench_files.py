@@ -399,7 +399,7 @@ def test_threads_are_those_of_the_sd_divided_among_its_workloads(tmp_path: Path)
     ]
 
 
-def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_name(tmp_path: Path) -> None:
+def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_name(tmp_path: Path) -> None:
     files: dict[str, tuple[PathKind, int]] = {f"/d/f{number}": ("file", 1 << 20) for number in range(1, 5)}
     machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
     sds = "sd=f,lun=/d/f,count=(1,4),size=1m\nsd=raw,lun=/dev/sdx\n"
@@ -411,7 +411,7 @@ def test_files_that_will_be_overwritten_are_told_together_and_a_device_by_its_na
     ]
 
 
-def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_made_is_reported_in_vdbenchs_words(tmp_path: Path) -> None:
     _, obstacles = check(read(tmp_path, f"formatsds=no\nsd=sd1,lun=/d/a,size=1g\n{WD}{RD}"))
     assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids creating it"]
 
@@ -423,7 +423,7 @@ def test_a_file_that_may_not_be_made_is_told_in_vdbenchs_words(tmp_path: Path) -
         (",warmup=5", "warmup= runs before elapsed= and is not part of it"),
     ],
 )
-def test_what_does_not_count_is_told(tmp_path: Path, warmup: str, note: str) -> None:
+def test_what_does_not_count_is_noted(tmp_path: Path, warmup: str, note: str) -> None:
     notes, _ = check(read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=1{warmup}\n"))
     assert [one.text for one in notes if one.code in ("ramp_added", "first_interval")] == [note]
 
@@ -463,7 +463,7 @@ def test_files_are_buffered_unless_openflags_say_otherwise(tmp_path: Path) -> No
     assert (section.target.direct, section.target.durability) == (False, "none")
 
 
-def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
+def test_what_differs_from_vdbench_is_noted(tmp_path: Path) -> None:
     text = (
         "formatsds=yes\nsd=sd1,lun=/dev/sdx\nwd=wd1,sd=sd1,seekpct=eof\nwd=wd2,sd=sd1,seekpct=.5\nrd=rd1,wd=*,io=max\n"
     )
@@ -475,7 +475,7 @@ def test_what_differs_from_vdbench_is_said(tmp_path: Path) -> None:
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_error_of_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+def test_every_error_of_a_file_is_reported_with_its_position(tmp_path: Path) -> None:
     text = (
         "sd=sd1,lun=/d/a,size=10q,colour=red\nwd=wd1,sd=sd9,xfersize=(4k,10,8k,80)\n"
         "wd=wd2,sd=sd1,rdpct=101\nrd=rd1,wd=wd1,el=3,in=2\nrd=rd2,wd=wd7,io=fast\n"
@@ -583,7 +583,7 @@ def test_shares_of_sizes_that_were_measured_are_kept(tmp_path: Path) -> None:
     assert shares == [(4096, 256_800), (8192, 596_200), (16384, 146_700)]
 
 
-def test_what_follows_from_an_include_that_is_missing_is_not_told(tmp_path: Path) -> None:
+def test_what_follows_from_an_include_that_is_missing_is_not_reported(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as error:
         read(tmp_path, f"include=luns\n{WD}{RD}")
     assert [error.text for error in error.value.errors] == [
@@ -591,7 +591,7 @@ def test_what_follows_from_an_include_that_is_missing_is_not_told(tmp_path: Path
     ]
 
 
-def test_a_variable_without_a_value_is_told_once(tmp_path: Path) -> None:
+def test_a_variable_without_a_value_is_reported_once(tmp_path: Path) -> None:
     with pytest.raises(DialectError) as error:
         read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
     assert [error.text for error in error.value.errors] == ["variable $threads has no value"]

@@ -36,14 +36,14 @@ VALUES = st.one_of(
     st.integers(-3, 2**70).map(str),
 )
 PAIRS = st.tuples(st.one_of(st.sampled_from(KEYWORDS), st.text(max_size=5)), VALUES).map("=".join)
-BEGINNINGS = st.one_of(
+STARTS = st.one_of(
     st.sampled_from(["hd=h1", "hd=h2,clients=3", "sd=sd1,lun=/d/a,size=1g", "sd=sd2,lun=/dev/sdx", "sd=default"]),
     st.sampled_from(["wd=wd1,sd=sd*", "wd=default", "rd=rd1,wd=wd*,iorate=max,elapsed=10,interval=1", "rd=default"]),
     st.sampled_from(["rd=rd2,sd=*,io=curve", "rg=a", "fsd=f,anchor=/d/x,depth=1,width=1,files=1", "fwd=w,fsd=f"]),
     st.sampled_from(["rd=r,fwd=*,fwdrate=max", "include=p", "concat=yes"]),
 )
 LINES = st.one_of(
-    st.tuples(BEGINNINGS, st.lists(PAIRS, max_size=3)).map(lambda parts: ",".join([parts[0], *parts[1]])),
+    st.tuples(STARTS, st.lists(PAIRS, max_size=3)).map(lambda parts: ",".join([parts[0], *parts[1]])),
     PAIRS,
     st.text(max_size=20),
 )
@@ -61,8 +61,8 @@ def attempt(content: bytes, *arguments: str) -> None:
 
 @SETTINGS
 @given(st.lists(LINES, max_size=8), st.booleans())
-def test_any_parameter_file(lines: list[str], begins_well: bool) -> None:
-    attempt("\n".join([*(GOOD if begins_well else []), *lines]).encode(errors="surrogateescape"))
+def test_any_parameter_file(lines: list[str], starts_well: bool) -> None:
+    attempt("\n".join([*(GOOD if starts_well else []), *lines]).encode(errors="surrogateescape"))
 
 
 @SETTINGS

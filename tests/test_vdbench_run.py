@@ -319,7 +319,7 @@ def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_pat
     assert "was ended early" in text.splitlines()[-1]
 
 
-def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_of_another_program_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "summary.html").write_text("theirs")
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))

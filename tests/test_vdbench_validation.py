@@ -92,7 +92,7 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
         ),
     ],
 )
-def test_what_cannot_be_validated_is_said(tmp_path: Path, text: str, option: str, expected: str) -> None:
+def test_what_cannot_be_validated_is_refused(tmp_path: Path, text: str, option: str, expected: str) -> None:
     with pytest.raises(DialectError) as error:
         prepared(tmp_path, text, option)
     assert expected in str(error.value)
@@ -206,7 +206,7 @@ def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout
         for line in process.stdout:
-            if " 1 " in line and ":" in line.split()[0]:
+            if line.split()[1:2] == ["1"]:
                 break
         process.send_signal(signal.SIGKILL)
     for attempt in range(2):

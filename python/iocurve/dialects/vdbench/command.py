@@ -16,7 +16,7 @@ from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
 from iocurve.dialects.vdbench.read.validation_request import ValidationReader, ValidationRequest
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
-from iocurve.dialects.vdbench.topology import make_topology
+from iocurve.dialects.vdbench.topology import Topology, make_topology
 from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
@@ -125,10 +125,7 @@ def prepare(
     directory = cwd or Path.cwd()
     machine = machine or ThisMachine()
     cli = options.parse(arguments, directory)
-    if cli.text is not None:
-        text = lines.read_text(cli.text, "-t", cli.variables)
-    else:
-        text = lines.read(cli.files, cli.variables)
+    text = lines.read_text(cli.text, cli.sample, cli.variables) if cli.text else lines.read(cli.files, cli.variables)
     definitions = define(text.statements)
     errors = [*cli.errors, *text.errors, *definitions.errors]
     if not text.is_whole:
@@ -144,38 +141,23 @@ def prepare(
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
     errors += [*topology.errors, *runs.errors]
     errors += _loop_errors(definitions) + _missing_runs(runs.runs, errors) + _missing_first_run(cli, definitions)
-    asked = _asked_validation(cli, definitions, errors)
-    errors += validation_errors(definitions, topology, asked)
-    errors += _cluster_errors(cli, definitions, asked)
-    trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
-    partial = dict.fromkeys(note for run in runs.runs for note in timing_notes(run))
-    notes = (
-        *cli.notes,
-        *_option_notes(cli, definitions),
-        *definitions.notes,
-        *topology.notes,
-        *asked.notes,
-        *partial,
-        *file_systems.notes(definitions),
-    )
-    begun = _from(cli.begin_at, runs.runs)
-    validated = validation(definitions, topology, runs.runs, asked, directory)
+    request = _validation_request(cli, definitions, errors)
+    errors += validation_errors(definitions, topology, request)
+    errors += _cluster_errors(cli, definitions, request)
     prepared = Prepared(
-        notes=notes,
+        notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs.runs)),
         out=cli.report,
         machine=machine,
         options=cli,
         text=text,
         definitions=definitions,
-        file_systems=trees,
+        file_systems=file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors),
         topology=topology,
-        runs=tuple(begun),
+        runs=tuple(_from(cli.first_run, runs.runs)),
         directory=directory,
-        validation=validated,
+        validation=validation(definitions, topology, runs.runs, request, directory),
         arguments=tuple(arguments),
-        cluster=None
-        if cli.cluster is None
-        else ClusterRequest(cli.cluster, tuple(dict.fromkeys(topology.nodes.values()))),
+        cluster=_cluster(cli, topology),
     )
     if not definitions.is_file_system:
         errors += _first_errors(prepared)
@@ -184,11 +166,21 @@ def prepare(
     return prepared
 
 
-def _option_notes(cli: Options, definitions: Definitions) -> Iterator[PlanNote]:
-    """Notes on options that apply to file systems only."""
+def _notes(
+    cli: Options, definitions: Definitions, topology: Topology, request: ValidationRequest, runs: Sequence[Run]
+) -> Iterator[PlanNote]:
     if (cli.cleans or cli.overrides.format) and not definitions.is_file_system:
         text = "-c, -co, -cy and -cn have no effect: they are for file systems"
         yield PlanNote("no_effect", text, Where(COMMAND_LINE, 1))
+    yield from (*definitions.notes, *topology.notes, *request.notes)
+    yield from dict.fromkeys(note for run in runs for note in timing_notes(run))
+    yield from file_systems.notes(definitions)
+
+
+def _cluster(cli: Options, topology: Topology) -> ClusterRequest | None:
+    if cli.cluster is None:
+        return None
+    return ClusterRequest(cli.cluster, tuple(dict.fromkeys(topology.nodes.values())))
 
 
 def _first_errors(prepared: Invocation) -> list[Diagnostic]:
@@ -203,7 +195,7 @@ def _first_errors(prepared: Invocation) -> list[Diagnostic]:
     return errors
 
 
-def _cluster_errors(cli: Options, definitions: Definitions, asked: ValidationRequest) -> list[Diagnostic]:
+def _cluster_errors(cli: Options, definitions: Definitions, request: ValidationRequest) -> list[Diagnostic]:
     """Finds what a cluster cannot run."""
     if cli.cluster is None:
         return []
@@ -211,13 +203,13 @@ def _cluster_errors(cli: Options, definitions: Definitions, asked: ValidationReq
     if not definitions.hosts:
         hint = "add hd=NAME,system=ADDRESS for each load client, or leave out --on"
         errors.append(Diagnostic("--on: the parameter file has no hosts", None, hint))
-    if asked.active or asked.recover:
+    if request.active or request.recover:
         text = "--on: data validation keeps its maps on this machine, and does not run on a cluster"
         errors.append(Diagnostic(text, None, "leave out -v and -j, or --on"))
     return errors
 
 
-def _asked_validation(cli: Options, definitions: Definitions, errors: list[Diagnostic]) -> ValidationRequest:
+def _validation_request(cli: Options, definitions: Definitions, errors: list[Diagnostic]) -> ValidationRequest:
     """Combines data validation on the command line and in the general parameters."""
     reader = ValidationReader(cli.validation)
     for keyword in ("validate", "journal"):
@@ -252,9 +244,9 @@ def _missing_runs(runs: Sequence[Run], errors: Sequence[Diagnostic]) -> list[Dia
 
 
 def _missing_first_run(cli: Options, definitions: Definitions) -> list[Diagnostic]:
-    if cli.begin_at is None or any(rd.name == cli.begin_at for rd in definitions.by_kind["rd"]):
+    if cli.first_run is None or any(rd.name == cli.first_run for rd in definitions.by_kind["rd"]):
         return []
-    return [Diagnostic(f"-r: there is no rd={cli.begin_at[:40]}")]
+    return [Diagnostic(f"-r: there is no rd={cli.first_run[:40]}")]
 
 
 def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:

@@ -132,7 +132,7 @@ _METADATA = {
     "delete": "deletes files",
     "getattr": "reads the attributes of files",
     "setattr": "sets the attributes of files",
-    "access": "asks for access to files",
+    "access": "checks access to files",
     "open": "opens files",
     "close": "closes files",
 }

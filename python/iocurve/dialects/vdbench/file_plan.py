@@ -386,10 +386,10 @@ def _stop_after(text: str | None) -> plans.AfterTransfers | plans.AfterPercent |
 
 def _skews(workloads: Sequence[Workload]) -> list[float]:
     """Share of each workload in the rate: workloads without skew= divide what the others leave."""
-    asked = [float(workload.skew) if workload.skew is not None else None for workload in workloads]
-    free = sum(1 for skew in asked if skew is None)
-    rest = max(0.0, 100 - sum(skew for skew in asked if skew is not None))
-    return [(rest / free if skew is None else skew) / 100 for skew in asked]
+    skews = [float(workload.skew) if workload.skew is not None else None for workload in workloads]
+    free = sum(1 for skew in skews if skew is None)
+    rest = max(0.0, 100 - sum(skew for skew in skews if skew is not None))
+    return [(rest / free if skew is None else skew) / 100 for skew in skews]
 
 
 def _rate(per_second: float, run: Run) -> plans.Rate:

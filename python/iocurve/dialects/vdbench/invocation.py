@@ -97,8 +97,8 @@ class Invocation(Prepared, ABC):
     @property
     def loop(self) -> Loop:
         """Repetition of all runs (-l, loop=)."""
-        said = self.definitions.general.get("loop")
-        return self.options.loop or (options.loop(said) if said else Loop())
+        written = self.definitions.general.get("loop")
+        return self.options.loop or (options.loop(written) if written else Loop())
 
     def resolve(
         self,

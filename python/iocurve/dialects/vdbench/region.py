@@ -21,7 +21,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Spread:
-    """The region and the offset distribution that a workload and its SD ask for."""
+    """The region and the offset distribution that a workload and its SD request."""
 
     offset: int
     span: Band | None

@@ -58,16 +58,16 @@ class Runner:
 
     def run(self, notes: Sequence[PlanNote]) -> Path:
         """Runs all runs and returns the output directory. Stops after a run that ends early."""
-        begun = self._now()
-        path = choose(self._prepared.options.output, self._prepared.directory, begun)
+        started = self._now()
+        path = choose(self._prepared.options.output, self._prepared.directory, started)
         names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
         self._table = self._prepared.table
         self._reports = _reports(self._prepared, self._table)
-        self._directory = OutputDirectory(path, names, begun, self._reports, self._table)
-        self._slaves_started(begun, self._prepared.topology.hosts)
+        self._directory = OutputDirectory(path, names, started, self._reports, self._table)
+        self._slaves_started(started, self._prepared.topology.hosts)
         self._directory.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
         for note in notes:
-            self._directory.log(begun, f"{note.level}: {note}")
+            self._directory.log(started, f"{note.level}: {note}")
         try:
             with self._validation_maps():
                 finished = self._recover_journal() and self._run_all()
@@ -104,7 +104,7 @@ class Runner:
             yield
         elif validation.request.journal:
             if not validation.request.recover:
-                validation.begin(self._prepared.topology)
+                validation.remove_journals(self._prepared.topology)
             yield
         else:
             with TemporaryDirectory(prefix="iocurve-vdbench-") as directory:
@@ -120,8 +120,8 @@ class Runner:
         resolution = self._prepared.recovery()
         if resolution is None:
             raise RunError("there is no journal to recover; write one first with -j in this directory")
-        begun = self._now()
-        self._print(f"{clock(begun)} Starting RD=journal_recovery: every block in the journal is read and verified")
+        started = self._now()
+        self._print(f"{clock(started)} Starting RD=journal_recovery: every block in the journal is read and verified")
         outcome = self._run_plan(resolution.plan, lambda _: False)
         for worker in outcome.workers:
             if worker.error:
@@ -162,11 +162,11 @@ class Runner:
 
     def _carry_out(self, planned: Planned) -> bool:
         """Runs a run, or the format before it, and writes its reports. Returns True if it finished."""
-        begun = self._now()
-        self._print(f"{clock(begun)} {planned.start}", "", *filter(None, self._table.header(begun)))
-        self._directory.run_started(begun, planned.start)
-        self._status(begun, "Starting", planned.run)
-        self._consoles(begun, planned.shares)
+        started = self._now()
+        self._print(f"{clock(started)} {planned.start}", "", *filter(None, self._table.header(started)))
+        self._directory.run_started(started, planned.start)
+        self._status(started, "Starting", planned.run)
+        self._consoles(started, planned.shares)
         live = LiveIntervals(
             planned,
             self._table,
@@ -176,7 +176,7 @@ class Runner:
             lambda: self._status(self._now(), "Warmup done", planned.run),
         )
         outcome = self._run_plan(planned.plan, live.update)
-        done = _Done(planned, begun, self._now(), outcome, live.processors, live.shown)
+        done = _Done(planned, started, self._now(), outcome, live.processors, live.shown)
         total = self._write_rows(done)
         self._directory.histogram(outcome.workers)
         self._write_parts(done)
@@ -239,9 +239,9 @@ class Runner:
             if kind == self._table.workload and not self._reports.has(kind, name):
                 continue
             lines = [*done.timed(made), *([(done.ended, total)] if total else [])]
-            self._directory.part(kind, name, done.begun, lines, workers)
+            self._directory.part(kind, name, done.started, lines, workers)
             if kind == "host":
-                self._directory.part("slave", f"{name}-0", done.begun, lines, workers)
+                self._directory.part("slave", f"{name}-0", done.started, lines, workers)
         if not done.planned.is_format:
             self._directory.skew(_skew_lines(totals))
 
@@ -285,7 +285,7 @@ class _Done:
     """A run that has ended."""
 
     planned: Planned
-    begun: datetime
+    started: datetime
     ended: datetime
     outcome: Outcome
     processors: Sequence[Processors | None]

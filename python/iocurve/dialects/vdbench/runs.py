@@ -30,7 +30,7 @@ class Timing:
     """Duration of a run, and the intervals that are counted."""
 
     elapsed_ns: int
-    """elapsed=; it begins after the warmup if there is one."""
+    """elapsed=; it starts after the warmup if there is one."""
     warmup_ns: int | None
     interval_ns: int
 
@@ -235,7 +235,7 @@ class _Expander:
 
     def _timed(self, overrides: Overrides) -> Timing:
         elapsed = overrides.elapsed_ns or self._rd.get("elapsed", ELAPSED_NS)
-        said = self._rd.get("warmup") if overrides.warmup_ns is None else overrides.warmup_ns
+        warmup = self._rd.get("warmup") if overrides.warmup_ns is None else overrides.warmup_ns
         interval = overrides.interval_ns or self._rd.get("interval") or min(elapsed // 2, 60 * SECOND_NS)
         # vdbench's intervals are whole seconds.
         interval = max(SECOND_NS, interval // SECOND_NS * SECOND_NS)
@@ -244,9 +244,9 @@ class _Expander:
             raise _RunDefinitionError(
                 self._rd, text, "elapsed", "interval", hint="vdbench does not count the first interval"
             )
-        if elapsed + (said or 0) > 2**62:
+        if elapsed + (warmup or 0) > 2**62:
             raise _RunDefinitionError(self._rd, "elapsed= is too long", "elapsed")
-        return Timing(elapsed, said or None, interval)
+        return Timing(elapsed, warmup or None, interval)
 
     def _forced_formats(self, forced: FormatOverride | None) -> tuple[str, ...]:
         """The words of format=, after -co, -cy and -cn."""

@@ -71,7 +71,7 @@ class Validation:
             for lun in dict.fromkeys(storage.luns.values()):
                 yield storage, lun, self.path(storage, lun)
 
-    def begin(self, topology: Topology) -> None:
+    def remove_journals(self, topology: Topology) -> None:
         """Removes the journals of earlier runs. Files that are not maps of iocurve are kept. Raises ``TargetError``."""
         for _, _, path in self.maps(topology):
             try:

@@ -51,7 +51,7 @@ class OutputDirectory:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
     def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table) -> None:
-        """Creates the directory with the beginning of each report, and removes the files of an earlier invocation.
+        """Creates the directory with the first lines of each report, and removes the files of an earlier invocation.
 
         ``runs`` are the names of all runs. Raises ``TargetError``.
         """
@@ -73,7 +73,7 @@ class OutputDirectory:
             self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
         self._write("flatfile", [*INTRODUCTION, table.heading()])
         for report in reports.all():
-            self._begin_part(report)
+            self._start_part(report)
 
     def log(self, at: datetime, text: str) -> None:
         """Adds a line to ``logfile.html``."""
@@ -137,7 +137,7 @@ class OutputDirectory:
     ) -> None:
         """Adds the current run to the report on a host, a slave, an SD or a workload."""
         report = self._reports.find(kind, name)
-        self._begin_part(report)
+        self._start_part(report)
         lines = (*self._table.header(at), *(self._table.line(moment, row) for moment, row in rows))
         self._append_raw(report.file, ["", self._anchor, "", *lines])
         if report.histogram_title:
@@ -154,7 +154,7 @@ class OutputDirectory:
         """Adds lines to ``summary.html``."""
         self._write("summary", lines)
 
-    def _begin_part(self, report: Report) -> None:
+    def _start_part(self, report: Report) -> None:
         if f"{report.file}.html" in self._written:
             return
         self._append_raw(report.file, [report.title, "", *report.links(), "", *self._links])
@@ -172,13 +172,13 @@ class OutputDirectory:
         is_new = file not in self._written
         try:
             if is_new:
-                self._begin(file)
+                self._start(file)
             with (self.path / file).open("a", encoding="utf-8", errors="backslashreplace") as opened:
                 opened.write("".join(f"{line}\n" for line in lines))
         except OSError as error:
             raise TargetError(f"{self.path / file} cannot be written: {error.strerror}") from None
 
-    def _begin(self, file: str) -> None:
+    def _start(self, file: str) -> None:
         """Lists the file in ``MARK``, then creates it; it must not exist."""
         with (self.path / MARK).open("a", encoding="utf-8") as mark:
             mark.write(f"{file}\n")

@@ -15,27 +15,29 @@ from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
 
-SAMPLE = """\
-sd=sd1,lun={lun},size=40m{flags}
+_SAMPLE = """\
+sd=sd1,lun={{directory}}/quick_vdbench_test,size=40m{flags}
 wd=wd1,sd=sd1,xf=1k,rdpct={rdpct}
 rd=rd1,wd=wd1,iorate={iorate},elapsed=5,interval=1
 """
-"""The sample of -t, as in vdbench: five seconds on a small file."""
-_TESTS = {
-    "-t": {"flags": "", "rdpct": 50, "iorate": 100},
-    "-td": {"flags": "", "rdpct": 50, "iorate": 100},
-    "-t1": {"flags": ",openflags=o_sync", "rdpct": 50, "iorate": 100},
-    "-t2": {"flags": "", "rdpct": 0, "iorate": "max"},
-}
-"""Settings of the sample by option. With -td vdbench deletes the file first; iocurve overwrites it."""
-FILE_SAMPLE = """\
-fsd=fsd1,anchor={anchor},depth=1,width=1,files=100,size=128k
+_FILE_SAMPLE = """\
+fsd=fsd1,anchor={directory}/fsd1,depth=1,width=1,files=100,size=128k
 fwd=default,xfersize=4k,fileio=random,fileselect=random,threads=8,stopafter=100
 fwd=fwd1,fsd=fsd1,operation=read
 fwd=fwd2,fsd=fsd1,operation=write
 rd=rd1,fwd=fwd*,fwdrate=100,format=yes,elapsed=5,interval=1
 """
-"""The sample of -tf, as in vdbench: five seconds on 100 small files."""
+_SAMPLES = {
+    "-t": _SAMPLE.format(flags="", rdpct=50, iorate=100),
+    "-td": _SAMPLE.format(flags="", rdpct=50, iorate=100),
+    "-t1": _SAMPLE.format(flags=",openflags=o_sync", rdpct=50, iorate=100),
+    "-t2": _SAMPLE.format(flags="", rdpct=0, iorate="max"),
+    "-tf": _FILE_SAMPLE,
+}
+"""The samples, as in vdbench: five seconds on a small file, or on 100 small files.
+
+With -td vdbench deletes the file first; iocurve overwrites it.
+"""
 UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
@@ -83,6 +85,8 @@ class Options:
     files: list[tuple[Path, Where]] = field(default_factory=list)
     text: str | None = None
     """Parameters of the sample (-t, -tf), in place of files."""
+    sample: str = ""
+    """Option that requested the sample."""
     variables: dict[str, str] = field(default_factory=dict)
     output: str = "output"
     overrides: Overrides = field(default_factory=Overrides)
@@ -91,7 +95,7 @@ class Options:
     simulate: bool = False
     loop: Loop | None = None
     validation: ValidationRequest = field(default_factory=ValidationRequest)
-    begin_at: str | None = None
+    first_run: str | None = None
     """Name of the run definition to start with (-r)."""
     host_maps: list[Mapping] = field(default_factory=list)
     lun_maps: list[Mapping] = field(default_factory=list)
@@ -180,11 +184,9 @@ class _Parser:
 
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
-        if word == "-tf":
-            self._options.text = FILE_SAMPLE.format(anchor=Path(tempfile.gettempdir()) / "fsd1")
-        elif word in _TESTS:
-            lun = Path(tempfile.gettempdir()) / "quick_vdbench_test"
-            self._options.text = SAMPLE.format(lun=lun, **_TESTS[word])
+        if word in _SAMPLES:
+            self._options.sample = word
+            self._options.text = _SAMPLES[word].format(directory=tempfile.gettempdir())
         elif word == "-mb":
             text = "-mb has no effect: MB/sec is 1024*1024 bytes per second in every report"
             self._options.notes.append(PlanNote("no_effect", text, Where(COMMAND_LINE, self._position), "warning"))
@@ -250,8 +252,8 @@ class _Parser:
     def _simulate(self, _value: str) -> None:
         self._options.simulate = True
 
-    def _begin(self, value: str) -> None:
-        self._options.begin_at = value or self._next("-r")
+    def _set_first_run(self, value: str) -> None:
+        self._options.first_run = value or self._next("-r")
 
     def _loop(self, value: str) -> None:
         following = self._arguments[self._position] if self._position < len(self._arguments) else ""
@@ -288,7 +290,7 @@ _HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
     "w": _Parser._warmup,
     "c": _Parser._clean,
     "s": _Parser._simulate,
-    "r": _Parser._begin,
+    "r": _Parser._set_first_run,
     "l": _Parser._loop,
 }
 _NOTED = {
