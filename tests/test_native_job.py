@@ -20,9 +20,8 @@ from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
 from iocurve.dialects.native.output.schema import schema
-from iocurve.dialects.native.output.toml import write
-from iocurve.dialects.native.read.document import DEFAULTS, table_of
-from iocurve.dialects.native.read.keys import FIELDS, KINDS
+from iocurve.dialects.native.output.toml import table_of, write
+from iocurve.dialects.native.read.keys import DEFAULTS, FIELDS, KINDS
 from iocurve.dialects.native.read.reader import read
 from iocurve.dialects.native.words import own_key
 from iocurve.dialects.vdbench import command as vdbench

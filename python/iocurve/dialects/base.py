@@ -29,14 +29,14 @@ CLIENTS_MAX = 4096
 
 @dataclass(frozen=True)
 class ClusterRequest:
-    """The machines of a cluster that a command line names."""
+    """The machines of a cluster that a command line selects."""
 
     address: str | None = None
     """HOST:PORT of the head; None or ``auto``: the cluster that this machine belongs to."""
     names: tuple[str, ...] = ()
     """Names or addresses of the machines, in the order of the clients; empty: any."""
     count: int | None = None
-    """Number of machines where they are not named; None: all."""
+    """Number of machines if ``names`` is empty; None: all."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Prepared(ABC):
     """The machines that run the plans at the same instant; None: this machine."""
 
     def client_path(self, path: str, client: int) -> str:
-        """The path on a client for a path of a plan: the same, unless the tool gives each client files of its own."""
+        """The path on a client for a path of a plan: the same, unless the tool gives each client separate files."""
         del client
         return path
 

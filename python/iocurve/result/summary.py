@@ -100,7 +100,7 @@ class Summary(Totals):
     staggered: bool
     """Some workers of a group never ran at the same time as others; rates are then over the whole time."""
     depth_requested: float
-    """Operations in flight that the plan asked for, all workers together; with several groups the mean over time."""
+    """Operations in flight that the plan requests, all workers together; with several groups the mean over time."""
     paced: bool
     """A rate limits the load, so that the depth is a maximum and not a target."""
     cpu_user_ns: int

@@ -315,7 +315,7 @@ def _distribution(found: ResolvedTarget) -> ZonesSaid:
     for zone, percent in zip(zones, shares(zones), strict=True):
         if zone.start > next_offset:
             zone_shares.append(ZoneShare(access_percent=0.0, size=zone.start - next_offset))
-        # A part too small for an offset of its own is one block.
+        # A part too small for a separate offset is one block.
         length = zone.length or found.target.step_bytes
         size = min(length, found.region_bytes - zone.start)
         zone_shares.append(ZoneShare(access_percent=float(percent), size=size))

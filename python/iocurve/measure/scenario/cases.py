@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from iocurve.analysis.axes import axis_text
-from iocurve.dialects.native.read.document import DEFAULTS
+from iocurve.dialects.native.read.keys import DEFAULTS
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import Diagnostic, PlanError

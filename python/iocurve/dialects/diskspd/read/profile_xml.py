@@ -51,7 +51,7 @@ class _Reader:
 
     def read(self, root: Node) -> None:
         if root.name != "Profile":
-            hint = "save its <Profile> element as a file of its own" if root.name == "Results" else None
+            hint = "save its <Profile> element as a separate file" if root.name == "Results" else None
             self.error(root, f"this is not a profile: its root is <{root.name}>, not <Profile>", hint)
             return
         self.fields(root, self.parsed.profile, ("TimeSpans",))

@@ -8,8 +8,10 @@ from typing import Any
 import tomli_w
 
 from iocurve.dialects.base import TimedJob
-from iocurve.dialects.native.read.document import defaults_table, table_of
+from iocurve.dialects.native.read.keys import DEFAULTS, FIELDS, KINDS
 from iocurve.dialects.native.read.kinds import Time
+from iocurve.dialects.native.words import own_key
+from iocurve.job.model import Said, Section
 from iocurve.units import SECOND_NS
 
 
@@ -25,11 +27,23 @@ def _table(run: TimedJob) -> dict[str, Any]:
     table: dict[str, Any] = {"name": run.job.name}
     if run.interval_ns != SECOND_NS:
         table["interval"] = Time().write(run.interval_ns)
-    defaults = defaults_table(run.job.defaults)
+    defaults = _defaults(run.job.defaults)
     if defaults:
         table["defaults"] = defaults
     table["job"] = [table_of(section.said) for section in run.job.sections]
     return table
+
+
+def table_of(said: Said) -> dict[str, Any]:
+    """The fields that are set in a section, as keys and TOML values."""
+    return {own_key(name): KINDS[name].write(said.fields[name]) for name in FIELDS if name in said.fields}
+
+
+def _defaults(defaults: Said) -> dict[str, Any]:
+    """Defaults that differ from those of job files, as keys and TOML values."""
+    theirs, ours = Section.of(defaults), Section.of(DEFAULTS)
+    values = {name: theirs.value(name) for name in FIELDS}
+    return table_of(Said.of(**{name: value for name, value in values.items() if value != ours.value(name)}))
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The keys of a job: one per field of a section, with the kind of its value."""
+"""The keys of a job: one per field of a section, with the kind of its value; and the defaults of a job file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from iocurve.dialects.native.read.kinds import (
 from iocurve.dialects.native.words import own_key
 from iocurve.engine.plan import Blocks
 from iocurve.job import model
-from iocurve.job.model import PARTS, PerKind, Preference, Section
+from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
 from iocurve.structs import Struct
 
 NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes"})
@@ -126,3 +126,13 @@ def _without_none(annotation: Any) -> Any:
 
 KINDS: dict[str, Kind] = _kinds()
 """Kind of value of each field."""
+DEFAULTS = Said.of(
+    engine="uring",
+    direct=True,
+    random=True,
+    read_percent=50.0,
+    cover="once",
+    depth=1,
+    time_based=True,
+)
+"""Defaults of a job file."""

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.dialects.base import TimedJob
-from iocurve.dialects.native.read.document import DEFAULTS
-from iocurve.dialects.native.read.keys import FIELD_OF, KINDS
+from iocurve.dialects.native.read.keys import DEFAULTS, FIELD_OF, KINDS
 from iocurve.dialects.native.read.kinds import Time
 from iocurve.dialects.native.words import WORDS
 from iocurve.errors import Diagnostic, DialectError, Where, nearest
