@@ -13,11 +13,11 @@ import vl_convert
 from data import synthetic
 from data.browser import visit
 from iocurve.analysis import read
-from iocurve.analysis.searches import Knee
+from iocurve.analysis.findings import Knee
 from iocurve.report import charts
 from iocurve.report import page as report
 from iocurve.report.cells import Nanoseconds, Table
-from iocurve.report.charts.latency_axis import latency_axis
+from iocurve.report.charts.curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import figures
 from iocurve.result.document import Comparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts

@@ -11,8 +11,7 @@ from rich.console import Console
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
 from iocurve.analysis import read
-from iocurve.analysis.client_limits import client_verdicts
-from iocurve.analysis.fairness import fairness_of
+from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import verdict_of, with_verdicts, without_verdicts
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine

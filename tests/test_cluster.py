@@ -27,7 +27,7 @@ from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, session
 from iocurve.cluster.check import Checked, problems
-from iocurve.cluster.token import authentication
+from iocurve.cluster.ray_options import authentication
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
 from iocurve.measure import local

@@ -10,8 +10,7 @@ from rich.console import Console
 from data import synthetic
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.report.live import LiveView
-from iocurve.report.plain import PlainView
-from iocurve.report.progress import StartedPoint
+from iocurve.report.progress import PlainView, StartedPoint
 from iocurve.report.table import result_table
 from iocurve.units import MIB, SECOND_NS
 

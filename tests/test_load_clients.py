@@ -15,13 +15,13 @@ from iocurve.errors import ResultError, RunError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.client import LoadClient
-from iocurve.measure.client_notes import client_notes
+from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.group import silence
 from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
 from iocurve.measure.group.link import Member
 from iocurve.measure.journals import Journal, merged
-from iocurve.measure.reach import require_reachable
+from iocurve.measure.machines import client_notes
 from iocurve.measure.records import EndRecord, Introduction, Task, record_of
 from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iocurve.analysis.steady import attained, window
+from iocurve.measure.scenario.caches import attained, window
 
 
 def test_four_rounds_are_too_few() -> None:

@@ -13,7 +13,7 @@ from iocurve.analysis.level_changes import Drift, Step, level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.search import usl
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
-from iocurve.measure.search.stopping import Stopping
+from iocurve.measure.search.loads import Stopping
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.stats import Estimate, sample_mean
 

@@ -139,3 +139,13 @@ def _three_digits(value: float) -> str:
     digits = 2 if value < 10 else 1 if value < 100 else 0
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def capitalised(text: str) -> str:
+    """The text with a capital first letter; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and one full stop; empty text stays empty."""
+    return f"{capitalised(text.removesuffix('.'))}." if text else ""

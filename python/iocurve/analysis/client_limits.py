@@ -11,7 +11,8 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
 from iocurve.analysis.load_limits import asked_limit, cache_limit, depth_limit, latency_limit, processor_limit
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.analysis.target_limits import client_limit, connection_limit, egress_together, shared_limit
-from iocurve.result.document import ClientOutcome, Point, TargetFacts
+from iocurve.result.document import ClientOutcome, Fairness, Point, RateName, TargetFacts
+from iocurve.result.summary import jain_index
 
 NAMED_MAX = 3
 """More clients than this are counted, not named."""
@@ -145,3 +146,26 @@ def _count_of(verdicts: Sequence[ClientVerdict], clients: int) -> str:
     if len(verdicts) == 1:
         return f"client {verdicts[0].number} of {clients}"
     return f"{len(verdicts)} of {clients} clients"
+
+
+def counted_clients(point: Point) -> list[ClientOutcome]:
+    """The clients whose records count in the totals."""
+    return [client for client in point.clients if client.state in ("finished", "merged", "interrupted")]
+
+
+def fairness_of(point: Point) -> Fairness | None:
+    """The shares of the clients that count, by throughput, or by IOPS where no data moved; None without clients."""
+    shares = [(client.client, point.of_client(client.client)) for client in counted_clients(point)]
+    if not shares:
+        return None
+    rate: RateName = "bytes_per_s" if any(summary.bytes_per_s for _, summary in shares) else "iops"
+    rates = [(getattr(summary, rate), client) for client, summary in shares]
+    slowest, fastest = min(rates), max(rates, key=lambda one: one[0])
+    return Fairness(
+        rate=rate,
+        jain_index=jain_index([value for value, _ in rates]),
+        slowest=slowest[1],
+        slowest_rate=slowest[0],
+        fastest=fastest[1],
+        fastest_rate=fastest[0],
+    )

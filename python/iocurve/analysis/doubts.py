@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iocurve.analysis import disk_limits
-from iocurve.analysis.axes import COMPARED_AXES
 from iocurve.analysis.caches import cache_doubts, cache_remarks
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
+from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary, course

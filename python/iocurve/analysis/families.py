@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from iocurve.analysis.axes import axis_text
 from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series
+from iocurve.analysis.load_names import axis_text
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import format_bytes

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
-from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.analysis.network import is_lossy, network_evidence
+from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
 from iocurve.result.document import Point, TargetFacts
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 

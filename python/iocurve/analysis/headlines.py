@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iocurve.analysis import connections
-from iocurve.analysis.axes import axis_text
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
-from iocurve.analysis.load_names import cache_word, load_name, rate_unit, workers_of
+from iocurve.analysis.findings import search_load
+from iocurve.analysis.load_names import axis_text, cache_word, load_name, rate_unit, workers_of
 from iocurve.analysis.published import PublishedComparison
-from iocurve.analysis.searches import search_load
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, Worker
 from iocurve.result.document import Finding, Point, Result, SearchFacts

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from iocurve.analysis.axes import axis_text
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
+from iocurve.analysis.load_names import axis_text
 from iocurve.result.document import Result
 
 

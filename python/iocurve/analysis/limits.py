@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from iocurve.analysis.client_limits import client_verdicts, group_limit
+from iocurve.analysis.client_limits import client_verdicts, fairness_of, group_limit
 from iocurve.analysis.disk_limits import disk_limit
-from iocurve.analysis.fairness import fairness_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.load_limits import (
     asked_limit,
@@ -19,8 +18,7 @@ from iocurve.analysis.load_limits import (
     processor_limit,
     slowed_by,
 )
-from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.analysis.network import network_evidence
+from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
 

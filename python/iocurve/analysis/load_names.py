@@ -8,8 +8,8 @@ from typing import Literal
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
-from iocurve.result.document import CachePolicy, Point, Result
-from iocurve.units import KIB
+from iocurve.result.document import Axis, CachePolicy, Point, Result
+from iocurve.units import KIB, format_bytes
 
 RateUnit = Literal["IOPS", "MiB/s"]
 LARGE_BLOCK_BYTES = 64 * KIB
@@ -89,3 +89,14 @@ def _read_percent(workers: Iterable[Worker]) -> float | None:
     of_kind = dict(shares.pop())
     total = sum(of_kind.values())
     return 100 * of_kind["read"] / total if of_kind.keys() == {"read", "write"} and total else None
+
+
+COMPARED_AXES = ("nconnect", "target", "clients")
+"""Axes along which points are compared with each other; of several, the first that varies names the bars."""
+
+
+def axis_text(axis: str, value: Axis) -> str:
+    """A place on an axis: ``nconnect 8``, ``4 KiB``, ``read``."""
+    if axis == "block_bytes":
+        return format_bytes(int(value))
+    return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"

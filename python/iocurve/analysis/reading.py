@@ -7,14 +7,13 @@ from functools import cached_property
 
 from iocurve.analysis.doubts import doubts_of, remarks_of
 from iocurve.analysis.families import Family, families_of
-from iocurve.analysis.findings import findings_of
+from iocurve.analysis.findings import Knee, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
-from iocurve.analysis.searches import Knee, found_knee
 from iocurve.result.document import Point, Result
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from iocurve.cluster import session
-from iocurve.measure.client_notes import ERROR_SHARE
 from iocurve.measure.group.link import Member, clock_offset
+from iocurve.measure.machines import ERROR_SHARE
 from iocurve.measure.records import Survey
 from iocurve.units import MILLISECOND_NS, format_bytes, format_duration
 

@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Literal
 
 from iocurve.cluster import ray_options
-from iocurve.cluster.token import made_token
+from iocurve.cluster.ray_options import made_token
 
 Place = Literal["ssh", "cloud-init", "slurm", "kuberay"]
 TOKEN_ON_NODE = "~/.iocurve-token"

@@ -19,7 +19,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from iocurve.cluster import ray_options, session
-from iocurve.cluster.token import made_token, state_directory
+from iocurve.cluster.ray_options import made_token, state_directory
 from iocurve.errors import RunError
 from iocurve.units import counted
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
-from iocurve.cluster.token import authentication
+from iocurve.cluster.ray_options import authentication
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient

@@ -19,8 +19,7 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import interrupts, local
-from iocurve.measure.client_notes import client_notes
-from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes
 from iocurve.report.progress import StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns

@@ -6,10 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iocurve.errors import Diagnostic, PlanError
-from iocurve.job.model import Said
+from iocurve.engine.plan import FixedBlocks
+from iocurve.errors import Diagnostic, PlanError, TargetError
+from iocurve.job.model import Load, Said
 from iocurve.job.target_fields import target_fields
+from iocurve.measure.machines import Machines
+from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
 
 MULTIPLE_BYTES = MIB
@@ -73,3 +77,23 @@ def pinned(opened: OpenedTarget, worker: int) -> Said:
         return Said()
     cpus = processors()
     return Said.of(cpus=(cpus[worker % len(cpus)],))
+
+
+def axes_of(load: Load) -> dict[str, Axis]:
+    """Order, block size and mix of a load; the block size only if the load has a single one."""
+    axes: dict[str, Axis] = {"order": "random" if load.random else "sequential"}
+    blocks = load.blocks.read if load.reads else load.blocks.write
+    if isinstance(blocks, FixedBlocks):
+        axes["block_bytes"] = blocks.bytes
+    percent = load.read_percent if load.reads and load.writes else 100.0 * load.reads
+    axes["read_percent"] = int(percent) if percent == int(percent) else percent
+    return axes
+
+
+def require_reachable(target: Target, machines: Machines) -> None:
+    """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
+    if isinstance(target, VolumeTarget) and not machines.are_here:
+        raise TargetError(
+            "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
+            "or a directory that is mounted on each of them"
+        )

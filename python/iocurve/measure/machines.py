@@ -5,6 +5,7 @@ What measures does not know which: it starts a plan, polls it, and gets one outc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse
+from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse, Point
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place
@@ -108,3 +109,20 @@ class _Here:
 
 
 THIS_MACHINE = ThisMachine()
+
+
+ERROR_SHARE = 0.1
+"""A clock error or a late start above this fraction of an interval is reported."""
+MUCH = "more than a tenth of an interval; do not compare its intervals with those of other clients"
+
+
+def client_notes(point: Point) -> Iterator[tuple[str, str]]:
+    """Code and text of each remark."""
+    most_ns = ERROR_SHARE * point.plan.interval_ns
+    for client in point.clients:
+        if client.clock and client.clock.error_ns > most_ns:
+            yield "clock_error", f"load client {client.name}: its clock is known only to within {MUCH}"
+        if client.clock and abs(client.clock.drift_ns or 0) > most_ns + client.clock.error_ns:
+            yield "clock_drift", f"load client {client.name}: its clock moved by {MUCH} during a point"
+        if client.late_ns > most_ns:
+            yield "late_start", f"load client {client.name}: it started late, by {MUCH}"

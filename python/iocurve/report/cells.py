@@ -13,10 +13,9 @@ from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
-from iocurve.report.prose import capitalised
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
+from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, capitalised
 
 LIMITED_BY = "limited by"
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)

@@ -24,11 +24,10 @@ from iocurve.report.cells import (
     target_of,
 )
 from iocurve.report.charts import Chart
-from iocurve.report.client_cells import clients_cell, fairness_cells
-from iocurve.report.prose import sentence
+from iocurve.report.table import clients_cell, fairness_cells
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point
-from iocurve.units import MIB, format_count
+from iocurve.units import MIB, format_count, sentence
 
 CAPTION = (
     "Fairness is Jain's index of the clients' throughput: 1 where all have the same, 1/n where one of n has all. "

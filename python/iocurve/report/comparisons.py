@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iocurve.analysis import Reading, connections, published
-from iocurve.analysis.axes import COMPARED_AXES
 from iocurve.analysis.connections import Pair
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
-from iocurve.analysis.load_names import RateUnit
+from iocurve.analysis.load_names import COMPARED_AXES, RateUnit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
@@ -36,9 +35,8 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
-from iocurve.report.prose import sentence
 from iocurve.result.reference import Reference
-from iocurve.units import format_bytes, format_latency
+from iocurve.units import format_bytes, format_latency, sentence
 
 ADVICE_CAPTION = (
     "Each cell shows the gain with its 95 % interval, and the mean latency without and with more connections. Green "

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
-from iocurve.report import clients, comparisons, loads, searches, single_loads
-from iocurve.report.cells import Figure
+from iocurve.analysis.findings import Knee
+from iocurve.report import charts, clients, comparisons, loads, single_loads
+from iocurve.report.cells import Figure, Table, caps, slug
+from iocurve.report.charts import Chart
+from iocurve.result.document import SearchFacts
+from iocurve.units import format_number
 
 
 def figures(reading: Reading) -> list[Figure]:
@@ -18,7 +22,7 @@ def figures(reading: Reading) -> list[Figure]:
     of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
     return [
         *single_loads.beside_each_other(reading),
-        *searches.found(reading),
+        *search_figures(reading),
         *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
         *comparisons.with_published(reading),
@@ -45,3 +49,43 @@ def _family_figures(family: Family, reading: Reading) -> list[Figure]:
     is_folded = len(single_loads.single_families(reading)) > 0
     each = family.each_point() if len(family.members) > 1 else [family]
     return [loads.over_time(one, reading, is_folded=is_folded) for one in each]
+
+
+KNEE_CAPTION = (
+    "The knee is where two bounds meet: the rate if no operation waited for another, and the capacity. Below it more "
+    "operations in flight raise the rate, above it they only wait longer."
+)
+
+
+def search_figures(reading: Reading) -> list[Figure]:
+    """All that a search found; of a knee also the rate by the operations in flight, between both bounds."""
+    search = reading.result.search
+    if search is None:
+        return []
+    family = next((family for family in reading.families if family.is_depth), None)
+    chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
+    title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
+    return [
+        Figure(
+            slug=slug(title),
+            title=title,
+            caption=KNEE_CAPTION if chart else "",
+            charts=(chart,) if chart else (),
+            table=_findings_table(search),
+        )
+    ]
+
+
+def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
+    dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
+    return charts.knee_curve(dots, limits, knee)
+
+
+def _findings_table(search: SearchFacts) -> Table:
+    """All that a search found, with full figures."""
+    rows = [
+        (finding.name, f"{format_number(finding.figure.value)} {finding.unit}".rstrip(), finding.figure.bounds_text)
+        for finding in search.findings
+    ]
+    return Table(("found", "figure", "bounds"), tuple(rows))

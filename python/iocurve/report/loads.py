@@ -33,8 +33,8 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
-from iocurve.report.prose import sentence
 from iocurve.result.summary import Totals
+from iocurve.units import sentence
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""

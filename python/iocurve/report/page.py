@@ -13,10 +13,9 @@ from typing import Literal
 from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.report.conditions import conditions
-from iocurve.report.prose import capitalised
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
 from iocurve.result.document import write_atomically
-from iocurve.units import counted
+from iocurve.units import capitalised, counted
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
 

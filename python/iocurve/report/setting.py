@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from iocurve.analysis.findings import search_load
 from iocurve.analysis.limits import volume_description
-from iocurve.analysis.searches import search_load
-from iocurve.report.prose import capitalised, sentence
 from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
-from iocurve.units import MB, MIB, format_number
+from iocurve.units import MB, MIB, capitalised, format_number, sentence
 
 
 def heading(result: Result) -> str:

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from iocurve.analysis import read
-from iocurve.analysis.client_limits import client_verdicts, limited_clients
-from iocurve.report.client_cells import clients_cell, fairness_cells
+from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
-from iocurve.units import format_count, format_latency
+from iocurve.units import MIB, format_count, format_latency
 
 TEXT_COLUMNS_MIN = 16
 """Narrower than this, a column of text is hard to read."""
@@ -146,3 +145,27 @@ def _last_columns(points: Sequence[Point]) -> list[str]:
         *([GAIN] if any(point.compared_with for point in points) else []),
         *([DISTURBED] if any(point.disturbance for point in points) else []),
     ]
+
+
+def clients_cell(point: Point) -> str:
+    """The clients that count: ``11 of 12``."""
+    return f"{len(counted_clients(point))} of {len(point.clients)}"
+
+
+def fairness_cells(point: Point) -> tuple[str, str, str]:
+    """The slowest and the fastest client with their rates, and Jain's index."""
+    fairness = fairness_of(point)
+    if fairness is None:
+        return "", "", ""
+    names = {client.client: client.name for client in point.clients}
+
+    def named(client: int, rate: float) -> str:
+        shown = f"{rate / MIB:,.1f} MiB/s" if fairness.rate == "bytes_per_s" else f"{format_count(rate)} IOPS"
+        return f"{names[client]}: {shown}"
+
+    index = fairness.jain_index
+    return (
+        named(fairness.slowest, fairness.slowest_rate),
+        named(fairness.fastest, fairness.fastest_rate),
+        "" if index is None else f"{index:.3f}",
+    )

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from iocurve.engine.outcome import Live
-from iocurve.report.plain import PlainView
-from iocurve.report.progress import StartedPoint
+from iocurve.report.progress import PlainView, StartedPoint
 from iocurve.result.summary import Summary
 
 

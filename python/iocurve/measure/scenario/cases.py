@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from iocurve.analysis.axes import axis_text
+from iocurve.analysis.load_names import axis_text
 from iocurve.dialects.native.read.keys import DEFAULTS
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import Job, PerKind, Said
 from iocurve.job.resolve.checks import MAX_WORKERS
-from iocurve.measure.axes import axes_of
-from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, pinned, processors
+from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, axes_of, pinned, processors
 from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget

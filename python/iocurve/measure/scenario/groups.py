@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from iocurve.analysis.axes import COMPARED_AXES
+from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.measure.scenario.cases import Case
 from iocurve.measure.scenario.document import Form
 from iocurve.result.document import Comparison

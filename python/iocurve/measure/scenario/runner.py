@@ -14,10 +14,10 @@ from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.measure.reach import require_reachable
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases

@@ -12,9 +12,9 @@ from iocurve.errors import Diagnostic, DialectError
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.data_set import require_reachable
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.measure.reach import require_reachable
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
 from iocurve.measure.search.loads import Effort, Loads

@@ -2,7 +2,6 @@
 
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
 from iocurve.report.charts.caps import FAR, Cap, caps, within_sight
-from iocurve.report.charts.coloured_table import AdviceCell, advice
 from iocurve.report.charts.curves import (
     ClientsDot,
     DepthDot,
@@ -12,7 +11,7 @@ from iocurve.report.charts.curves import (
     latency_curve,
     over_time,
 )
-from iocurve.report.charts.gains import GainBar, gains
+from iocurve.report.charts.gains import AdviceCell, GainBar, advice, gains
 from iocurve.report.charts.style import Chart, labelled
 
 __all__ = [
