@@ -21,7 +21,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, PlanError
 from iocurve.measure import local
-from iocurve.result.host import Processors
+from iocurve.result.host import ProcessorMeter, Processors
 from iocurve.units import SECOND_NS
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
@@ -295,6 +295,21 @@ def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
     }
     assert (tmp_path / "output/fsd1.html").is_file()
     assert "avg_2-2" in (tmp_path / "output/summary.html").read_text()
+
+
+def test_the_report_on_the_only_host_has_the_lines_of_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProcessorMeter, "sample", lambda _: Processors(3.9, 3.0, 1.0, 92.1))
+    printed(prepared(tmp_path, "operation=read", "", "/tmp/x"), Engine())
+
+    def lines(name: str) -> list[str]:
+        text = (tmp_path / "output" / name).read_text()
+        return [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["avg_2-2"])]
+
+    assert lines("localhost.html") == lines("fsd1.html") == lines("summary.html")
+    (last,) = [line.split() for line in lines("localhost.html") if "avg_2-2" in line]
+    assert last[4:6] == ["6.9", "3.00"]
 
 
 def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path: Path) -> None:
