@@ -14,7 +14,7 @@ from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
-from iocurve.dialects.vdbench.read.validation_request import ValidationReader, ValidationRequest
+from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_words
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import Topology, make_topology
 from iocurve.dialects.vdbench.validation import errors as validation_errors
@@ -211,20 +211,14 @@ def _cluster_errors(cli: Options, definitions: Definitions, request: ValidationR
 
 def _validation_request(cli: Options, definitions: Definitions, errors: list[Diagnostic]) -> ValidationRequest:
     """Combines data validation on the command line and in the general parameters."""
-    reader = ValidationReader(cli.validation)
+    request, general = cli.validation, definitions.general
     for keyword in ("validate", "journal"):
-        try:
-            reader.words(keyword, definitions.general.get(keyword, ()), definitions.general.position_of(keyword))
-        except ValueError as error:
-            errors.append(Diagnostic(f"{keyword}: {error}", definitions.general.position_of(keyword)))
-    if reader.request.recover and (cli.loop or definitions.general.get("loop")):
-        where = definitions.general.position_of("journal", "loop")
-        errors.append(
-            Diagnostic("a journal can be recovered only once; remove -l and loop=", where if where.source else None)
-        )
-    if reader.request.recover_only and not reader.request.recover:
-        reader.request = replace(reader.request, recover=True)
-    return reader.request
+        request = read_words(request, keyword, general.get(keyword, ()), general.position_of(keyword), errors)
+    if request.recover and (cli.loop or general.get("loop")):
+        where = general.position_of("journal", "loop")
+        text = "a journal can be recovered only once; remove -l and loop="
+        errors.append(Diagnostic(text, where if where.source else None))
+    return replace(request, recover=request.recover or request.recover_only)
 
 
 def _loop_errors(definitions: Definitions) -> list[Diagnostic]:

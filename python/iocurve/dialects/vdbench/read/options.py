@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.dialects.vdbench.read import values
-from iocurve.dialects.vdbench.read.validation_request import ValidationReader, ValidationRequest
+from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_letters
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.model import PlanNote
 from iocurve.units import SECOND_NS
@@ -234,12 +234,9 @@ class _Parser:
         self._options.overrides.warmup_ns = values.duration_ns(value or self._next("-w"))
 
     def _validation(self, letter: str, value: str) -> None:
-        reader = ValidationReader(self._options.validation)
-        try:
-            reader.option(letter, value, Where(COMMAND_LINE, self._position))
-        except ValueError as error:
-            self._error(f"-{letter}: {error}")
-        self._options.validation = reader.request
+        where = Where(COMMAND_LINE, self._position)
+        made = self._options
+        made.validation = read_letters(made.validation, letter, value, where, made.errors)
 
     def _clean(self, value: str) -> None:
         if not value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from iocurve.errors import Where
+from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 
@@ -23,54 +23,58 @@ class ValidationRequest:
     notes: tuple[PlanNote, ...] = field(default=())
 
 
-class ValidationReader:
-    """Reads -v, -j, validate= and journal= into a request. Raises ``ValueError`` for unsupported values."""
-
-    def __init__(self, request: ValidationRequest | None = None) -> None:
-        self.request = request or ValidationRequest()
-
-    def option(self, option: str, letters: str, where: Where) -> None:
-        """Reads ``-vrw``, ``-jr``."""
-        table = _VALIDATE_LETTERS if option == "v" else _JOURNAL_LETTERS
-        self._set(active=True, journal=self.request.journal or option == "j")
-        for letter in letters:
+def read_letters(
+    request: ValidationRequest, option: str, letters: str, where: Where, errors: list[Diagnostic]
+) -> ValidationRequest:
+    """Adds ``-vrw``, ``-jr`` to a request; adds letters that are unknown or unsupported to ``errors``."""
+    table = _VALIDATE_LETTERS if option == "v" else _JOURNAL_LETTERS
+    request = replace(request, active=True, journal=request.journal or option == "j")
+    for letter in letters:
+        try:
             if letter not in table:
                 raise ValueError(f"'{letter}' is not one of {', '.join(table)}")
-            self._word(f"-{option}{letter}", table[letter], where)
+            request = _with_word(request, f"-{option}{letter}", table[letter], where)
+        except ValueError as error:
+            errors.append(Diagnostic(f"-{option}: {error}", where))
+    return request
 
-    def words(self, keyword: str, words: Sequence[str], where: Where) -> None:
-        """Reads ``validate=(yes,no_preread)``, ``journal=recover``."""
-        is_journal = keyword == "journal"
-        table = _JOURNAL_WORDS if is_journal else _VALIDATE_WORDS
-        for word in words:
-            lower = word.lower().replace("_", "")
-            if lower == "no":
-                self._set(**({"journal": False, "recover": False} if is_journal else {"active": False}))
-                return
-            found = [name for name in table if name.startswith(lower.partition("=")[0])]
-            exact = [name for name in found if name == lower]
+
+def read_words(
+    request: ValidationRequest, keyword: str, words: Sequence[str], where: Where, errors: list[Diagnostic]
+) -> ValidationRequest:
+    """Adds ``validate=(yes,no_preread)``, ``journal=recover`` to a request; adds words that are wrong to ``errors``."""
+    is_journal = keyword == "journal"
+    table = _JOURNAL_WORDS if is_journal else _VALIDATE_WORDS
+    for word in words:
+        lower = word.lower().replace("_", "")
+        if lower == "no":
+            return replace(request, journal=False, recover=False) if is_journal else replace(request, active=False)
+        found = [name for name in table if name.startswith(lower.partition("=")[0])]
+        exact = [name for name in found if name == lower]
+        try:
             if len(exact or found) != 1:
                 raise ValueError(f"'{word[:40]}' is not one of no, {', '.join(table)}")
-            self._set(active=True, journal=self.request.journal or is_journal)
-            self._word(f"{keyword}={word}", table[(exact or found)[0]], where)
+            request = replace(request, active=True, journal=request.journal or is_journal)
+            request = _with_word(request, f"{keyword}={word}", (exact or found)[0], where)
+        except ValueError as error:
+            errors.append(Diagnostic(f"{keyword}: {error}", where))
+    return request
 
-    def _word(self, written: str, meaning: str, where: Where) -> None:
-        if meaning in _REFUSED:
-            raise ValueError(f"{written} is not supported: {_REFUSED[meaning]}")
-        if meaning in _NOTED:
-            note = PlanNote("no_effect", f"{written} has no effect: {_NOTED[meaning]}", where)
-            self._set(notes=(*self.request.notes, note))
-        elif meaning == "nopreread":
-            self._set(preread=False)
-        elif meaning == "readafterwrite":
-            self._set(read_after_write=True)
-        elif meaning == "recover":
-            self._set(recover=True)
-        elif meaning == "only":
-            self._set(recover_only=True)
 
-    def _set(self, **changes: object) -> None:
-        self.request = replace(self.request, **changes)  # type: ignore[arg-type]
+def _with_word(request: ValidationRequest, written: str, meaning: str, where: Where) -> ValidationRequest:
+    """Adds the meaning of a letter or word. Raises ``ValueError`` for unsupported ones."""
+    if meaning in _REFUSED:
+        raise ValueError(f"{written} is not supported: {_REFUSED[meaning]}")
+    if meaning in _NOTED:
+        note = PlanNote("no_effect", f"{written} has no effect: {_NOTED[meaning]}", where)
+        return replace(request, notes=(*request.notes, note))
+    return replace(
+        request,
+        preread=request.preread and meaning != "nopreread",
+        read_after_write=request.read_after_write or meaning == "readafterwrite",
+        recover=request.recover or meaning == "recover",
+        recover_only=request.recover_only or meaning == "only",
+    )
 
 
 _VALIDATE_LETTERS = {
@@ -91,16 +95,11 @@ _JOURNAL_LETTERS = {
     "i": "ignorepending",
     "s": "skipreadall",
 }
-_VALIDATE_WORDS = {
-    word: word
-    for word in (
-        *("yes", "readafterwrite", "nopreread", "time", "xfersize", "reportdedupsets"),
-        *("ignorezeroreads", "continueoldmap"),
-    )
-}
-_JOURNAL_WORDS = {
-    word: word for word in ("yes", "recover", "only", "maponly", "noflush", "skipreadall", "ignorepending", "max")
-}
+_VALIDATE_WORDS = (
+    *("yes", "readafterwrite", "nopreread", "time", "xfersize", "reportdedupsets"),
+    *("ignorezeroreads", "continueoldmap"),
+)
+_JOURNAL_WORDS = ("yes", "recover", "only", "maponly", "noflush", "skipreadall", "ignorepending", "max")
 _NOTED = {
     "time": "the map does not record times",
     "quick": "the whole block is always verified",
