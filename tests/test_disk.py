@@ -20,8 +20,8 @@ from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.errors import DialectError, PlanError, TargetError
-from iocurve.job.target_fields import target_fields
 from iocurve.measure import local
+from iocurve.measure.data_set import target_fields
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
 from iocurve.targets.opened_target import OpenedTarget

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from data import synthetic
 from iocurve.dialects.fio.command import Prepared
-from iocurve.dialects.fio.output import bins
 from iocurve.dialects.fio.output.formats import render, render_json
+from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
 from iocurve.dialects.fio.output.terse import render as render_terse
 from test_fio_output import GROUPED, fio, fio_job, measured
 
@@ -85,17 +85,17 @@ def test_json_plus_has_the_bins_of_the_latencies() -> None:
     [(0, 0, 0), (127, 127, 127), (128, 128, 129), (255, 191, 255), (256, 192, 258), (15_700, 570, 15_680)],
 )
 def test_bins_and_their_middles(value_ns: int, number: int, middle_ns: int) -> None:
-    assert (bins.bin_index(value_ns), bins.bin_middle_ns(number)) == (number, middle_ns)
+    assert (bin_index(value_ns), bin_middle_ns(number)) == (number, middle_ns)
 
 
-@given(st.integers(0, bins.BINS - 1))
+@given(st.integers(0, BINS - 1))
 def test_the_middle_of_a_bin_is_in_it(number: int) -> None:
-    assert bins.bin_index(bins.bin_middle_ns(number)) == number
+    assert bin_index(bin_middle_ns(number)) == number
 
 
 @given(st.integers(0, 2**64))
 def test_a_bin_is_a_64th_of_a_power_of_two_wide_at_most(value_ns: int) -> None:
-    middle = bins.bin_middle_ns(bins.bin_index(min(value_ns, 2**34)))
+    middle = bin_middle_ns(bin_index(min(value_ns, 2**34)))
     assert abs(middle - min(value_ns, 2**34)) <= middle / 64
 
 

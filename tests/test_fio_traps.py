@@ -135,7 +135,7 @@ def test_showcmd_shows_what_fio_shows(case: Case, tmp_path: Path) -> None:
 
 REFUSED = {
     "itself": job(f"[a]\n{NULL}size=64k\nwait_for=a\n"),
-    "nobody": job(f"[a]\n{NULL}size=64k\nwait_for=b\n"),
+    "an unknown job": job(f"[a]\n{NULL}size=64k\nwait_for=b\n"),
     "one that comes later": job(f"[a]\n{NULL}size=64k\nwait_for=b\n[b]\n{NULL}size=64k\n"),
     "zones without a mode": job(f"[a]\n{NULL}size=64k\nzonesize=64k\n"),
     "a mode without zones": job(f"[a]\n{NULL}size=64k\nzonemode=strided\n"),

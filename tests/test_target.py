@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.errors import DialectError
-from iocurve.job.target_fields import target_fields
+from iocurve.measure.data_set import target_fields
 from iocurve.targets import opened_target as place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
 from iocurve.units import MIB, TIB

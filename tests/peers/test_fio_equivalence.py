@@ -30,7 +30,7 @@ ROWS: list[str] = []
 HEAD = (
     "# The same jobs in fio and in iocurve",
     "",
-    "Each job below was run by Debian's fio 3.33 and by iocurve in a directory of its own, every operation logged.",
+    "Each job below was run by Debian's fio 3.33 and by iocurve in separate directories, with every operation logged.",
     "Operations, bytes, flushes and the files there afterwards (with their sizes in bytes) are the same in both;",
     "addresses are compared as the column says. `tests/peers/test_fio_equivalence.py` runs them again with every",
     "`make test`; with `IOCURVE_UPDATE_GOLDEN=1` it writes this table. Speed is no part of it.",

@@ -249,7 +249,7 @@ def steady_state_text(steady: SteadyState) -> str:
 
 
 def log_text(log: LogPlan) -> str:
-    """The log of operations, besides the intervals."""
+    """The log of operations."""
     what = f"windows of {format_duration(log.window_ns)}" if log.window_ns else "each operation"
     histograms = ", with histograms" if log.histograms else ""
     return f"{what}{histograms}, at most {log.records:,} records per worker"

@@ -49,6 +49,11 @@ class PerKind(Struct, Generic[T]):
         """The same value for all kinds."""
         return cls(read=value, write=value, trim=value)
 
+    def of(self, kind: str) -> T:
+        """The value for ``read``, ``write`` or ``trim``."""
+        value: T = getattr(self, kind)
+        return value
+
     def map(self, function: Callable[[T], U]) -> PerKind[U]:
         """The results of ``function`` for each kind."""
         return PerKind(read=function(self.read), write=function(self.write), trim=function(self.trim))
@@ -176,12 +181,25 @@ class Load(Struct):
     zone_range_bytes: int = 0
     zone_skip_bytes: int = 0
     replay: planned.Replay | None = None
-    """Replays a recording instead; the section names the kinds and sizes in it."""
+    """Replays a recording instead; the kinds and blocks of the section are those of the recording."""
     metadata: planned.MetadataKind | None = None
     """An operation on the name or the attributes of each file, in place of reads, writes and trims."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None
+
+    def kinds(self) -> list[planned.OperationKind]:
+        """The kinds, in the order of the plan; fio's trimwrite trims a block before it writes it."""
+        used: dict[planned.OperationKind, bool] = {"read": self.reads, "trim": self.trims, "write": self.writes}
+        return [kind for kind, is_used in used.items() if is_used]
+
+    def smallest_block(self) -> int:
+        """Bytes of the smallest operation."""
+        return min(self.blocks.of(kind).smallest for kind in self.kinds())
+
+    def largest_block(self) -> int:
+        """Bytes of the largest operation."""
+        return max(self.blocks.of(kind).largest for kind in self.kinds())
 
 
 class Pace(Struct):

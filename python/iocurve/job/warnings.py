@@ -146,7 +146,7 @@ def _size_per_job(case: _Case) -> PlanNote | None:
         return case.note("file_shared", text, "paths", level="warning" if is_trap else "info")
     total = sum(file.bytes for worker in workers for file in worker.files)
     text = (
-        f"{case.option('size')} applies per {case.words.worker}: {case.each} have files of their own, "
+        f"{case.option('size')} applies per {case.words.worker}: {case.each} have separate files, "
         f"{format_bytes(total)} in all"
     )
     return case.note("size_per_job", text, "size", "file_bytes", "numjobs")

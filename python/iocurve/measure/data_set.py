@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Diagnostic, PlanError, TargetError
 from iocurve.job.model import Load, Said
-from iocurve.job.target_fields import target_fields
 from iocurve.measure.machines import Machines
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
-from iocurve.targets.target import Target, VolumeTarget
+from iocurve.targets.target import DiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.units import MIB, format_bytes
 
 MULTIPLE_BYTES = MIB
@@ -64,6 +63,19 @@ class DataSet:
         if self.opened.path is not None:
             return list(range(worker * self.count // workers, (worker + 1) * self.count // workers))
         return list(range(worker, self.count, workers))
+
+
+def target_fields(opened: OpenedTarget) -> Said:
+    """The fields that direct a load to an opened target, without file names.
+
+    On an emulated disk file names are relative to the disk's directory.
+    """
+    target = opened.target
+    if isinstance(target, NfsTarget):
+        return Said.of(engine="nfs", nfs_url=target.text)
+    if isinstance(target, DiskTarget):
+        return Said.of(disk=target.text)
+    return Said.of(directories=(str(target.path),)) if target.kind == "directory" else Said()
 
 
 def processors() -> list[int]:

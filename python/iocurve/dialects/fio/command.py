@@ -255,7 +255,7 @@ class _Settings:
     def add_clients(self, value: str) -> None:
         path = Path(value) if value and "\0" not in value else None
         hosts = path.read_text(encoding="utf-8").split() if path and path.is_file() else [value]
-        # After a comma fio has the port of its own protocol.
+        # fio takes a port after a comma; it belongs to fio's protocol.
         for host in [host.partition(",")[0] for host in hosts]:
             if not host:
                 raise ValueError("--client needs a host or a file of hosts")

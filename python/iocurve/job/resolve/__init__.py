@@ -4,8 +4,7 @@ The rules are fio's where the dialects agree with fio: sizes are per worker and 
 are shared by all jobs of a section, and a runtime shortens a load but does not extend it.
 
 ``machine`` holds the facts of the machine that a plan depends on, ``diagnostics`` collects errors and notes,
-``checks`` refuses invalid jobs; ``engines``, ``files`` and ``load`` make the parts of a worker, ``groups`` puts workers
-together.
+``checks`` refuses invalid jobs; ``engines``, ``files`` and ``load`` make the parts of a worker.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
-from iocurve.job.resolve.groups import ReportGroup, report_groups, start_groups
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.metadata import on_each_file
 from iocurve.job.warnings import warnings_of
@@ -35,6 +33,17 @@ from iocurve.units import SECOND_NS
 __all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "plan_here", "resolve"]
 
 _DEFAULT_SEED = 0x89
+
+
+@dataclass(frozen=True)
+class ReportGroup:
+    """Workers that are reported as one; the index of the group is its number in the plan."""
+
+    section: int
+    """Index of the group's first section, whose settings describe the group."""
+    number: int
+    """fio's groupid, which counts barriers and new groups."""
+    workers: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class _Resolver:
             errors.append(Diagnostic("there is no job to run"))
         if errors:
             raise PlanError(list(dict.fromkeys(errors)))
-        groups, numbers = report_groups(sections)
+        groups, numbers = _report_groups(sections)
         has_exit_groups = any(section.ending.ends_exit_group_only for section in sections)
         numbered = [
             [_in_group(worker, next(numbers), groups, has_exit_groups) for worker in members] for members in workers
@@ -97,7 +106,7 @@ class _Resolver:
         # Samples of a steady state are whole intervals.
         checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
         interval_ns = math.gcd(SECOND_NS, *checks_ns)
-        plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=start_groups(sections, numbered))
+        plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=_start_groups(sections, numbered))
         return Resolution(
             plan=plan,
             notes=tuple(dict.fromkeys(self.diagnostics.notes)),
@@ -214,12 +223,56 @@ class _Resolver:
             self.diagnostics.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
 
 
+def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:
+    text = f"{paths_text(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
+    return PlanNote("overwrites", text, where, "warning")
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def _start_groups(
+    sections: Sequence[Section], workers: Sequence[Sequence[planned.Worker]]
+) -> tuple[planned.Group, ...]:
+    """Starts a new group at each barrier; waits for jobs of earlier groups are dropped, because those have ended."""
+    groups: list[list[planned.Worker]] = []
+    names: set[str] = set()
+    for section, members in zip(sections, workers, strict=True):
+        if section.report.barrier or not groups:
+            groups.append([])
+            names = set()
+        names.update(worker.job for worker in members)
+        groups[-1].extend(_waiting(worker, names) for worker in members)
+    return tuple(planned.Group(workers=tuple(group)) for group in groups if group)
+
+
+def _waiting(worker: planned.Worker, names: set[str]) -> planned.Worker:
+    waits = tuple(name for name in worker.wait_for if name in names)
+    return worker if waits == worker.wait_for else worker.replace(wait_for=waits)
+
+
+def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iterator[int]]:
+    """Joins neighbouring workers that ask for it into report groups, up to a barrier or a new group.
+
+    Returns the groups, and the number of each worker's group.
+    """
+    groups: list[ReportGroup] = []
+    numbers: list[int] = []
+    number = 0
+    for index, section in enumerate(sections):
+        for jobnum in range(section.numjobs):
+            if jobnum == 0 and index and (section.report.barrier or section.report.new_report_group):
+                number += 1
+            if groups and section.report.report_as_group and groups[-1].number == number:
+                last = groups[-1]
+                groups[-1] = ReportGroup(last.section, number, last.workers + 1)
+            else:
+                groups.append(ReportGroup(index, number, 1))
+            numbers.append(len(groups) - 1)
+    return groups, iter(numbers)
+
+
 def _in_group(
     worker: planned.Worker, number: int, groups: Sequence[ReportGroup], has_exit_groups: bool
 ) -> planned.Worker:
     return worker.replace(report_group=number, exit_group=groups[number].number if has_exit_groups else 0)
-
-
-def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:
-    text = f"{paths_text(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
-    return PlanNote("overwrites", text, where, "warning")

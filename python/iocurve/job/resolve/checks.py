@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import PerKind, Section
-from iocurve.job.resolve.blocks import kinds, smallest_block
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import Machine
 from iocurve.units import MILLISECOND_NS, counted
@@ -58,7 +57,7 @@ def waits(sections: Sequence[Section], diagnostics: Diagnostics) -> None:
 
 def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> None:
     """Checks a section for settings that exclude each other or that this machine cannot fulfil."""
-    if not kinds(section):
+    if not section.load.kinds():
         text = "the job has no operations: neither reads nor writes nor trims"
         diagnostics.error(section, text, ("reads", "writes", "trims", "name"))
         return
@@ -68,7 +67,7 @@ def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> Non
     if sizes is not None and (not sizes or len(sizes) != len(paths)):
         text = f"{diagnostics.option('path_bytes')} has {counted(len(sizes), 'size')} for {counted(len(paths), 'file')}"
         diagnostics.error(section, text, ("path_bytes",), "give one size for each path")
-    smallest = smallest_block(section)
+    smallest = section.load.smallest_block()
     if isinstance(section.files.size, int) and 0 < section.files.size < smallest:
         text = f"{diagnostics.option('size')} ({section.files.size} bytes) is smaller than one block ({smallest} bytes)"
         diagnostics.error(section, text, ("size", "blocks"))

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from iocurve.engine import plan as planned
 from iocurve.errors import Diagnostic
 from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
-from iocurve.job.resolve.blocks import largest_block, smallest_block
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import ENDLESS, Machine, PathFacts
 from iocurve.targets.disk import DiskSpec
@@ -57,7 +56,7 @@ class Files:
         if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):
             self._sizeless(section, regions)
             return None
-        block = smallest_block(section)
+        block = section.load.smallest_block()
         shares = _shares(section, len(regions), block)
         for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
             region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, jobnum, block)
@@ -88,7 +87,7 @@ class Files:
         self.diagnostics.error(section, f"no size is given for {paths_text(paths)}", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
-        block = largest_block(section)
+        block = section.load.largest_block()
         text = None
         if region.bytes < block:
             text = (

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from iocurve.engine import plan as planned
-from iocurve.job.model import Data, Pace, Percent, PerKind, Preference, Section, ZonesSaid
-from iocurve.job.resolve.blocks import kinds, largest_block, smallest_block
+from iocurve.job.model import Data, Pace, Percent, PerKind, Section, ZonesSaid
 from iocurve.job.resolve.files import Region
 from iocurve.units import SECOND_NS
 
@@ -22,16 +21,16 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
     load, percent = section.load, int(section.load.read_percent)
     mixed = load.reads and load.writes
     shares = {"read": percent if mixed else 100, "write": 100 - percent if mixed else 100, "trim": 100}
-    used = kinds(section)
+    used = section.load.kinds()
     places = load.random_percent if load.random else PerKind.same(0)
     rates = {kind: _rate(section.pace, kind) for kind in used}
     mix = tuple(
         planned.OperationPlan(
             kind=kind,
             share=shares[kind],
-            blocks=getattr(load.blocks, kind),
-            align_bytes=getattr(load.align_bytes, kind) if load.random else 0,
-            random_percent=getattr(places, kind),
+            blocks=load.blocks.of(kind),
+            align_bytes=load.align_bytes.of(kind) if load.random else 0,
+            random_percent=places.of(kind),
             distribution=_distribution(section, kind, regions),
             rate=rates[kind],
         )
@@ -44,7 +43,7 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
 def _distribution(section: Section, kind: str, regions: Sequence[Region]) -> planned.Distribution:
     if not section.load.random:
         return planned.Uniform()
-    preference: Preference = getattr(section.load.distribution, kind)
+    preference = section.load.distribution.of(kind)
     return _zones(preference, regions[0].bytes) if isinstance(preference, ZonesSaid) else preference
 
 
@@ -109,9 +108,9 @@ def total_rate(pace: Pace) -> planned.Rate | None:
 
 
 def _rate(pace: Pace, kind: str) -> planned.Rate | None:
-    if count := getattr(pace.rate_operations, kind):
+    if count := pace.rate_operations.of(kind):
         return _paced(pace, "operations", Fraction(count))
-    if count := getattr(pace.rate_bytes, kind):
+    if count := pace.rate_bytes.of(kind):
         return _paced(pace, "bytes", Fraction(count))
     return None
 
@@ -194,7 +193,7 @@ def end(section: Section, regions: Sequence[Region]) -> planned.End:
 
 def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:
     """Bytes of ``loops`` passes over the whole blocks of all regions; ``transfer`` shortens or extends them."""
-    block, size, transfer = smallest_block(section), section.files.size, section.ending.transfer or 0
+    block, size, transfer = section.load.smallest_block(), section.files.size, section.ending.transfer or 0
     whole = sum(_pass_bytes(section, region.bytes, block) for region in regions)
     if isinstance(transfer, Percent):
         whole, transfer = whole * (transfer.percent or 100) // 100, 0
@@ -226,9 +225,9 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
     if section.load.replay and window is None:
         most = section.load.replay.records
     elif window and ending.runtime_ns and not verifies:
-        most = (ending.runtime_ns // window + 2) * len(kinds(section))
+        most = (ending.runtime_ns // window + 2) * len(section.load.kinds())
     elif window is None and ending.bytes:
-        operations = ending.bytes // smallest_block(section) + _SPARE_RECORDS
+        operations = ending.bytes // section.load.smallest_block() + _SPARE_RECORDS
         # Verification reads each block that was written.
         most = operations * 2 if verifies else operations
     return asked.replace(records=min(most, asked.records))
@@ -237,7 +236,7 @@ def log(section: Section, ending: planned.End) -> planned.LogPlan | None:
 def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
     """Bytes of one pass. fio ends a pass if its steps lead exactly to the end of the region; otherwise it wraps."""
     gap = 0 if section.load.random else section.load.gap_bytes
-    if gap > 0 and largest_block(section) == block and (region_bytes - block) % (block + gap) == 0:
+    if gap > 0 and section.load.largest_block() == block and (region_bytes - block) % (block + gap) == 0:
         return ((region_bytes - block) // (block + gap) + 1) * block
     return region_bytes - region_bytes % block
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iocurve.dialects.fio.invocation import Format, Invocation
-from iocurve.dialects.fio.output import bins, clients
+from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
-from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, SteadyMeans, job_stats
+from iocurve.dialects.fio.output.job_stats import (
+    FIO_VERSION,
+    Direction,
+    JobStats,
+    SteadyMeans,
+    bin_middle_ns,
+    counts_by_bin,
+    job_stats,
+)
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency
@@ -28,7 +36,7 @@ def _render(name: Format, prepared: Invocation, result: Result) -> str:
 
 
 def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False) -> str:
-    """Renders ``--output-format=json``, or ``json+`` with latency bins. The key ``iocurve`` names the real tool."""
+    """Renders ``--output-format=json``, or ``json+`` with latency bins. The key ``iocurve`` shows that iocurve ran."""
     import json
 
     moment = result.created.timestamp()
@@ -67,7 +75,7 @@ def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, ob
         for job in job_stats(prepared, clients.of_client(prepared, result, host.client))
     ]
     total = clients.total(prepared, result)
-    # The total is of no host; fio names the last one here.
+    # The total belongs to no host; fio writes the last host here.
     return {"client_stats": [*stats, _job(total, with_bins) | {"hostname": ""}] if total else stats}
 
 
@@ -182,8 +190,8 @@ def _latency(latency: Latency, percentiles: tuple[float, ...] = (), with_bins: b
     if latency.count and percentiles:
         fields["percentile"] = {f"{percent:.6f}": latency.percentile(percent) for percent in sorted(percentiles)}
         if with_bins and latency.histogram is not None:
-            counts = bins.counts_by_bin(latency.histogram.buckets())
-            fields["bins"] = {str(bins.bin_middle_ns(number)): count for number, count in counts.items()}
+            counts = counts_by_bin(latency.histogram.buckets())
+            fields["bins"] = {str(bin_middle_ns(number)): count for number, count in counts.items()}
     return fields
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -287,3 +287,37 @@ def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     if kind != "read":
         return worker.window_ns - worker.read_back_ns
     return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
+
+
+# -- latency bins ------------------------------------------------------------------------------------------------------
+
+BITS = 6
+"""fio's latency bins (``json+``, ``write_hist_log``) are labelled with their middle. Each value below
+2 ** (BITS + 1) has its own bin; above that, each power of two has 2 ** BITS bins."""
+BINS = 29 << BITS
+"""Number of bins, 1,856. The last bin holds all larger values."""
+
+
+def bin_index(value_ns: int) -> int:
+    """Index of the bin that holds a latency."""
+    shift = max(0, value_ns.bit_length() - BITS - 1)
+    offset = (value_ns >> shift) & ((1 << BITS) - 1)
+    return min(((shift + 1) << BITS) + offset if value_ns >> BITS else value_ns, BINS - 1)
+
+
+def bin_middle_ns(number: int) -> int:
+    """Middle of a bin in nanoseconds."""
+    if number < 2 << BITS:
+        return number
+    shift = (number >> BITS) - 1
+    offset = number & ((1 << BITS) - 1)
+    return (1 << (shift + BITS)) + (offset << shift) + (1 << shift >> 1)
+
+
+def counts_by_bin(buckets: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Converts the (lowest value, count) pairs of a finer histogram to counts by bin index, ascending."""
+    counts: dict[int, int] = {}
+    for lowest, count in buckets:
+        number = bin_index(lowest)
+        counts[number] = counts.get(number, 0) + count
+    return dict(sorted(counts.items()))

@@ -7,6 +7,7 @@ is not measured separately.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -15,13 +16,13 @@ from typing import Literal
 
 from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
-from iocurve.dialects.fio.output import bins, iolog
-from iocurve.dialects.fio.output.job_stats import KIND_NAMES
+from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.outcome import LogRecords, WorkerOutcome
+from iocurve.engine.plan import Worker
 from iocurve.errors import TargetError
 from iocurve.result.document import Result
-from iocurve.units import MILLISECOND_NS, SECOND_NS
+from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,47 @@ def write(prepared: Invocation, result: Result) -> list[Path]:
 
 
 def _write_iologs(prepared: Invocation, result: Result) -> list[Path]:
-    """Writes the traces of write_iolog. Clones and jobs append to one file, and to one that is there, as in fio."""
+    """Writes the traces of write_iolog. As in fio, all jobs append to one file, also to one that exists."""
     traces: dict[Path, list[str]] = {}
     for _, logs, worker in _logged(prepared, result):
         if logs.iolog:
             planned = prepared.plan.groups[worker.group].workers[worker.worker]
-            traces.setdefault(Path(logs.iolog), []).extend(iolog.lines(worker, planned))
+            traces.setdefault(Path(logs.iolog), []).extend(_iolog_lines(worker, planned))
     for path, lines in traces.items():
         _write(path, lines, mode="a")
     return list(traces)
+
+
+def _iolog_lines(worker: WorkerOutcome, planned: Worker) -> Iterator[str]:
+    """Yields a trace that ``read_iolog`` replays: version 3 of fio's iolog.
+
+    Lines are microseconds, file, action, offset and length, in the order in which operations were submitted.
+    """
+    assert worker.log is not None, "a worker with write_iolog has a log"
+    names = [_name(file.path) for file in planned.files]
+    yield "fio version 3 iolog"
+    for action in ("add", "open"):
+        yield from (f"0 {name} {action}" for name in names)
+    last_us = 0
+    for last_us, kind, offset, length, file in _submitted(worker.log.unpack()):
+        yield f"{last_us} {names[file]} {kind} {offset} {length}"
+    yield from (f"{last_us} {name} close" for name in names)
+
+
+def _submitted(records: LogRecords) -> list[tuple[int, str, int, int, int]]:
+    columns = (records.at_ns, records.service_ns, records.kind, records.offset, records.bytes, records.file)
+    found = [
+        (at_ns - int(service_ns), kind, offset, length, file)
+        for at_ns, service_ns, kind, offset, length, file in zip(*columns, strict=True)
+    ]
+    found.sort(key=lambda each: each[0])
+    return [(at_ns // MICROSECOND_NS, *rest) for at_ns, *rest in found]
+
+
+def _name(path: str) -> str:
+    """The name as a job in the current directory would have it."""
+    inside = os.path.relpath(path)
+    return path if inside.startswith("..") else inside
 
 
 def _write(path: Path, lines: Iterable[str], mode: Literal["w", "a"] = "w") -> None:
@@ -206,7 +239,7 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
     """Yields milliseconds, and a line of direction, bytes and counts; a count sums 2 ** coarseness of fio's bins."""
     window_ns = (logs.histogram_window_ms or logs.window_ms or 1) * MILLISECOND_NS
     counts: dict[tuple[int, int], list[int]] = {}
-    width = bins.BINS >> logs.histogram_coarseness
+    width = BINS >> logs.histogram_coarseness
     latencies = _latencies(records, "clat").mean_ns
     for index, kind in enumerate(records.kind):
         if kind in KIND_NAMES:
@@ -214,7 +247,7 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
             row = counts.setdefault((window, KIND_NAMES.index(kind)), [0] * width)
             histogram = Histogram.decode(records.histograms[index]) if is_windowed else None
             buckets = histogram.buckets() if histogram else [(int(latencies[index]), 1)]
-            for number, count in bins.counts_by_bin(buckets).items():
+            for number, count in counts_by_bin(buckets).items():
                 row[number >> logs.histogram_coarseness] += count
     for (window, direction), row in sorted(counts.items()):
         moment = min((window + 1) * window_ns, worker.window_ns) // MILLISECOND_NS

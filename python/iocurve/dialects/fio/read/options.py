@@ -23,7 +23,7 @@ _GENERATOR = "iocurve has one random generator; norandommap and randrepeat decid
 _NO_LIMIT = "a job that misses the limit continues; the results show the value reached"
 _POLLING = "iocurve does not poll for completions; latencies include the interrupt"
 _ZBD_ONLY = "it applies only with zonemode=zbd"
-_PRIORITY = "operations have no I/O priority of their own"
+_PRIORITY = "iocurve sets no I/O priorities"
 
 
 def _sets(name: str, read: Reader[object], sets: str, *aliases: str, bare: bool = False) -> Option:

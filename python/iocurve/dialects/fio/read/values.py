@@ -19,7 +19,7 @@ from iocurve.units import MICROSECOND_NS
 
 @dataclass
 class Context:
-    """Everything besides its text that the meaning of a value depends on."""
+    """The state that the meaning of a value's text depends on."""
 
     kb_base: int = 1024
     directory: Path = Path()
