@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
 from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
+from iocurve.dialects.vdbench.planned import Course
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
@@ -19,6 +21,7 @@ from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import Topology, make_topology
 from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
+from iocurve.engine.plan import Plan
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
@@ -53,10 +56,20 @@ To see what a parameter file would do, with warnings: iocurve explain vdbench ..
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Invocation):
+class Prepared(base.Prepared, Invocation):
     """A vdbench command line that can be run and explained, and that writes vdbench's output."""
 
     arguments: tuple[str, ...]
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """The plan of the first run only: other runs may depend on its result."""
+        return [list(self.planned(run, Course()))[-1].plan for run in self.runs[:1]]
+
+    @property
+    def places_workers(self) -> bool:
+        """True on a cluster: a host is a load client."""
+        return self.cluster is not None
 
     @property
     def source(self) -> str:

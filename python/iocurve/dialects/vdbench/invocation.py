@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from iocurve.dialects.base import Prepared
+from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
@@ -26,7 +25,7 @@ from iocurve.dialects.vdbench.validation import Validation
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError, in_order
 from iocurve.job.model import PlanNote
-from iocurve.job.resolve import Resolution, resolve
+from iocurve.job.resolve import Machine, Resolution, resolve
 
 CHECKED_SECTIONS = 20_000
 """Limit of the workers that are planned to check runs before the first run starts."""
@@ -42,9 +41,12 @@ class Resolved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invocation(Prepared, ABC):
+class Invocation:
     """The part of a prepared command line that running and explaining need."""
 
+    notes: tuple[PlanNote, ...]
+    machine: Machine
+    cluster: ClusterRequest | None = None
     options: Options
     text: ParsedText
     definitions: Definitions
@@ -69,11 +71,6 @@ class Invocation(Prepared, ABC):
     def table(self) -> Table:
         """The columns of the reports."""
         return file_systems(self.file_plans.operations(self.runs)) if self.file_systems else STORAGE
-
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The plan of the first run only: other runs may depend on its result."""
-        return [list(self.planned(run, Course()))[-1].plan for run in self.runs[:1]]
 
     def planned(self, run: Run, course: Course) -> Iterator[Planned]:
         """Plans a run and the format before it, each when it is its turn. Raises ``PlanError``."""
@@ -118,11 +115,6 @@ class Invocation(Prepared, ABC):
         resolution = resolve(built.job, self.machine, self.directory)
         plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), built.placements)
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
-
-    @property
-    def places_workers(self) -> bool:
-        """True on a cluster: a host is a load client."""
-        return self.cluster is not None
 
     def _placed(self, plan: Plan, placements: Sequence[Placement]) -> Plan:
         """The plan with the load client of each worker; with a variable rate every group has the same placements."""
