@@ -1,7 +1,8 @@
 //! Block sizes: the length of the next operation.
 
-use crate::plan::Blocks;
 use iocurve_meter::Rng;
+
+use crate::plan::Blocks;
 
 /// Block sizes of one kind of operation, ready to be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -39,6 +39,8 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) use self::lengths::Lengths;
 
+use iocurve_meter::Rng;
+
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, SequentialRules};
 use self::replay::Replay;
@@ -47,7 +49,6 @@ use self::selection::Selection;
 use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::plan::{AtEnd, Group, Passes, Position, Worker};
-use iocurve_meter::Rng;
 
 /// Checks a worker's addresses; the error says what is wrong.
 pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {

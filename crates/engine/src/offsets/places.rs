@@ -1,11 +1,12 @@
 //! Random places in a window of a region.
 
+use iocurve_meter::Rng;
+
 use super::bitmap::Bitmap;
 use super::lengths::Lengths;
 use super::preference::Preference;
 use crate::permutation::Permutation;
 use crate::plan::{Distribution, Passes};
-use iocurve_meter::Rng;
 
 /// Sizes and alignment of the random operations of one kind.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@
 
 use std::f64::consts::TAU;
 
+use iocurve_meter::Rng;
+
 use crate::permutation::Permutation;
 use crate::plan::{Distribution, Zone};
-use iocurve_meter::Rng;
 
 /// Draws indices of places.
 #[derive(Debug)]

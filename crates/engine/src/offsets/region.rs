@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use iocurve_meter::Rng;
+
 use super::kinds::{AtEdge, Kind, Recipe};
 use super::places::{DrawnRange, Places, VisitOrder};
 use crate::plan::{FilePlan, Passes, Strided};
-use iocurve_meter::Rng;
 
 /// A position behind the end of every region.
 const PAST_END: u64 = u64::MAX;

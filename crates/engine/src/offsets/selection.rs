@@ -1,7 +1,8 @@
 //! Selection of the file for the next operation.
 
-use crate::plan::{FileSelect, Worker};
 use iocurve_meter::Rng;
+
+use crate::plan::{FileSelect, Worker};
 
 /// The files of a worker that are not exhausted in this pass, in their order.
 #[derive(Debug)]

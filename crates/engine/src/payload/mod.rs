@@ -7,9 +7,10 @@ mod pattern;
 mod pool;
 mod random;
 
+use iocurve_meter::Rng;
+
 use crate::error::EngineError;
 use crate::plan::{Content, OperationKind, Payload, Renew, Worker};
-use iocurve_meter::Rng;
 
 pub(crate) use pattern::Pattern;
 use pool::{POOL_BYTES_MAX, Pool};

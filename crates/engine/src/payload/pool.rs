@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::Read;
 
+use iocurve_meter::Rng;
+
 use crate::error::EngineError;
 use crate::payload::random::fill_random;
-use iocurve_meter::Rng;
 
 /// Largest pool of a worker.
 pub(super) const POOL_BYTES_MAX: u64 = 1 << 30;

@@ -11,9 +11,10 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
+use iocurve_meter::Rng;
+
 use crate::error::EngineError;
 use crate::plan::Tree;
-use iocurve_meter::Rng;
 
 pub(crate) use self::list::{DirectoryEntry, EntryKind, Lister, list};
 pub(crate) use self::state::{Found, Reservation, TreeState};

@@ -1,6 +1,6 @@
 //! The mix: kind and due time of the next operation.
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Nanos, Rng};
 
 use super::next::Next;
 use super::schedule::Schedule;
@@ -8,7 +8,6 @@ use super::wake::Wake;
 use super::walk::Walk;
 use crate::offsets::replay::Replay;
 use crate::plan::{Position, Worker};
-use iocurve_meter::Rng;
 
 /// Order of the kinds: chosen as soon as possible or by one schedule; or each kind by its own schedule, in turns or
 /// not.

@@ -1,9 +1,8 @@
 //! Due times of a rate.
 
-use iocurve_meter::{Nanos, Pacer};
+use iocurve_meter::{Nanos, Pacer, Rng};
 
 use crate::plan::{Arrivals, Rate, RateUnit};
-use iocurve_meter::Rng;
 
 /// The due times of one rate, in order.
 #[derive(Debug)]

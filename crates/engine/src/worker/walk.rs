@@ -8,7 +8,7 @@ mod pick;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Nanos, Rng};
 
 use self::pick::Pick;
 use super::next::Next;
@@ -19,7 +19,6 @@ use crate::error::EngineError;
 use crate::offsets::{Handover, Lengths};
 use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
 use crate::tree::{Reservation, TreeState};
-use iocurve_meter::Rng;
 
 /// Pause before a walk looks again for a file that nobody uses.
 const RETRY_NS: Nanos = 200_000;

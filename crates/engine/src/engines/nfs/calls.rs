@@ -4,8 +4,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::protocol::Protocol;
-use super::rpc::Rpc;
-use super::socket::Socket;
+use super::transport::rpc::Rpc;
+use super::transport::socket::Socket;
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 use crate::tree::EntryKind;

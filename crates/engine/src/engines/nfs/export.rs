@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Mountable, Node, Page};
-use super::socket::{Route, Socket};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
+use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 use crate::tree::EntryKind;

@@ -4,12 +4,12 @@ mod server;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use iocurve_meter::SECOND;
+use iocurve_meter::{Rng, SECOND};
 use iocurve_wire::nfs3::{
     READ3res, READ3resok, WRITE3res, WRITE3resok, ftype3, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data,
 };
@@ -19,15 +19,18 @@ use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use self::scripted::{EXPORT, READ, WRITE, check_errno, connect, explained, file, first, marked, pattern, reply};
 use self::server::{Act, Server};
-use super::incoming::Incoming;
+use super::calls::CallLimits;
+use super::load::flight::Flight;
+use super::load::incoming::{Incoming, Lost};
+use super::load::outgoing::Outgoing;
 use super::nfs3::Nfs3;
-use super::outgoing::Outgoing;
-use super::socket::{Route, Socket};
+use super::transport::patience::JUKEBOX_DELAY_NS;
+use super::transport::socket::{DONTWAIT, Route, Socket};
 use super::*;
 use crate::engines::buffers::Buffers;
-use crate::engines::request::Address;
-use crate::plan::{Durability, Layout, OperationKind};
-use iocurve_meter::Rng;
+use crate::engines::request::{Address, Completion, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
 /// Number of the engine's first connection, as the server counts them.
 const FIRST: usize = 1;

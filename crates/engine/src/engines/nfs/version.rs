@@ -1,6 +1,6 @@
 //! The version of NFS that a mount names.
 
-use super::socket::check_source;
+use super::transport::socket::check_source;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 

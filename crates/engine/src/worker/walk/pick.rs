@@ -1,10 +1,11 @@
 //! Selection of files and directories, and what the walk has selected but not finished.
 
+use iocurve_meter::Rng;
+
 use super::Open;
 use crate::permutation::Permutation;
 use crate::plan::{TreeSelect, TreeWork};
 use crate::tree::TreeState;
-use iocurve_meter::Rng;
 
 /// Most files that are tried before the worker checks for the end of the run.
 pub(super) const TRIES: u64 = 10_000;

@@ -15,11 +15,11 @@ use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
     Node, Object, Page, Written, granted,
 };
-use super::super::mounter::{self, Mounter};
 use super::super::protocol::{Protocol, stability};
-use super::super::rpc::{Rpc, invalid_reply};
-use super::super::socket::Socket;
 use super::super::status::refused;
+use super::super::transport::mounter::{self, Mounter};
+use super::super::transport::rpc::{Rpc, invalid_reply};
+use super::super::transport::socket::Socket;
 use super::Nfs3;
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};

@@ -14,7 +14,7 @@ use iocurve_wire::nfs3::{nfs_fh3, nfsstat3};
 
 use super::calls::Mountable;
 use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
-use super::socket::{Route, Socket};
+use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 

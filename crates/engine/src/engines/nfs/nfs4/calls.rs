@@ -20,11 +20,11 @@ use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
     Node, Object, Page, Written, granted,
 };
-use super::super::mounter::Mounter;
 use super::super::protocol::{Judgement, stability};
-use super::super::rpc::Rpc;
-use super::super::socket::Socket;
 use super::super::status::{NOTDIR, refused};
+use super::super::transport::mounter::Mounter;
+use super::super::transport::rpc::Rpc;
+use super::super::transport::socket::Socket;
 use super::client::{Client, OVERHEAD_BYTES, connect_further};
 use super::opens::{Handle, Open, close, open, open_by_handle, open_either_way, put, take_handle};
 use super::{Nfs4, status};

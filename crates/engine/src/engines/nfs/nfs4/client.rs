@@ -16,12 +16,12 @@ use iocurve_wire::nfs4::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
-use super::super::mounter;
-use super::super::patience::JUKEBOX_DELAY_NS;
 use super::super::protocol::Protocol;
-use super::super::rpc::{Rpc, invalid_reply};
-use super::super::socket::{Route, Socket};
 use super::super::status::refused;
+use super::super::transport::mounter;
+use super::super::transport::patience::JUKEBOX_DELAY_NS;
+use super::super::transport::rpc::{Rpc, invalid_reply};
+use super::super::transport::socket::{Route, Socket};
 use super::Nfs4;
 use crate::error::EngineError;
 use crate::plan::NfsMount;

@@ -26,7 +26,7 @@ use iocurve_wire::nfs4::nfsstat4;
 
 use super::calls::Mountable;
 use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
-use super::socket::{Route, Socket};
+use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 

@@ -9,10 +9,10 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::nfsstat4;
 use iocurve_wire::nfs4::operations::{FREE_STATEID4args, TEST_STATEID4args, nfs_argop4, nfs_resop4};
 
-use super::super::mounter;
 use super::super::protocol::Recovered;
-use super::super::socket::Route;
 use super::super::status::refused;
+use super::super::transport::mounter;
+use super::super::transport::socket::Route;
 use super::Nfs4;
 use super::client::{Client, Kept, Registration, connect_further, rpc_on};
 use super::opens::{Open, open_by_handle, reclaim};

@@ -4,17 +4,21 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 
-use iocurve_meter::SECOND;
+use iocurve_meter::{Clock, SECOND};
 use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark};
 use iocurve_wire::rpc::ReplyHeader;
 use iocurve_wire::xdr::to_bytes;
 
 use super::super::*;
 use crate::engines::buffers::Buffers;
-use crate::engines::request::Address;
-use crate::plan::{Durability, Layout, OperationKind};
+use crate::engines::nfs::calls::Mountable;
+use crate::engines::request::{Address, Engine, Request};
+use crate::error::EngineError;
+use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 
 pub(crate) const EXPORT: &str = "/vol";
 pub(crate) const READ: OperationKind = OperationKind::Read;

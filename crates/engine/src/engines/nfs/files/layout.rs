@@ -4,19 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::{Clock, Nanos, Rng};
 
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::stall::HURRIED_NS;
-use iocurve_meter::Rng;
 
-use super::NfsEngine;
-use super::calls::Mountable;
-use super::export::{Export, missing};
-use super::version::with_version;
+use super::super::calls::Mountable;
+use super::super::export::{Export, missing};
+use super::super::load::NfsEngine;
+use super::super::version::with_version;
 
 /// Writes in flight.
 const DEPTH: u32 = 16;

@@ -8,12 +8,12 @@ use iocurve_meter::{Clock, Nanos, SECOND};
 use crate::engines::request::Completion;
 use crate::outcome::ConnectionOutcome;
 
+use super::super::protocol::Protocol;
+use super::super::transport::patience::no_answer;
+use super::super::transport::socket::{Route, Socket};
 use super::flight::Flight;
 use super::incoming::{Incoming, Lost};
 use super::outgoing::Outgoing;
-use super::patience::no_answer;
-use super::protocol::Protocol;
-use super::socket::{Route, Socket};
 
 /// First pause between two attempts to connect; it doubles each time.
 const BACKOFF_NS_MIN: Nanos = 10_000_000;

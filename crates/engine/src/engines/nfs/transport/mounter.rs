@@ -23,13 +23,13 @@ use crate::plan::NfsMount;
 const EXPORTS_NAMED_MAX: usize = 8;
 
 /// Finds ports, mounts the export and connects to the NFS program.
-pub(super) struct Mounter<'m, 'a> {
-    pub(super) mount: &'m NfsMount,
-    pub(super) stop: &'a AtomicBool,
+pub(in crate::engines::nfs) struct Mounter<'m, 'a> {
+    pub(in crate::engines::nfs) mount: &'m NfsMount,
+    pub(in crate::engines::nfs) stop: &'a AtomicBool,
 }
 
 impl<'a> Mounter<'_, 'a> {
-    pub(super) fn mount(&self) -> Result<nfs_fh3, EngineError> {
+    pub(in crate::engines::nfs) fn mount(&self) -> Result<nfs_fh3, EngineError> {
         let port = match self.mount.mount_port {
             Some(port) => port,
             None => self.ask_port("MOUNT", MOUNT_PROGRAM, MOUNT_V3, "mountport")?,
@@ -49,7 +49,7 @@ impl<'a> Mounter<'_, 'a> {
         }
     }
 
-    pub(super) fn connect_nfs(&self) -> Result<Rpc<'a>, EngineError> {
+    pub(in crate::engines::nfs) fn connect_nfs(&self) -> Result<Rpc<'a>, EngineError> {
         let port = match self.mount.port {
             Some(port) => port,
             // A server behind a firewall may block its portmapper; then the standard port is used.
@@ -61,7 +61,7 @@ impl<'a> Mounter<'_, 'a> {
     }
 
     /// Connects to the NFS program of version 4, which has a port of its own and no MOUNT.
-    pub(super) fn connect_nfs4(&self) -> Result<Rpc<'a>, EngineError> {
+    pub(in crate::engines::nfs) fn connect_nfs4(&self) -> Result<Rpc<'a>, EngineError> {
         let mut rpc = self.connect("NFS", self.mount.port.unwrap_or(NFS_PORT))?;
         rpc.program = "NFSv4.1";
         rpc.credential = auth_sys(self.mount);
@@ -119,7 +119,7 @@ impl<'a> Mounter<'_, 'a> {
 }
 
 /// Connects to a server's NFS program.
-pub(super) fn connect(
+pub(in crate::engines::nfs) fn connect(
     route: &Route,
     server: &str,
     timeout_ns: Nanos,

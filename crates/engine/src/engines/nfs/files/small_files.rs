@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Calls, Entry, FileFacts, Mountable};
-use super::export::Export;
-use super::status::{NOENT, refused};
-use super::version::with_version;
+use super::super::calls::{Calls, Entry, FileFacts, Mountable};
+use super::super::export::Export;
+use super::super::status::{NOENT, refused};
+use super::super::version::with_version;
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 

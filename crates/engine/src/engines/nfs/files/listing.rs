@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Calls, Entry, Listed, Mountable, Node};
-use super::export::Export;
-use super::status::{EXIST, refused};
-use super::version::with_version;
+use super::super::calls::{Calls, Entry, Listed, Mountable, Node};
+use super::super::export::Export;
+use super::super::status::{EXIST, refused};
+use super::super::version::with_version;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, list};

@@ -16,17 +16,17 @@ use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
-use super::calls::CallLimits;
+use super::super::calls::CallLimits;
+use super::super::protocol::{Arguments, CallKind, Judgement, Protocol};
+use super::super::status::errno;
+use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::outgoing::Outgoing;
-use super::patience::JUKEBOX_DELAY_NS;
-use super::protocol::{Arguments, CallKind, Judgement, Protocol};
-use super::status::errno;
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
 /// extra system call costs more than the copy.
-pub(super) const LARGE_BYTES: u32 = 32 << 10;
+pub(in crate::engines::nfs) const LARGE_BYTES: u32 = 32 << 10;
 /// Most calls in flight: bounds memory, whatever limits a server reports.
-pub(super) const CALLS_MAX: u64 = 1 << 20;
+pub(in crate::engines::nfs) const CALLS_MAX: u64 = 1 << 20;
 /// The slot of a call that no operation waits for.
 const NO_SLOT: u32 = u32::MAX;
 /// Most repetitions of a call for which the server's state had to be restored.
@@ -40,7 +40,7 @@ const FRUITLESS_WRITES_MAX: u16 = 3;
 
 /// Waits for a free slot of the session.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SlotWaits {
+pub(in crate::engines::nfs) struct SlotWaits {
     /// Calls that waited.
     pub calls: u64,
     /// Their time without a slot.
@@ -51,7 +51,7 @@ pub(super) struct SlotWaits {
 
 /// Load of one connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ConnectionLoad {
+pub(in crate::engines::nfs) struct ConnectionLoad {
     /// Calls without a reply.
     pub calls: u32,
     /// Calls without a reply that read [`LARGE_BYTES`] or more.
@@ -98,7 +98,7 @@ struct Operation {
 
 /// All calls of one engine.
 #[derive(Debug)]
-pub(super) struct Flight<P: Protocol> {
+pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     pub protocol: P,
     calls: Vec<Call<P::Sequence>>,
     free: Vec<u32>,
@@ -133,7 +133,7 @@ pub(super) struct Flight<P: Protocol> {
 impl<P: Protocol> Flight<P> {
     /// A table for `depth` operations at a time on `connections` connections. Their [`CallLimits::calls`] must be at
     /// most [`CALLS_MAX`].
-    pub(super) fn new(
+    pub(in crate::engines::nfs) fn new(
         protocol: P,
         slots: SlotMap,
         depth: u32,
@@ -186,7 +186,7 @@ impl<P: Protocol> Flight<P> {
 
     /// Error message for an invalid request.
     #[inline]
-    pub(super) fn refusal(&self, request: &Request) -> Option<String> {
+    pub(in crate::engines::nfs) fn refusal(&self, request: &Request) -> Option<String> {
         let moves_data = matches!(request.kind, OperationKind::Read | OperationKind::Write);
         let fits = (request.slot as usize) < self.operations.len().min(self.slots.count())
             && (request.address.file as usize) < self.unstable.len()
@@ -212,7 +212,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Most bytes of one call of this kind.
-    pub(super) fn call_bytes_max(&self, kind: OperationKind) -> u32 {
+    pub(in crate::engines::nfs) fn call_bytes_max(&self, kind: OperationKind) -> u32 {
         match kind {
             OperationKind::Read => self.limits.read,
             _ => self.limits.write,
@@ -220,12 +220,12 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Opens a slot for an operation of `calls` calls.
-    pub(super) fn open_operation(&mut self, slot: u32, calls: u32) {
+    pub(in crate::engines::nfs) fn open_operation(&mut self, slot: u32, calls: u32) {
         self.operations[slot as usize] = Operation { calls_left: calls, bytes: 0, errno: 0 };
     }
 
     /// Opens the call that carries `length` bytes of a request, from `at` on.
-    pub(super) fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
+    pub(in crate::engines::nfs) fn open_call(&mut self, request: &Request, at: u32, length: u32) -> u32 {
         let kind = match request.kind {
             OperationKind::Read => CallKind::Read,
             OperationKind::Write => CallKind::Write,
@@ -236,7 +236,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Opens a COMMIT for the next file that needs one, if the table has room.
-    pub(super) fn open_commit(&mut self) -> Option<u32> {
+    pub(in crate::engines::nfs) fn open_commit(&mut self) -> Option<u32> {
         if self.free.is_empty() {
             return None;
         }
@@ -246,7 +246,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Opens a call that renews the lease, if the table has room.
-    pub(super) fn open_renewal(&mut self) -> Option<u32> {
+    pub(in crate::engines::nfs) fn open_renewal(&mut self) -> Option<u32> {
         (!self.free.is_empty()).then(|| self.open(CallKind::Renewal, NO_SLOT, 0, 0, 0, 0))
     }
 
@@ -269,7 +269,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Takes what the call needs to be sent; a call that does not get it waits, and this returns `false`.
-    pub(super) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
+    pub(in crate::engines::nfs) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
         let Some(sequence) = self.protocol.acquire() else {
             self.waiting.push_back((clock.now(), index));
             return false;
@@ -279,12 +279,12 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Returns `true` if calls wait for a slot.
-    pub(super) fn has_waiting(&self) -> bool {
+    pub(in crate::engines::nfs) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// The next waiting call, if it can be sent now.
-    pub(super) fn acquire_next(&mut self, now: Nanos) -> Option<u32> {
+    pub(in crate::engines::nfs) fn acquire_next(&mut self, now: Nanos) -> Option<u32> {
         let &(since, index) = self.waiting.front()?;
         self.calls[index as usize].sequence = self.protocol.acquire()?;
         self.waiting.pop_front();
@@ -296,7 +296,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Takes all calls off their connections; they wait, and what they wait for is not a slot.
-    pub(super) fn suspend(&mut self) {
+    pub(in crate::engines::nfs) fn suspend(&mut self) {
         for (since, _) in &mut self.waiting {
             *since = SINCE_RECOVERY;
         }
@@ -309,7 +309,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Goes on with a new session.
-    pub(super) fn resume(&mut self, protocol: P) {
+    pub(in crate::engines::nfs) fn resume(&mut self, protocol: P) {
         self.slot_waits.calls_before += self.protocol.slots().map_or(0, |counts| counts.calls);
         self.protocol = protocol;
         self.state_lost = None;
@@ -318,7 +318,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Assigns a call to a connection; it is not queued yet.
-    pub(super) fn assign(&mut self, index: u32, connection: usize) {
+    pub(in crate::engines::nfs) fn assign(&mut self, index: u32, connection: usize) {
         let call = &mut self.calls[index as usize];
         call.place = Place::On(connection as u8);
         let load = &mut self.loads[connection];
@@ -327,7 +327,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Queues a call.
-    pub(super) fn write(&self, index: u32, outgoing: &mut Outgoing) {
+    pub(in crate::engines::nfs) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
         let Call { xid, sequence, file, offset, length, .. } = *call;
         outgoing
@@ -338,7 +338,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Queues all calls of a connection again, with the same `xid`s.
-    pub(super) fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
+    pub(in crate::engines::nfs) fn write_all(&self, connection: usize, outgoing: &mut Outgoing) {
         let place = Place::On(connection as u8);
         for index in 0..self.calls.len() {
             if self.calls[index].place == place {
@@ -348,36 +348,36 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// The call that a reply on a connection belongs to.
-    pub(super) fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
+    pub(in crate::engines::nfs) fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
         let index = xid & (self.calls.len() as u32 - 1);
         let call = &self.calls[index as usize];
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
     }
 
-    pub(super) fn load(&self, connection: usize) -> ConnectionLoad {
+    pub(in crate::engines::nfs) fn load(&self, connection: usize) -> ConnectionLoad {
         self.loads[connection]
     }
 
     /// Returns `true` if nothing is in flight.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::engines::nfs) fn is_empty(&self) -> bool {
         self.free.len() == self.calls.len()
     }
 
     /// Bytes that a READ or WRITE requested.
-    pub(super) fn asked(&self, index: u32) -> u32 {
+    pub(in crate::engines::nfs) fn asked(&self, index: u32) -> u32 {
         self.calls[index as usize].length
     }
 
-    pub(super) fn keep_payload(&self) -> bool {
+    pub(in crate::engines::nfs) fn keep_payload(&self) -> bool {
         self.keep_payload
     }
 
-    pub(super) fn slots(&self) -> &SlotMap {
+    pub(in crate::engines::nfs) fn slots(&self) -> &SlotMap {
         &self.slots
     }
 
     /// Memory for `length` bytes of a READ's payload, starting at byte `from` of the payload.
-    pub(super) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
+    pub(in crate::engines::nfs) fn destination(&mut self, index: u32, from: u32, length: u32) -> &mut [u8] {
         let call = &self.calls[index as usize];
         assert!(u64::from(from) + u64::from(length) <= u64::from(call.length));
         assert!(call.at as usize + call.length as usize <= self.slots.stride());
@@ -390,7 +390,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Completes a READ whose payload is in place, or that failed.
-    pub(super) fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn read_done(&mut self, index: u32, result: ReadResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -402,7 +402,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Handles the reply to a WRITE.
-    pub(super) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -424,7 +424,12 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Handles the reply to a COMMIT.
-    pub(super) fn commit_done(&mut self, index: u32, result: CommitResult, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn commit_done(
+        &mut self,
+        index: u32,
+        result: CommitResult,
+        done: &mut Vec<Completion>,
+    ) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
         }
@@ -433,12 +438,12 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Handles the reply to a renewal.
-    pub(super) fn renewed(&mut self, index: u32, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn renewed(&mut self, index: u32, done: &mut Vec<Completion>) {
         self.close(index, 0, 0, done);
     }
 
     /// Handles a call that the server's RPC layer rejected.
-    pub(super) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn rejected(&mut self, index: u32, verdict: Verdict, done: &mut Vec<Completion>) {
         self.unload(index, false);
         match verdict {
             // These numbers mean the same in all versions.
@@ -448,7 +453,7 @@ impl<P: Protocol> Flight<P> {
     }
 
     /// Handles a call that the server did not take up.
-    pub(super) fn not_executed(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
+    pub(in crate::engines::nfs) fn not_executed(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         self.unload(index, P::counted(status));
         self.refused(index, status, done);
     }

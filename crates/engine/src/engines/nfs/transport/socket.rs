@@ -13,11 +13,11 @@ use iocurve_meter::Nanos;
 use crate::outcome::ConnectionOutcome;
 
 /// Most time of a blocking receive: less than a worker's wait, so that deadlines are met.
-pub(super) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
+pub(in crate::engines::nfs) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
 /// Flag for [`Socket::receive`] and [`Socket::discard`].
-pub(super) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
+pub(in crate::engines::nfs) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
 /// Most pieces in one gathered send (`UIO_MAXIOV`).
-pub(super) const PIECES_MAX: usize = 1024;
+pub(in crate::engines::nfs) const PIECES_MAX: usize = 1024;
 
 /// Privileged ports, without those below 665 that well-known services use (as the Linux NFS client chooses).
 const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
@@ -34,7 +34,7 @@ const TCP_INFO_BYTES: usize = 192;
 
 /// Both ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Route {
+pub(in crate::engines::nfs) struct Route {
     /// Address of the server.
     pub peer: SocketAddr,
     /// Address of this machine; `None` leaves the choice to the system.
@@ -50,20 +50,20 @@ impl Route {
 }
 
 /// Checks that connections can use a local address.
-pub(super) fn check_source(source: IpAddr) -> io::Result<()> {
+pub(in crate::engines::nfs) fn check_source(source: IpAddr) -> io::Result<()> {
     UdpSocket::bind((source, 0)).map(drop)
 }
 
 /// A TCP socket.
 #[derive(Debug)]
-pub(super) struct Socket(OwnedFd);
+pub(in crate::engines::nfs) struct Socket(OwnedFd);
 
 impl Socket {
     /// Starts to connect; the socket becomes writable when the attempt has ended, and [`Socket::connected`] returns its
     /// result.
     ///
     /// If the process has the permission, the socket is bound to a privileged port: many servers insist on one.
-    pub(super) fn start(route: &Route) -> io::Result<Self> {
+    pub(in crate::engines::nfs) fn start(route: &Route) -> io::Result<Self> {
         let socket = Self::new(&route.peer)?;
         if !socket.bind_reserved(route) {
             return socket.connect_from_any_port(route);
@@ -78,7 +78,7 @@ impl Socket {
     }
 
     /// Result of the attempt to connect; from here on the socket blocks.
-    pub(super) fn connected(&self) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn connected(&self) -> io::Result<()> {
         match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
             0 => {
                 let off: libc::c_int = 0;
@@ -90,7 +90,7 @@ impl Socket {
     }
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns `true` if it can.
-    pub(super) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
+    pub(in crate::engines::nfs) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
         let events = if write { libc::POLLOUT } else { libc::POLLIN };
         let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
         let timeout = timespec(wait_ns);
@@ -103,7 +103,7 @@ impl Socket {
     }
 
     /// Sends as much of one piece as the socket accepts now.
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(in crate::engines::nfs) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
@@ -113,7 +113,7 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to readable memory.
-    pub(super) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
+    pub(in crate::engines::nfs) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
         let message = message(pieces);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pieces are valid by this function's contract.
@@ -121,7 +121,7 @@ impl Socket {
     }
 
     /// Receives into one buffer.
-    pub(super) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    pub(in crate::engines::nfs) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
     }
@@ -130,21 +130,25 @@ impl Socket {
     ///
     /// # Safety
     /// Every piece points to writable memory.
-    pub(super) unsafe fn receive_scattered(&self, pieces: &[libc::iovec], flags: libc::c_int) -> io::Result<usize> {
+    pub(in crate::engines::nfs) unsafe fn receive_scattered(
+        &self,
+        pieces: &[libc::iovec],
+        flags: libc::c_int,
+    ) -> io::Result<usize> {
         let mut message = message(pieces);
         // SAFETY: the pieces are valid by this function's contract.
         check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
     }
 
     /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
-    pub(super) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+    pub(in crate::engines::nfs) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
         let flags = flags | libc::MSG_TRUNC;
         // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
         check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
     }
 
     /// Name of the congestion control in use.
-    pub(super) fn congestion_control(&self) -> Option<String> {
+    pub(in crate::engines::nfs) fn congestion_control(&self) -> Option<String> {
         let mut name = [0_u8; 16];
         let mut length = name.len() as libc::socklen_t;
         // SAFETY: the array has room for `length` bytes.
@@ -158,7 +162,7 @@ impl Socket {
     }
 
     /// State of the connection, by `struct tcp_info` (include/uapi/linux/tcp.h); what an older kernel lacks is 0.
-    pub(super) fn tcp_info(&self) -> Option<ConnectionOutcome> {
+    pub(in crate::engines::nfs) fn tcp_info(&self) -> Option<ConnectionOutcome> {
         let mut info = [0_u8; TCP_INFO_BYTES];
         let mut length = info.len() as libc::socklen_t;
         // SAFETY: the array has room for `length` bytes.
@@ -283,7 +287,7 @@ impl AsRawFd for Socket {
 }
 
 /// Returns `true` for an error that only means "try again later".
-pub(super) fn not_now(error: &io::Error) -> bool {
+pub(in crate::engines::nfs) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

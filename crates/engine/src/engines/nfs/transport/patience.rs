@@ -18,12 +18,12 @@ const PAUSE_NS_MAX: Nanos = SECOND;
 /// A call without an answer for this time is a stall.
 const SILENCE_NS: Nanos = 2 * SECOND;
 /// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
-pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+pub(in crate::engines::nfs) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
 /// Longest time between two polls of the stop flag.
-pub(super) const STOP_CHECK_NS: Nanos = 50_000_000;
+pub(in crate::engines::nfs) const STOP_CHECK_NS: Nanos = 50_000_000;
 
 /// Connects; a server that has answered before may be about to restart, and is tried again.
-pub(super) fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
+pub(in crate::engines::nfs) fn connect_one(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
     loop {
         match connect_once(route, patience) {
             Err(error) if is_lost(&error) && has_answered(route.peer) => patience.pause(&error)?,
@@ -45,7 +45,7 @@ fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
 }
 
 /// Errors of a connection that a restart of the server brings about.
-pub(super) fn is_lost(error: &io::Error) -> bool {
+pub(in crate::engines::nfs) fn is_lost(error: &io::Error) -> bool {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable,
         NotConnected, UnexpectedEof,
@@ -64,17 +64,17 @@ pub(super) fn is_lost(error: &io::Error) -> bool {
 }
 
 /// Longest time without a reply on a connection before another one is tried.
-pub(super) fn silence_ns_max(timeout_ns: Nanos) -> Nanos {
+pub(in crate::engines::nfs) fn silence_ns_max(timeout_ns: Nanos) -> Nanos {
     timeout_ns / 3
 }
 
 /// Error of a connection on which no reply comes.
-pub(super) fn no_answer() -> io::Error {
+pub(in crate::engines::nfs) fn no_answer() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "no answer on this connection")
 }
 
 /// Timeout and stop flag of a wait for a server.
-pub(super) struct Patience<'a> {
+pub(in crate::engines::nfs) struct Patience<'a> {
     server: SocketAddr,
     started: Instant,
     end: Instant,
@@ -87,7 +87,7 @@ pub(super) struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    pub(super) fn new(server: SocketAddr, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+    pub(in crate::engines::nfs) fn new(server: SocketAddr, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
         // A timeout beyond the clock's range becomes a day.
         let started = Instant::now();
         let day = started + Duration::from_secs(86_400);
@@ -96,7 +96,7 @@ impl<'a> Patience<'a> {
         Self { server, started, end, silence_end, stop, pause_ns: Cell::new(PAUSE_NS_MIN), stall: RefCell::default() }
     }
 
-    pub(super) fn check(&self) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn check(&self) -> io::Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("stopped"));
         }
@@ -111,7 +111,7 @@ impl<'a> Patience<'a> {
 
     /// As [`Self::check`]; fails once if a server that has answered before is silent: it may have forgotten the connection
     /// without a word, and answer on another.
-    pub(super) fn check_silence(&self) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn check_silence(&self) -> io::Result<()> {
         self.check()?;
         if self.silence_end.get().is_some_and(|end| Instant::now() >= end) && has_answered(self.server) {
             self.silence_end.set(None);
@@ -121,7 +121,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Waits before the next attempt after an error; each pause is twice as long, up to a second.
-    pub(super) fn pause(&self, error: &io::Error) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn pause(&self, error: &io::Error) -> io::Result<()> {
         self.note(match error.kind() {
             io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
             _ => error.to_string(),

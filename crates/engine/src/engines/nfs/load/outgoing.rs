@@ -5,11 +5,11 @@ use std::ptr;
 
 use crate::engines::buffers::SlotMap;
 
-use super::socket::{PIECES_MAX, Socket, not_now};
+use super::super::transport::socket::{PIECES_MAX, Socket, not_now};
 
 /// Unsent bytes of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(in crate::engines::nfs) struct Outgoing {
     /// Heads of calls, one after another.
     heads: Vec<u8>,
     /// Pieces to send, in order. A payload is sent from the slot's buffer.
@@ -32,7 +32,7 @@ unsafe impl Send for Outgoing {}
 
 impl Outgoing {
     /// Queues a call whose head `append` writes.
-    pub(super) fn call(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+    pub(in crate::engines::nfs) fn call(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         let start = self.heads.len();
         append(&mut self.heads);
         let now = self.heads.len();
@@ -43,18 +43,18 @@ impl Outgoing {
     }
 
     /// Queues the payload of the previous call, and its padding.
-    pub(super) fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
+    pub(in crate::engines::nfs) fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
         self.pieces.push(Piece::Payload { slot, at, length });
         if padding > 0 {
             self.call(|heads| heads.extend_from_slice(&[0; 3][..padding as usize]));
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::engines::nfs) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::engines::nfs) fn clear(&mut self) {
         self.heads.clear();
         self.pieces.clear();
         self.first = 0;
@@ -62,7 +62,7 @@ impl Outgoing {
     }
 
     /// Sends as much as the socket accepts now.
-    pub(super) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
             match self.send_once(socket, slots) {
                 Ok(bytes) => self.advance(bytes),

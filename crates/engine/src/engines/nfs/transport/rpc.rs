@@ -21,24 +21,30 @@ use crate::stall::{answered, has_answered};
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// One call at a time on one connection.
-pub(super) struct Rpc<'a> {
-    pub(super) socket: Socket,
-    pub(super) route: Route,
-    pub(super) server: String,
-    pub(super) timeout_ns: Nanos,
+pub(in crate::engines::nfs) struct Rpc<'a> {
+    pub(in crate::engines::nfs) socket: Socket,
+    pub(in crate::engines::nfs) route: Route,
+    pub(in crate::engines::nfs) server: String,
+    pub(in crate::engines::nfs) timeout_ns: Nanos,
     stop: &'a AtomicBool,
     /// Name of the program, for messages.
-    pub(super) program: &'static str,
-    pub(super) credential: Vec<u8>,
+    pub(in crate::engines::nfs) program: &'static str,
+    pub(in crate::engines::nfs) credential: Vec<u8>,
     xid: u32,
     reply: Vec<u8>,
     /// The last call was sent more than once: the server may have executed it before it answered.
-    pub(super) was_repeated: bool,
+    pub(in crate::engines::nfs) was_repeated: bool,
     has_answered: bool,
 }
 
 impl<'a> Rpc<'a> {
-    pub(super) fn new(socket: Socket, route: Route, server: String, timeout_ns: Nanos, stop: &'a AtomicBool) -> Self {
+    pub(in crate::engines::nfs) fn new(
+        socket: Socket,
+        route: Route,
+        server: String,
+        timeout_ns: Nanos,
+        stop: &'a AtomicBool,
+    ) -> Self {
         let credential = to_bytes(&opaque_auth::NONE);
         // Differs from the xids of an earlier process with this address, which the server may remember.
         let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
@@ -58,17 +64,17 @@ impl<'a> Rpc<'a> {
     }
 
     /// Returns `true` once calls should end.
-    pub(super) fn stopped(&self) -> bool {
+    pub(in crate::engines::nfs) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// Error for a reply that makes no sense.
-    pub(super) fn invalid(&self, why: &dyn Display) -> EngineError {
+    pub(in crate::engines::nfs) fn invalid(&self, why: &dyn Display) -> EngineError {
         invalid_reply(&self.server, self.program, why)
     }
 
     /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
-    pub(super) fn nfs<T, F>(
+    pub(in crate::engines::nfs) fn nfs<T, F>(
         &mut self,
         procedure: nfsproc3,
         arguments: &impl Encode,
@@ -93,7 +99,7 @@ impl<'a> Rpc<'a> {
     }
 
     /// Calls a procedure; the results do not borrow from the reply.
-    pub(super) fn call<R: for<'r> Decode<'r>>(
+    pub(in crate::engines::nfs) fn call<R: for<'r> Decode<'r>>(
         &mut self,
         program: u32,
         version: u32,
@@ -106,7 +112,7 @@ impl<'a> Rpc<'a> {
     }
 
     /// Sends a call and returns the results in its reply.
-    pub(super) fn transact(
+    pub(in crate::engines::nfs) fn transact(
         &mut self,
         program: u32,
         version: u32,
@@ -267,11 +273,11 @@ fn too_long(_: RecordTooLong) -> io::Error {
 }
 
 /// Error for a reply that makes no sense.
-pub(super) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> EngineError {
+pub(in crate::engines::nfs) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> EngineError {
     EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an {program} server?"))
 }
 
 /// Nanoseconds in seconds, for messages.
-pub(super) fn seconds(nanos: Nanos) -> f64 {
+pub(in crate::engines::nfs) fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / SECOND as f64
 }

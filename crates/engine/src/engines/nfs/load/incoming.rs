@@ -9,9 +9,9 @@ use std::io;
 use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
+use super::super::protocol::{CallKind, Passed, Protocol};
+use super::super::transport::socket::{DONTWAIT, Socket, not_now};
 use super::flight::{Flight, LARGE_BYTES};
-use super::protocol::{CallKind, Passed, Protocol};
-use super::socket::{DONTWAIT, Socket, not_now};
 use crate::engines::request::Completion;
 
 /// Size of the buffer for one receive.
@@ -23,7 +23,7 @@ const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
 /// The reason that a connection cannot be used any more.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(in crate::engines::nfs) enum Lost {
     /// It was closed or broke.
     Closed(io::Error),
     /// The server sent an invalid reply.
@@ -32,7 +32,7 @@ pub(super) enum Lost {
 
 /// Receiving side of one connection.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(in crate::engines::nfs) struct Incoming {
     staging: Box<[u8]>,
     /// Start of the received bytes that are not parsed yet.
     start: usize,
@@ -76,7 +76,7 @@ enum Target {
 
 impl Incoming {
     /// For replies to READs of at most `read_bytes_max`.
-    pub(super) fn new(read_bytes_max: u32) -> Self {
+    pub(in crate::engines::nfs) fn new(read_bytes_max: u32) -> Self {
         Self {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
@@ -88,14 +88,14 @@ impl Incoming {
     }
 
     /// Discards received bytes: the next byte is the first of a new connection.
-    pub(super) fn reset(&mut self) {
+    pub(in crate::engines::nfs) fn reset(&mut self) {
         (self.start, self.end, self.payload) = (0, 0, None);
         self.records.reset();
     }
 
     /// Receives available data and completes the operations that are answered. Only the first receive may wait, and
     /// only without `DONTWAIT`.
-    pub(super) fn receive<P: Protocol>(
+    pub(in crate::engines::nfs) fn receive<P: Protocol>(
         &mut self,
         socket: &Socket,
         flags: libc::c_int,
