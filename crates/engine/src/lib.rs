@@ -23,7 +23,7 @@
 //! error      errors, with messages for the user
 //! outcome    results of a run: mirrored by Python
 //! plan       input of a run: mirrored by Python; facts.rs derives values from it
-//! chance     pseudo-random numbers, repeatable from their seed
+//! permutation  blocks in pseudo-random order, each once
 //! ```
 //!
 //! The worker owns time, pacing and accounting; an engine moves bytes and knows neither. A worker's loop is in
@@ -32,11 +32,9 @@
 //! # To add an engine
 //!
 //! 1. `plan/target.rs`: a variant of [`plan::EnginePlan`], and its mirror in Python.
+//! 2. `engines`: a module that implements [`Engine`].
 //! 3. `engines/capabilities.rs`: its capabilities. Checks, layout and verification depend on them.
-//! 3. `engines/capabilities.rs`: what it can do. Checks, layout and verification follow from that.
 //! 4. `run/open.rs`: opens it.
-
-#![warn(unreachable_pub)]
 
 mod check;
 mod cpu;

@@ -84,14 +84,14 @@ impl Run {
 
 /// Measures the operations per second of one worker's loop without I/O.
 #[pyfunction]
-pub fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
+pub(crate) fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
     let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(50));
     py.detach(|| iocurve_engine::null_ceiling(duration)).map_err(|error| run_error(py, &error))
 }
 
 /// Parses a plan as the engine does and encodes it again, to compare both sides of the contract.
 #[pyfunction]
-pub fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
+pub(crate) fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
 }
 

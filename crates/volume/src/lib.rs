@@ -43,8 +43,6 @@
 //! `programs::dispatch::answer_call`. It gets its caller from `Turn::admit` or `Call::admit`, which check the rules of the export, and
 //! maps `served::rules::Refusal` to its own status.
 
-#![warn(unreachable_pub)]
-
 mod memory;
 mod nfs4_state;
 mod pending;

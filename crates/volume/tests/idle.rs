@@ -1,5 +1,7 @@
 //! Idle connections cost nothing. This test is alone in its process, since it counts the wake-ups of the process's threads.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 

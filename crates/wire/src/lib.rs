@@ -7,8 +7,6 @@
 //! READ, WRITE, COMMIT and GETATTR, which carry the load, have a path of their own that allocates nothing: [`server_fast`] for
 //! servers, [`client_fast`] for clients.
 
-#![warn(unreachable_pub)]
-
 pub mod client_fast;
 pub mod mount3;
 pub mod nfs3;

@@ -36,6 +36,7 @@ pub(in crate::store) struct Arena {
 
 // SAFETY: `base` is a mapping that lives as long as the arena; who may touch which chunk is decided by ownership of its number.
 unsafe impl Send for Arena {}
+// SAFETY: as for `Send`; `regions` is behind a lock, and all else that changes is atomic.
 unsafe impl Sync for Arena {}
 
 /// A chunk that is in no file. It goes back to the arena when dropped; nobody else may hold a pointer into it.
