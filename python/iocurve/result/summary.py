@@ -194,7 +194,7 @@ class Interval:
 
     @property
     def length_ns(self) -> int:
-        """Length of the longest interval among the workers."""
+        """From the first start to the last end among the workers."""
         return self.end_ns - self.start_ns
 
     def work(self, kinds: Iterable[str]) -> Work:
