@@ -30,8 +30,6 @@ from iocurve.targets.target import VolumeTarget, facts_of
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 FILE_BYTES = 16 * MIB
-RIGHT_KNOWN = 0.95
-RIGHT_HIDDEN = 0.85
 
 
 @dataclass(frozen=True)

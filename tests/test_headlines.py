@@ -26,7 +26,6 @@ from iocurve.result.reference import Conditions, Figure, Reference
 from iocurve.units import KIB, MILLISECOND_NS, SECOND_NS
 
 Tile = tuple[str, str, str, str]
-RUN_NS = (0, SECOND_NS)
 
 
 def tiles(result: Result) -> list[Tile]:

@@ -18,7 +18,6 @@ from iocurve.result.document import MachineUse
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
-ENDS = ("runtime_ns", "bytes", "operations")
 ENDLESS = plan.End(runtime_ns=None, bytes=None, operations=None)
 LOCAL = ("sync", "aio", "uring", "mmap")
 

@@ -19,8 +19,6 @@ GAIN_MIN = 0.05
 """Less gain than this by repeated offsets is none."""
 MOST, LEAST = 0.9, 0.1
 """A share of the reads above the one counts as all of them, a share below the other as none."""
-ALL = 0.98
-"""The cache is fully warm from this share of hits on."""
 ABOVE_LIMIT = 1.1
 """A device is not this many times as fast as its limit: something else answers."""
 MODES_APART = 4.0

@@ -23,6 +23,8 @@ from iocurve.result.version import iocurve_version
 if TYPE_CHECKING:
     from types import ModuleType
 
+Node = dict[str, Any]
+"""A node as Ray describes it."""
 AUTO_CLUSTER = "auto"
 """The cluster that this machine belongs to."""
 RESOURCE = "load_client"
@@ -69,7 +71,7 @@ def connect(address: str) -> ModuleType:
     try:
         with interrupts.restored():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - Ray fails in many ways
         raise RunError(_unreachable(address, error)) from None
     return ray
 
@@ -122,13 +124,13 @@ def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator
             link.abandon()
 
 
-def load_nodes(ray: ModuleType) -> list[dict[str, Any]]:
+def load_nodes(ray: ModuleType) -> list[Node]:
     """The live nodes that offer a load client, in the order of their addresses."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(RESOURCE, 0) >= 1]
     return sorted(nodes, key=lambda node: int(ip_address(node["NodeManagerAddress"])))
 
 
-def _nodes(ray: ModuleType, clients: int | None) -> list[dict[str, Any]]:
+def _nodes(ray: ModuleType, clients: int | None) -> list[Node]:
     """Waits for nodes that are about to join. Raises ``RunError`` for too few."""
     import time
 
@@ -145,7 +147,7 @@ def _nodes(ray: ModuleType, clients: int | None) -> list[dict[str, Any]]:
         time.sleep(0.5)
 
 
-def _chosen(nodes: list[dict[str, Any]], clients: int | None, on: Sequence[str]) -> list[dict[str, Any]]:
+def _chosen(nodes: list[Node], clients: int | None, on: Sequence[str]) -> list[Node]:
     if not on:
         return nodes[:clients]
     by_name = {node[key]: node for node in nodes for key in ("NodeManagerHostname", "NodeManagerAddress")}
@@ -199,11 +201,11 @@ class RayLink(Link):
     def name(self, name: str) -> None:
         self._name = name
 
-    async def call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: object) -> Any:
         """Calls a method of the client."""
         try:
             return await getattr(self._actor, method).remote(*arguments)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an unknown error is raised as it is
             raise _translated(error) from None
 
     async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
@@ -212,7 +214,7 @@ class RayLink(Link):
         try:
             async for record in records:
                 yield await record
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an unknown error is raised as it is
             raise _translated(error) from None
 
     def abandon(self) -> None:

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
@@ -341,7 +340,7 @@ class Attempts:
         return len(self.runs) - 1
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """The fields of a point that tell of disturbances; none where runs are never repeated."""
         if not self.repeats_max:
             return {}

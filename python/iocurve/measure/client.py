@@ -11,14 +11,15 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 
 from iocurve._native import Run
 from iocurve.engine.outcome import Outcome
-from iocurve.errors import RunError
+from iocurve.errors import IocurveError, RunError
 from iocurve.measure import spin
 from iocurve.measure.local import Observer, run_to_the_end
 from iocurve.measure.records import (
@@ -159,7 +160,9 @@ class LoadClient:
         if self._run:
             self._run.stop()
 
-    def in_directory(self, directory: str, method: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    def in_directory(
+        self, directory: str, method: str, arguments: tuple[object, ...], options: Mapping[str, object]
+    ) -> object:
         """Calls a method of a directory of this machine (``Place``). Raises ``TargetError``."""
         return getattr(LocalPlace(Path(directory)), method)(*arguments, **options)
 
@@ -191,15 +194,13 @@ class LoadClient:
         )
 
     def _abandon(self) -> None:
-        """Ends a run that nobody waits for any more."""
+        """Ends a run whose outcome no caller waits for."""
         if self._run is None:
             return
         self._run.stop()
-        try:
+        with suppress(IocurveError):
             while self._run.wait(POLL_S) is None:
                 pass
-        except Exception:
-            pass
 
 
 def _nic_mbit_per_s() -> int | None:

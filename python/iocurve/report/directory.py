@@ -62,7 +62,7 @@ def _failure(action: Callable[[], None]) -> str | None:
         action()
     except ResultError as error:
         return str(error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         # The libraries that draw fail in many ways, and none of them may cost the figures.
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     return None

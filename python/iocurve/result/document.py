@@ -668,7 +668,7 @@ def _read_text(path: Path) -> str:
         raise ResultError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _checked_version(path: Path | str, document: Any) -> int:
+def _checked_version(path: Path | str, document: object) -> int:
     """The version of the document. Checked first, so that a newer document is reported as newer and not as faulty."""
     found = document.get("schema_version") if isinstance(document, dict) else None
     if found is None:
@@ -679,7 +679,11 @@ def _checked_version(path: Path | str, document: Any) -> int:
     return found
 
 
-def _from_version_2(document: dict[str, Any]) -> dict[str, Any]:
+Json = dict[str, Any]
+"""A parsed document."""
+
+
+def _from_version_2(document: Json) -> Json:
     """A document of version 2 as version 3: a worker's ``clone`` is its ``jobnum``, limits of targets are ``caps``."""
 
     def renamed(value: Any) -> Any:
@@ -692,7 +696,7 @@ def _from_version_2(document: dict[str, Any]) -> dict[str, Any]:
     return {**renamed(document), "schema_version": SCHEMA_VERSION}
 
 
-def _target_from_version_2(target: dict[str, Any]) -> dict[str, Any]:
+def _target_from_version_2(target: Json) -> Json:
     """The facts of a target whose limits were fields, most of them in ``further``."""
     facts = {name: value for name, value in target.items() if name != "further"} | (target.get("further") or {})
     burst_iops, credits = facts.pop("burst_iops", None), facts.pop("burst_credits", None)

@@ -89,14 +89,6 @@ def _cached_bytes(blocks: str) -> int:
     return int.from_bytes(base64.b64decode(blocks)).bit_count() * 4 * KIB
 
 
-@dataclass
-class _Limits:
-    """Limits of one disk."""
-
-    speed: IoLimits
-    title: str
-
-
 class _Reader:
     """Parses one disk and collects the errors."""
 

@@ -13,9 +13,6 @@ from iocurve.dialects.vdbench.runs import Loops, Run
 from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
 
-FILES_MAX = 10_000_000
-"""vdbench's limit of files in one directory."""
-
 
 @dataclass(frozen=True)
 class Tree:

@@ -30,7 +30,7 @@ class Link(Protocol):
     def name(self) -> str:
         """Name or address of the client."""
 
-    async def call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: object) -> Any:
         """Calls a method of the client."""
 
     def stream(self, start_ns: int) -> AsyncIterator[bytes]:

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
@@ -33,7 +32,7 @@ class GroupRun:
         self._view = LiveView(clients, loop)
         self._barrier = Barrier(clients, self._patience, self._view, self._run, name)
         self._silence = SilenceWatch(self._patience, self._view.publish)
-        self._calls: set[asyncio.Future[Any]] = set()
+        self._calls: set[asyncio.Future[object]] = set()
         self._future = asyncio.run_coroutine_threadsafe(self._drive(), loop)
 
     def wait(self, seconds: float) -> Outcome | None:
@@ -143,7 +142,7 @@ class GroupRun:
             if not client.is_over:
                 self._spawn(stop(client))
 
-    def _spawn(self, call: Awaitable[Any]) -> None:
+    def _spawn(self, call: Awaitable[object]) -> None:
         """Makes a call whose failure shows in the stream of records."""
         task = asyncio.ensure_future(call)
         self._calls.add(task)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
-from typing import Any
 
 from iocurve.analysis.load_names import axis_text
 from iocurve.dialects.native.read.keys import DEFAULTS
@@ -199,7 +198,7 @@ def _source(client: int) -> str:
 
 def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
     """The job with one combination of axis values."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     if "read_percent" in axes:
         percent = float(axes["read_percent"])
         fields |= {"reads": percent > 0, "writes": percent < 100, "read_percent": percent}

@@ -16,6 +16,9 @@ from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.structs import bundled_names
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
+Table = dict[str, Any]
+"""A table of a TOML document."""
+
 
 class BlockSize(Size):
     """A block size in bytes."""
@@ -218,7 +221,7 @@ def _read(path: Path) -> Scenario:
 @dataclass
 class _Scenario:
     reader: Reader
-    document: dict[str, Any]
+    document: Table
     common: Said = field(init=False)
     """Load of all families."""
     cache: CachePolicy = field(init=False)
@@ -274,7 +277,7 @@ class _Scenario:
             found.append(Comparison(title=title, families=compared))
         return tuple(found)
 
-    def _families(self) -> list[dict[str, Any]]:
+    def _families(self) -> list[Table]:
         return self.reader.tables(self.document, (), "family")
 
     def _targets(self) -> tuple[TargetNeed, ...]:
@@ -293,7 +296,7 @@ class _Scenario:
             self.reader.error((), "there is no target: begin one with [[target]]")
         return tuple(found) or (TargetNeed("volume", "", "volume:"),)
 
-    def _family(self, table: dict[str, Any], number: int, targets: tuple[TargetNeed, ...]) -> Family:
+    def _family(self, table: Table, number: int, targets: tuple[TargetNeed, ...]) -> Family:
         place = _place(number)
         self.reader.check_keys(table, _FAMILY_KEYS, place)
         name = self._value(table, place, "name", _NAME, f"family-{number + 1}")
@@ -306,9 +309,7 @@ class _Scenario:
             jobs=self._jobs(table, place, own, targets),
         )
 
-    def _family_form(
-        self, table: dict[str, Any], place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]
-    ) -> FamilyForm:
+    def _family_form(self, table: Table, place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]) -> FamilyForm:
         return FamilyForm(
             axes=self._axes(table, place, targets),
             ramp_ns=self._value(table, place, "ramp", Time(), form.ramp_ns),
@@ -316,9 +317,7 @@ class _Scenario:
             settle_ns=self._value(table, place, "settle", Time(), None),
         )
 
-    def _jobs(
-        self, table: dict[str, Any], place: KeyPath, load: Said, targets: tuple[TargetNeed, ...]
-    ) -> tuple[FamilyJob, ...]:
+    def _jobs(self, table: Table, place: KeyPath, load: Said, targets: tuple[TargetNeed, ...]) -> tuple[FamilyJob, ...]:
         known = [target.name for target in targets]
         per_processor = self._value(table, place, "workers", _WORKERS, None) is not None
         jobs = []
@@ -331,9 +330,7 @@ class _Scenario:
             jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load), per_processor))
         return tuple(jobs)
 
-    def _axes(
-        self, table: dict[str, Any], place: KeyPath, targets: tuple[TargetNeed, ...]
-    ) -> dict[str, tuple[Axis, ...]]:
+    def _axes(self, table: Table, place: KeyPath, targets: tuple[TargetNeed, ...]) -> dict[str, tuple[Axis, ...]]:
         said = self._table(table, place, "axes")
         self.reader.check_keys(said, AXES, (*place, "axes"))
         known = [target.name for target in targets]
@@ -347,7 +344,7 @@ class _Scenario:
                     self.reader.error((*place, "axes", key), f"{key}: name at least one value")
         return axes
 
-    def _form(self, table: dict[str, Any], place: KeyPath, full: Form | None) -> Form:
+    def _form(self, table: Table, place: KeyPath, full: Form | None) -> Form:
         data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
         self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
         self.reader.check_keys(timing, ("ramp", "runtime", "interval", "rounds"), (*place, "timing"))
@@ -373,14 +370,14 @@ class _Scenario:
                 self.reader.error(("reference",), f"there is no reference '{name}'")
         return tuple(said)
 
-    def _table(self, table: dict[str, Any], place: KeyPath, key: str) -> dict[str, Any]:
+    def _table(self, table: Table, place: KeyPath, key: str) -> Table:
         value = table.get(key, {})
         if isinstance(value, dict):
             return value
         self.reader.error((*place, key), f"{key} is a table: [{key}]")
         return {}
 
-    def _value(self, table: dict[str, Any], place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
+    def _value(self, table: Table, place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
         if key not in table:
             return otherwise
         try:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, Self
 
 from iocurve.measure.search.late_share import Crossing, crossing
 from iocurve.result.stats import Estimate, student_quantile
@@ -85,7 +85,7 @@ class Responses(Protocol):
     def over(self, limit_ns: float) -> int:
         """Number of operations that took longer."""
 
-    def merged(self, other: Any, /) -> Responses:
+    def merged(self, other: Self, /) -> Responses:
         """Both together."""
 
 

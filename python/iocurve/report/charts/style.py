@@ -7,7 +7,7 @@ colour in every chart, and no other series has theirs.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -92,7 +92,7 @@ def labelled(chart: Chart, text: str) -> Chart:
     return chart | {"title": title}
 
 
-def data(rows: Sequence[dict[str, Any]]) -> alt.InlineData:
+def data(rows: Sequence[Mapping[str, object]]) -> alt.InlineData:
     """Rows as the data of a chart."""
     return alt.InlineData(values=list(rows))
 

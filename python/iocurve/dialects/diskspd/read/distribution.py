@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from iocurve.dialects.diskspd.read.profile import Target
@@ -32,7 +32,7 @@ def zones_of(target: Target, region_bytes: int) -> list[Zone]:
     """
     if target.distribution == "Absolute":
         return _absolute(target, region_bytes)
-    return _Percentages(target.step_bytes, aligned_bytes(target, region_bytes)).zones(target.spans)
+    return _Percentages(target.step_bytes, aligned_bytes(target, region_bytes)).of(target.spans)
 
 
 def aligned_bytes(target: Target, region_bytes: int) -> int:
@@ -69,41 +69,47 @@ class _Percentages:
     whole: int
     """Length of the range of possible start offsets."""
 
-    def zones(self, spans: tuple[Span, ...]) -> list[Zone]:
-        zones: list[Zone] = []
-        carry = 0
+    zones: list[Zone] = field(default_factory=list)
+    carry: int = 0
+    """Operations of parts without a possible offset, in percent; the next zone takes them."""
+
+    def of(self, spans: tuple[Span, ...]) -> list[Zone]:
         for span in spans:
-            if not span.io_percent:
-                continue
             start, end = self._bounds(span)
-            if end < start:
-                # This part has no possible offset: its operations go to the neighbour.
-                if zones and zones[-1].start == end:
-                    zones[-1].io_percent += span.io_percent
-                else:
-                    carry += span.io_percent
-                continue
-            start -= start % self.step
-            if start < end and zones and zones[-1].start == start:
-                start += self.step
-                zones[-1].length += self.step
-                if start == self.whole:
-                    carry += span.io_percent
-                    continue
-                if start == end:
-                    zones[-1].io_percent += span.io_percent
-                    continue
-            if carry and zones and zones[-1].io_percent < span.io_percent:
-                zones[-1].io_percent += carry
-                carry = 0
-            zones.append(Zone(span.io_percent + carry, start, end - start))
-            carry = 0
-        if carry and not zones:
-            zones.append(Zone(0, self.whole - self.step, self.step))
-        if carry:
-            zones[-1].io_percent += carry
-            zones[-1].length = self.whole - zones[-1].start
-        return zones
+            if span.io_percent and end < start:
+                self._pass_on(span.io_percent, end)
+            elif span.io_percent:
+                self._add(span.io_percent, start - start % self.step, end)
+        if self.carry and not self.zones:
+            self.zones.append(Zone(0, self.whole - self.step, self.step))
+        if self.carry:
+            self.zones[-1].io_percent += self.carry
+            self.zones[-1].length = self.whole - self.zones[-1].start
+        return self.zones
+
+    def _pass_on(self, io_percent: int, end: int) -> None:
+        """Gives the operations of a part without a possible offset to the neighbour."""
+        if self.zones and self.zones[-1].start == end:
+            self.zones[-1].io_percent += io_percent
+        else:
+            self.carry += io_percent
+
+    def _add(self, io_percent: int, start: int, end: int) -> None:
+        """Adds the zone of a part; the zone before keeps an offset that both would have."""
+        if start < end and self.zones and self.zones[-1].start == start:
+            start += self.step
+            self.zones[-1].length += self.step
+            if start == self.whole:
+                self.carry += io_percent
+                return
+            if start == end:
+                self.zones[-1].io_percent += io_percent
+                return
+        if self.carry and self.zones and self.zones[-1].io_percent < io_percent:
+            self.zones[-1].io_percent += self.carry
+            self.carry = 0
+        self.zones.append(Zone(io_percent + self.carry, start, end - start))
+        self.carry = 0
 
     def _bounds(self, span: Span) -> tuple[int, int]:
         start = span.start * self.whole // 100
