@@ -130,8 +130,10 @@ def test_an_error_says_which_help_to_read() -> None:
 
 
 def test_an_option_takes_several_values_at_once_or_one_at_a_time() -> None:
-    at_once = parsed("run", "azure-disk", "--points", "random-4k*", "read_percent=100,0")["points"]
-    one_at_a_time = parsed("run", "azure-disk", "--points", "random-4k*", "--points", "read_percent=100,0")["points"]
+    at_once = parsed("run", "azure-disk", "--points", "random-4k*", "read_percent=100,0")["scenario"].points
+    one_at_a_time = parsed("run", "azure-disk", "--points", "random-4k*", "--points", "read_percent=100,0")[
+        "scenario"
+    ].points
     assert list(at_once) == list(one_at_a_time) == ["random-4k*", "read_percent=100,0"]
 
 

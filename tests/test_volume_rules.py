@@ -15,7 +15,7 @@ from iocurve.errors import DialectError
 from iocurve.targets import target as targets
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import rules
-from iocurve.volume.handle_key import handle_key
+from iocurve.volume.config import handle_key
 from iocurve.volume.rules import ClientRule, ExportRules, parse_client
 from iocurve.volume.serve import greeting
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from iocurve.analysis.levels import Levels, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
@@ -87,32 +86,18 @@ def _reached(load: MeasuredLoad, rules: Sequence[Rule]) -> Limit | None:
     return between.replace(confidence="likely", evidence=(*between.evidence, stalls))
 
 
-@dataclass(frozen=True)
-class UsedCap:
-    """A cap with the rate that is measured against it."""
+def _evidence(cap: Cap, rate: float) -> str:
+    """The measured rate next to the cap."""
+    return f"{_amount(cap, rate)} {_unit(cap)} measured, {_allowed(cap, rate)}"
 
-    cap: Cap
-    measured: float
 
-    @property
-    def used(self) -> float:
-        """The measured rate as a fraction of the cap."""
-        return self.measured / self.cap.value if self.cap.value else 0.0
+def _allowed(cap: Cap, rate: float) -> str:
+    """The cap without its unit, and how much of it is used."""
+    return f"{_amount(cap)} allowed ({rate / cap.value:.1%})"
 
-    @property
-    def is_reached(self) -> bool:
-        """True for a rate at the cap."""
-        return self.used >= 1 - TOLERANCE
 
-    @property
-    def evidence(self) -> str:
-        """The measured rate beside the cap."""
-        return f"{_amount(self.cap, self.measured)} {_unit(self.cap)} measured, {self.allowed}"
-
-    @property
-    def allowed(self) -> str:
-        """The cap without its unit, and how much of it is used."""
-        return f"{_amount(self.cap)} allowed ({self.used:.1%})"
+def _is_reached(cap: Cap, rate: float) -> bool:
+    return rate / cap.value >= 1 - TOLERANCE
 
 
 def _amount(cap: Cap, rate: float | None = None) -> str:
@@ -131,11 +116,11 @@ def _unit(cap: Cap) -> str:
     return "IOPS" if cap.quantity == "iops" else "MiB/s"
 
 
-def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[UsedCap]:
-    """The caps of the volume, each with the rate that is measured against it."""
+def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[tuple[Cap, float]]:
+    """The caps of the volume, each with the rate that counts against it."""
     # With credits for a burst, the baseline is no cap; _burst judges both.
     caps = (cap for cap in load.target.caps if cap.scope == "volume" and not cap.burst)
-    return [UsedCap(cap, factor * _rate(load, cap)) for cap in caps if cap.value]
+    return [(cap, factor * _rate(load, cap)) for cap in caps if cap.value]
 
 
 # ---- the volume
@@ -144,23 +129,22 @@ def caps_of(load: MeasuredLoad, factor: float = 1.0) -> list[UsedCap]:
 def _volume_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     """The cap with the highest use, if it is reached."""
     caps = caps_of(load, factor)
-    reached = [one for one in caps if one.is_reached]
+    reached = [(cap, rate) for cap, rate in caps if _is_reached(cap, rate)]
     if not reached:
         return None
-    found = max(reached, key=lambda one: round(one.used, 2))
-    others = [f"other limits: {other.evidence}" for other in caps if other is not found]
-    cap, described = found.cap, volume_description(load.target)
+    cap, rate = max(reached, key=lambda one: round(one[1] / one[0].value, 2))
+    others = [f"other limits: {_evidence(*other)}" for other in caps if other[0] is not cap]
     of = "" if cap.kind == "any" else f" on {cap.kind}s"
+    described = volume_description(load.target)
     origin = f" ({described})" if described else ""
-    text = f"at the volume's limit of {_amount(cap)} {_unit(cap)}{of}{origin}{_excess(found)}"
+    text = f"at the volume's limit of {_amount(cap)} {_unit(cap)}{of}{origin}{_excess(rate / cap.value)}"
     code = f"volume_{cap.text.replace(' ', '_').lower()}"
-    return limit(code, text, load.target, evidence=[found.evidence, *others])
+    return limit(code, text, load.target, evidence=[_evidence(cap, rate), *others])
 
 
-def _excess(cap: UsedCap) -> str:
+def _excess(used: float) -> str:
     """A rate above the limit includes a burst allowance, which a longer run would use up."""
-    above = cap.used - 1
-    return f", {above:.0%} above it: a burst allowance is part of this figure" if above > TOLERANCE else ""
+    return f", {used - 1:.0%} above it: a burst allowance is part of this figure" if used - 1 > TOLERANCE else ""
 
 
 def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
@@ -201,10 +185,10 @@ def _client_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     caps = (cap for cap in load.target.caps if cap.scope == "client")
     for cap in sorted(caps, key=lambda cap: (cap.quantity, cap.kind == "read")):
         rates = [factor * sum(_rate(worker, cap) for worker in workers) for workers in load.clients.values()]
-        count = sum(UsedCap(cap, rate).is_reached for rate in rates)
+        count = sum(_is_reached(cap, rate) for rate in rates)
         if count:
             who = f"{count} of {len(rates)} clients" if len(rates) > 1 else "the client"
-            return _link_limit(load.target, UsedCap(cap, max(rates)), who)
+            return _link_limit(load.target, cap, max(rates), who)
     return None
 
 
@@ -212,22 +196,20 @@ def _connection_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     """A worker spreads its operations evenly over its connections."""
     workers = [worker for worker in load.workers if worker.connections]
     for cap in (cap for cap in load.target.caps if cap.scope == "connection" and cap.quantity != "requests"):
-        each = [UsedCap(cap, factor * _rate(worker, cap) / worker.connections) for worker in workers]
-        count = sum(one.connections for one, used in zip(workers, each, strict=True) if used.is_reached)
+        rates = [factor * _rate(worker, cap) / worker.connections for worker in workers]
+        count = sum(one.connections for one, rate in zip(workers, rates, strict=True) if _is_reached(cap, rate))
         if count:
-            fastest = max(each, key=lambda used: used.measured)
-            return _link_limit(load.target, fastest, _connections(count, load.connections))
+            return _link_limit(load.target, cap, max(rates), _connections(count, load.connections))
     return None
 
 
-def _link_limit(target: TargetFacts, fastest: UsedCap, who: str) -> Limit:
-    """The limit that some clients or connections reached."""
-    cap = fastest.cap
+def _link_limit(target: TargetFacts, cap: Cap, fastest: float, who: str) -> Limit:
+    """The limit that some clients or connections reached, the fastest of them with this rate."""
     code = _link_code(cap)
     name = "egress" if code == "client_egress" else "limit"
     of = "" if cap.kind == "any" else f" for {cap.kind}s"
     text = f"{who} at the {name} of {_amount(cap)} {_unit(cap)} that a {cap.scope} has{of}"
-    evidence = [f"{_amount(cap, fastest.measured)} {_unit(cap)} of one {cap.scope}, {fastest.allowed}"]
+    evidence = [f"{_amount(cap, fastest)} {_unit(cap)} of one {cap.scope}, {_allowed(cap, fastest)}"]
     if cap.figure in target.fitted:
         evidence.append("the limit is fitted to published results; it is not published itself")
     return limit(code, text, target, evidence=evidence)
@@ -308,5 +290,5 @@ def _server_parallelism(load: MeasuredLoad, factor: float) -> Limit | None:
 
 def caps_used(load: MeasuredLoad) -> Iterator[str]:
     """The share of each known cap that the load used, for verdicts that no cap explains."""
-    for cap in caps_of(load):
-        yield f"below the volume's limit: {cap.evidence}"
+    for cap, rate in caps_of(load):
+        yield f"below the volume's limit: {_evidence(cap, rate)}"

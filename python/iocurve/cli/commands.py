@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App, CycloptsError, Group
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
@@ -141,7 +141,7 @@ GROUPS = {
             "Print what limited each point of a result; test it with one change.",
             "iocurve why iocurve-report --confirm",
         ),
-        Command("report", "report:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
+        Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
             "result",
             "result:app",
@@ -171,7 +171,7 @@ GROUPS = {
         ),
         Command(
             "completion",
-            "completion:print_completion",
+            "commands:print_completion",
             "Print the completion script of a shell.",
             "iocurve completion bash >> ~/.bash_completion",
         ),
@@ -223,3 +223,16 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         command = " ".join(("iocurve", *(error.command_chain or ())))
         raise DialectError([Diagnostic(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{command} --help")]) from None
+
+
+def print_completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print the completion script of a shell.
+
+    Parameters
+    ----------
+    shell
+        In bash, source the script; in zsh, put it into a directory of fpath as _iocurve; in fish, into
+        ~/.config/fish/completions/iocurve.fish.
+    """
+    print(app.generate_completion(prog_name="iocurve", shell=shell))
+    return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,9 +47,9 @@ def example(command: str) -> str:
     return f"Example: {command}"
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {option: value for option, value in options.items() if value is not None}
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given: neither None nor a flag that is off nor an empty list."""
+    return {option: value for option, value in options.items() if not (value is None or value is False or value == ())}
 
 
 def show(rendered: RenderableType) -> None:

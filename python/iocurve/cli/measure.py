@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +12,15 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from iocurve.cli import status
-from iocurve.cli.clients import CLUSTER, ClusterOptions
 from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show_tables
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import jobs
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
+from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import Result
@@ -31,6 +34,47 @@ Scenario = Annotated[
 """The name of a scenario, or a file."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """Load clients on a cluster."""
+
+    clients: AtLeast1 | None = None
+    """Generate the load on this many machines of a Ray cluster, all at the same instant; files, workers and queue depth
+    are for each client. Default: this machine alone; with --on every node of the cluster."""
+    on: str | None = None
+    """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
+    auto."""
+
+    @contextmanager
+    def machines(self) -> Iterator[Machines]:
+        """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
+        if self.clients is None and self.on is None:
+            yield THIS_MACHINE
+            return
+        from iocurve.cluster import session
+
+        with session.opened(self.on, self.clients) as group:
+            yield group
+
+
+CLUSTER = ClusterOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """Permissions to create and to overwrite the target."""
+
+    create: Flag = False
+    """Create the target as a file if it does not exist."""
+    overwrite: Flag = False
+    """Allow writes to an existing file or device. Its data is lost."""
+
+
+FILES = FileOptions()
+
+
 def envelope(
     target: TargetText | None = None,
     /,
@@ -40,8 +84,7 @@ def envelope(
     unlimited: Flag = False,
     size: SizeBytes | None = None,
     timeout: TimeNs | None = None,
-    create: Flag = False,
-    overwrite: Flag = False,
+    files: FileOptions = FILES,
     read_only: Flag = False,
     cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
@@ -64,10 +107,6 @@ def envelope(
     timeout
         Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s. Until then requests
         wait, as on a hard mount.
-    create
-        Create TARGET as a file if it does not exist.
-    overwrite
-        Allow writes to an existing file or device. Its data is lost.
     read_only
         Measure reads only; nothing is written.
     """
@@ -80,8 +119,8 @@ def envelope(
         quick=quick,
         size_bytes=size,
         nfs_timeout_ns=timeout,
-        create=create,
-        overwrite=overwrite,
+        create=files.create,
+        overwrite=files.overwrite,
         read_only=read_only,
     )
     with cluster.machines() as machines:
@@ -89,20 +128,53 @@ def envelope(
     return _shown(result, out, output)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScenarioOptions:
+    """The targets, the form and the points of a scenario."""
+
+    target: Annotated[tuple[str, ...], Many] = ()
+    """Target of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME;
+    NAME=TARGET for each where the scenario has several. Default: the embedded target, in short form."""
+    short: Flag = False
+    """Short form of a scenario: the same shape, smaller and shorter. The result lists what was shortened."""
+    full: Flag = False
+    """Full form, also on the embedded target."""
+    scale: Ratio | None = None
+    """Scale data and times of the full form down to this fraction: 1/100."""
+    points: Annotated[tuple[str, ...], Many] = ()
+    """Run only these points: families (random-4k*) and values of axes (read_percent=100,0)."""
+    rounds: Rounds | None = None
+    """Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
+    least 3; 1 measures each point once. Default: the scenario's, 6."""
+
+    def request(self, scenario: str, files: FileOptions, *, keep_data: bool) -> Request:
+        """The request of a scenario. Raises ``DialectError`` and ``TargetError``."""
+        return scenarios.requested(
+            documents.load(scenario),
+            self.target,
+            short=self.short,
+            full=self.full,
+            scale=self.scale,
+            points=self.points,
+            rounds=self.rounds,
+            create=files.create,
+            overwrite=files.overwrite,
+            keep_data=keep_data,
+        )
+
+
+SCENARIO = ScenarioOptions()
+
+
 def run(
     job: Scenario,
     /,
     *,
-    target: Annotated[tuple[str, ...], Many] = (),
-    short: Flag = False,
-    full: Flag = False,
-    scale: Ratio | None = None,
-    points: Annotated[tuple[str, ...], Many] = (),
-    rounds: Rounds | None = None,
+    scenario: ScenarioOptions = SCENARIO,
     out: Path | None = None,
     resume: Flag = False,
-    create: Flag = False,
-    overwrite: Flag = False,
+    files: FileOptions = FILES,
     keep_data: Flag = False,
     cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
@@ -114,28 +186,10 @@ def run(
     job
         The name of a scenario (iocurve scenario list), or a file: a scenario (docs/scenarios.md) or a job
         (docs/jobs.md).
-    target
-        Target of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME;
-        NAME=TARGET for each where the scenario has several. Default: the embedded target, in short form.
-    short
-        Short form of a scenario: the same shape, smaller and shorter. The result lists what was shortened.
-    full
-        Full form, also on the embedded target.
-    scale
-        Scale data and times of the full form down to this fraction: 1/100.
-    points
-        Run only these points: families (random-4k*) and values of axes (read_percent=100,0).
-    rounds
-        Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
-        least 3; 1 measures each point once. Default: the scenario's, 6.
     out
         Directory for report.html, result.json and points.csv. Default for a scenario: iocurve-report.
     resume
         Resume the scenario in --out: finished points are not measured again.
-    create
-        Create the target as a file if it does not exist.
-    overwrite
-        Allow writes to an existing file or device. Its data is lost.
     keep_data
         Keep the scenario's data files, for --resume.
     """
@@ -145,21 +199,10 @@ def run(
             result = jobs.run(NATIVE, [str(job)], out, quiet=output.quiet, machines=machines)
         assert result is not None, "a job file asks nothing"
         return _shown(result, out, output)
-    asked = scenarios.requested(
-        documents.load(str(job)),
-        target,
-        short=short,
-        full=full,
-        scale=scale,
-        points=points,
-        rounds=rounds,
-        create=create,
-        overwrite=overwrite,
-        keep_data=keep_data,
-    )
+    request = scenario.request(str(job), files, keep_data=keep_data)
     directory = out or OUT
     with cluster.machines() as machines:
-        result = scenarios.run(replace(asked, machines=machines), directory, resume=resume, quiet=output.quiet)
+        result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
     return _shown(result, directory, output)
 
 
@@ -178,20 +221,17 @@ class SearchOptions:
     """Data set, all files together."""
     out: Path = OUT
     """Directory for report.html, result.json and points.csv."""
-    create: Flag = False
-    """Create TARGET as a file if it does not exist."""
-    overwrite: Flag = False
-    """Allow writes to an existing file or device. Its data is lost."""
+    files: FileOptions = FILES
 
     def question(self, target: TargetText) -> searches.Question:
         """The search of a target. Raises ``DialectError`` and ``TargetError``."""
         return searches.Question(
-            target=targets.parse(str(target), create=self.create),
+            target=targets.parse(str(target), create=self.files.create),
             workload=self.workload,
             size_bytes=self.size,
             effort=Effort(precision=self.precision),
             iodepth_max=self.iodepth_max,
-            overwrite=self.overwrite,
+            overwrite=self.files.overwrite,
         )
 
 

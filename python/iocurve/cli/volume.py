@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,40 +29,119 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 app = App(name="volume", help="Serve an NFS volume with a service level; change it and watch it.")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """The service level of an export, and settings that replace its limits."""
+
+    profile: Profile | None = None
+    """Service level (iocurve profile list), or a profile file that ends in .toml. Default of a new volume: anf-ultra;
+    with --throughput, unlimited."""
+    level: Level | None = None
+    """Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota."""
+    quota: SizeText | None = None
+    """Size of the volume: 4TiB. Many profiles derive their limits from it. Default of a new volume: 4TiB."""
+    throughput: BandwidthText | None = None
+    """Throughput limit per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. A profile
+    with manual QoS limits it to the throughput of the pool."""
+    iops: AtLeast1 | None = None
+    """IOPS limit, reads and writes together, instead of the profile's."""
+    latency: TimeText | None = None
+    """Latency added to each read and write, instead of the profile's: 500us, 2ms."""
+    pool: SizeText | None = None
+    """Size of the capacity pool that --throughput is taken from. Default: the quota."""
+    client_egress: BandwidthText | None = None
+    """Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
+    1907MiB. A small b means bits."""
+    client_iops_read: AtLeast1 | None = None
+    """Limit of the reads per second of each client: what the processors of its machine carry."""
+    client_iops_write: AtLeast1 | None = None
+    """Limit of the writes per second of each client."""
+
+    def settings(self, *, unlimited: bool = False) -> dict[str, Any]:
+        """The settings of ``ExportSpec`` that were given. Raises ``DialectError`` for two profiles."""
+        settings = given(vars(self) | {"unlimited": unlimited})
+        named = [f"--{option}" for option in ("profile", "level", "unlimited") if option in settings]
+        if len(named) > 1:
+            raise DialectError([Diagnostic(f"{' and '.join(named)}: choose one")])
+        if settings.pop("unlimited", False):
+            settings["profile"] = profiles.UNLIMITED
+        if level := settings.pop("level", None):
+            settings["profile"] = f"anf-{level}"
+        return settings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AccessOptions:
+    """The clients that may use an export, and the users that they act as."""
+
+    allow: Annotated[tuple[str, ...], Many] = ()
+    """Clients that may use the export, by address or network; :ro lets them only read: 10.1.0.0/16 10.2.3.4:ro.
+    Default: every client that can connect."""
+    read_only: Flag = False
+    """No client may write."""
+    secure_ports: Flag = False
+    """Clients must call from a port below 1024, which on most machines takes root."""
+    no_root_squash: Flag = False
+    """Carry out root's calls as root. Default: as the anonymous user."""
+    all_squash: Flag = False
+    """Carry out all calls as the anonymous user."""
+    anonuid: int | None = None
+    """The anonymous user. Default: 65534; where the server is not root, its own user."""
+    anongid: int | None = None
+    """The anonymous group. Default: 65534; where the server is not root, its own group."""
+    suid: Flag = False
+    """Let clients make set-user-ID and set-group-ID files. Default: the bits are ignored."""
+    dev: Flag = False
+    """Let root make device files. Default: refused."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of ``ExportSpec`` that were given."""
+        settings = given(vars(self))
+        return settings | {"root_squash": False} if settings.pop("no_root_squash", False) else settings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VolumeOptions:
+    """The address of a volume, its connections, and the faults that all its stores inject."""
+
+    listen: str | None = None
+    """Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all."""
+    address: str | None = None
+    """Address of this machine's own to listen on. Default: 127.0.0.1."""
+    port: Port = 0
+    """TCP port of NFS and MOUNT; 0 takes a free one."""
+    max_connections: AtLeast1 | None = None
+    """Most open connections; further ones are closed at once. Default: 8192."""
+    fault: Annotated[tuple[str, ...], Many] = ()
+    """Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
+    1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc (per operation, default 1e-3)."""
+    fault_seed: int | None = None
+    """Decides which operations are hit: the same operations in the same order are hit again. Default: 0."""
+    fault_log: Path | None = None
+    """A new file that gets a line of JSON for each injected fault: file, offset, length, number of the write."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of ``VolumeSpec`` that were given."""
+        return given(vars(self) | {"port": self.port or None, "fault_log": self.fault_log and str(self.fault_log)})
+
+
+LIMITS, ACCESS, VOLUME = LimitOptions(), AccessOptions(), VolumeOptions()
+
+
 @app.command(name="serve", help_epilogue=example("iocurve volume serve --profile anf-ultra --quota 4TiB --port 2049"))
 def serve_volume(
     *,
-    profile: Profile | None = None,
-    level: Level | None = None,
-    quota: SizeText | None = None,
-    throughput: BandwidthText | None = None,
-    iops: AtLeast1 | None = None,
-    latency: TimeText | None = None,
-    pool: SizeText | None = None,
-    client_egress: BandwidthText | None = None,
-    client_iops_read: AtLeast1 | None = None,
-    client_iops_write: AtLeast1 | None = None,
+    limits: LimitOptions = LIMITS,
     speed: FractionText | None = None,
     unlimited: Flag = False,
     store: str | None = None,
-    allow: Annotated[tuple[str, ...], Many] = (),
-    read_only: Flag = False,
-    secure_ports: Flag = False,
-    no_root_squash: Flag = False,
-    all_squash: Flag = False,
-    anonuid: int | None = None,
-    anongid: int | None = None,
-    suid: Flag = False,
-    dev: Flag = False,
+    access: AccessOptions = ACCESS,
     export: Annotated[tuple[str, ...], Many] = (),
     config: Path | None = None,
-    listen: str | None = None,
-    address: str | None = None,
-    port: Port = 0,
-    max_connections: AtLeast1 | None = None,
-    fault: Annotated[tuple[str, ...], Many] = (),
-    fault_seed: int | None = None,
-    fault_log: Path | None = None,
+    volume: VolumeOptions = VOLUME,
     metrics: Port | None = None,
     metrics_address: str = "127.0.0.1",
 ) -> int:
@@ -71,29 +151,6 @@ def serve_volume(
 
     Parameters
     ----------
-    profile
-        Service level (iocurve profile list), or a profile file that ends in .toml. Default: anf-ultra; with
-        --throughput, unlimited.
-    level
-        Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota.
-    quota
-        Size of the volume: 4TiB. Many profiles derive their limits from it. Default: 4TiB.
-    throughput
-        Throughput limit per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. A profile
-        with manual QoS limits it to the throughput of the pool.
-    iops
-        IOPS limit, reads and writes together, instead of the profile's.
-    latency
-        Latency added to each read and write, instead of the profile's: 500us, 2ms.
-    pool
-        Size of the capacity pool that --throughput is taken from. Default: the quota.
-    client_egress
-        Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
-        1907MiB. A small b means bits.
-    client_iops_read
-        Limit of the reads per second of each client: what the processors of its machine carry.
-    client_iops_write
-        The same for writes.
     speed
         Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
         times as long, so that curves and gains keep their shape. Default: full speed.
@@ -101,25 +158,6 @@ def serve_volume(
         Short for --profile unlimited: as fast as this machine is.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
-    allow
-        Clients that may use the export, by address or network; :ro lets them only read: 10.1.0.0/16 10.2.3.4:ro.
-        Default: every client that can connect.
-    read_only
-        No client may write.
-    secure_ports
-        Clients must call from a port below 1024, which on most machines takes root.
-    no_root_squash
-        Carry out root's calls as root. Default: as the anonymous user.
-    all_squash
-        Carry out all calls as the anonymous user.
-    anonuid
-        The anonymous user. Default: 65534; where the server is not root, its own user.
-    anongid
-        The anonymous group. Default: 65534; where the server is not root, its own group.
-    suid
-        Let clients make set-user-ID and set-group-ID files. Default: the bits are ignored.
-    dev
-        Let root make device files. Default: refused.
     export
         Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
@@ -128,58 +166,13 @@ def serve_volume(
         and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
         client_egress, client_iops_read, client_iops_write, speed, store, allow, read_only, secure_ports, root_squash,
         all_squash, anonuid, anongid, suid, dev.
-    listen
-        Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all.
-    address
-        Address of this machine's own to listen on. Default: 127.0.0.1.
-    port
-        TCP port of NFS and MOUNT; 0 takes a free one.
-    max_connections
-        Most open connections; further ones are closed at once. Default: 8192.
-    fault
-        Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
-        1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc (per operation, default 1e-3).
-    fault_seed
-        Decides which operations are hit: the same operations in the same order are hit again. Default: 0.
-    fault_log
-        A new file that gets a line of JSON for each injected fault: file, offset, length, number of the write.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
         Address of --metrics.
     """
-    one = given(
-        profile=_profile_of(profile, level, unlimited=unlimited),
-        quota=quota,
-        throughput=throughput,
-        iops=iops,
-        latency=latency,
-        pool=pool,
-        client_egress=client_egress,
-        client_iops_read=client_iops_read,
-        client_iops_write=client_iops_write,
-        speed=speed,
-        store=store,
-        allow=allow or None,
-        read_only=read_only or None,
-        secure_ports=secure_ports or None,
-        root_squash=False if no_root_squash else None,
-        all_squash=all_squash or None,
-        anonuid=anonuid,
-        anongid=anongid,
-        suid=suid or None,
-        dev=dev or None,
-    )
-    whole = given(
-        listen=listen,
-        address=address,
-        port=port or None,
-        max_connections=max_connections,
-        fault=fault or None,
-        fault_seed=fault_seed,
-        fault_log=None if fault_log is None else str(fault_log),
-    )
-    spec = _volume_spec(one, export, config, whole)
+    one = limits.settings(unlimited=unlimited) | given({"speed": speed, "store": store}) | access.settings()
+    spec = _volume_spec(one, export, config, volume.settings())
     _hold_the_end_back()
     served = volumes.serve(spec.config())
     answers = control.Control(served, spec.export)
@@ -190,7 +183,7 @@ def serve_volume(
             print(line)
         print(f"control: {socket}")
         if metrics is not None:
-            # The library takes a while to load; who does not ask for it need not wait.
+            # The library takes a while to load; a volume without metrics need not wait.
             from iocurve.volume import metrics as openmetrics
 
             found = openmetrics.VolumeMetrics(answers.stats)
@@ -206,21 +199,13 @@ def set_volume(
     /,
     *,
     export: str | None = None,
-    profile: Profile | None = None,
-    level: Level | None = None,
-    quota: SizeText | None = None,
-    throughput: BandwidthText | None = None,
-    iops: AtLeast1 | None = None,
-    latency: TimeText | None = None,
-    pool: SizeText | None = None,
-    client_egress: BandwidthText | None = None,
-    client_iops_read: AtLeast1 | None = None,
-    client_iops_write: AtLeast1 | None = None,
+    limits: LimitOptions = LIMITS,
     json: Flag = False,
 ) -> int:
     """Change the limits and the size of a running volume. Clients stay connected.
 
-    Settings you leave out keep their values; a new profile resets them. A quota below current usage blocks writes.
+    Settings you leave out keep their values; a new profile resets them. Name the same profile file again to reload it.
+    A quota below current usage blocks writes.
 
     Parameters
     ----------
@@ -228,45 +213,15 @@ def set_volume(
         Port, nfs:// URL or control socket of the volume. Default: the one that runs on this machine.
     export
         Path of the export. Default: the only one, or the one that the URL names.
-    profile
-        Service level (iocurve profile list), or a profile file that ends in .toml. Name the same file again to reload
-        it.
-    level
-        Short for --profile anf-standard, anf-premium or anf-ultra.
-    quota
-        Size of the volume: 4TiB.
-    throughput
-        Throughput limit per second, reads and writes together, instead of the profile's: 512MiB.
-    iops
-        IOPS limit, reads and writes together, instead of the profile's.
-    latency
-        Latency added to each read and write, instead of the profile's: 500us.
-    pool
-        Size of the capacity pool that --throughput is taken from.
-    client_egress
-        Bandwidth limit of each client's writes: 16000Mb.
-    client_iops_read
-        Limit of the reads per second of each client.
-    client_iops_write
-        Limit of the writes per second of each client.
     json
         Print the new settings as JSON.
     """
-    named = _profile_of(profile, level, unlimited=False)
-    changes = given(
-        profile=named and profiles.absolute_name(named),
-        quota=quota,
-        throughput=throughput,
-        iops=iops,
-        latency=latency,
-        pool=pool,
-        client_egress=client_egress,
-        client_iops_read=client_iops_read,
-        client_iops_write=client_iops_write,
-    )
+    changes = limits.settings()
     if not changes:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", "level", *REPLACING))
         raise DialectError([Diagnostic(f"nothing to set: name {options}")])
+    if "profile" in changes:
+        changes["profile"] = profiles.absolute_name(changes["profile"])
     with control.Client(volume) as client:
         done = client.set(SetRequest(export=export or client.export, **changes))
     if json:
@@ -304,14 +259,6 @@ def volume_stats(
     with control.Client(volume) as client:
         volume_view.show(client.stats, lambda: time.sleep(seconds), once=once, as_json=json)
     return 0
-
-
-def _profile_of(profile: str | None, level: Level | None, *, unlimited: bool) -> str | None:
-    """The profile that --profile, --level or --unlimited names."""
-    named = given(profile=profile, level=level and f"anf-{level}", unlimited=profiles.UNLIMITED if unlimited else None)
-    if len(named) > 1:
-        raise DialectError([Diagnostic(f"{' and '.join(f'--{option}' for option in named)}: choose one")])
-    return next(iter(named.values()), None)
 
 
 def _volume_spec(

@@ -15,9 +15,15 @@ from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.result.document import TargetFacts
 from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
-from iocurve.volume.config import CONNECTIONS_MAX, DirectoryStore, ExportConfig, MemoryStore, VolumeConfig
+from iocurve.volume.config import (
+    CONNECTIONS_MAX,
+    DirectoryStore,
+    ExportConfig,
+    MemoryStore,
+    VolumeConfig,
+    handle_key,
+)
 from iocurve.volume.faults import Faults, parse_faults
-from iocurve.volume.handle_key import handle_key
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import Iops
 from iocurve.volume.profile import UNLIMITED, load
