@@ -117,8 +117,8 @@ def _flow(draft: Draft) -> None:
         draft.put(Load, flow=Flow(id=deferred.flow_id, weight=deferred.flow))
         text = "flow: a job that is ahead of the others by 1,000 operations or the sum of iodepths waits for them"
         draft.note("flow", "flow", text)
-    elif "flow_id" in draft.option_positions:
-        draft.note("flow_id", "no_effect", "flow_id has no effect without flow")
+    else:
+        draft.note_unused(["flow_id"], "without flow")
 
 
 def _depth(draft: Draft) -> None:
@@ -147,9 +147,9 @@ def _depth(draft: Draft) -> None:
 
 
 def _pauses(draft: Draft) -> None:
-    for name in ("thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"):
-        if name in draft.option_positions and not draft.pace.think_ns:
-            draft.note(name, "no_effect", f"{name} has no effect without thinktime")
+    if not draft.pace.think_ns:
+        names = ("thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime")
+        draft.note_unused(names, "without thinktime")
 
 
 def _flushes(draft: Draft) -> None:
@@ -200,9 +200,7 @@ def _metadata(draft: Draft) -> None:
             "operation once (set filesize to bs to have the same counts)"
         )
         draft.note("filesize" if "filesize" in draft.option_positions else "size", "one_per_file", text)
-    for name in _NO_EFFECT_ON_NAMES:
-        if name in draft.option_positions:
-            draft.note(name, "no_effect", f"{name} has no effect with ioengine={engine}")
+    draft.note_unused(_NO_EFFECT_ON_NAMES, f"with ioengine={engine}")
     draft.deferred.verify = "none"
 
 
@@ -233,9 +231,8 @@ def _zones(draft: Draft) -> None:
         return
     if size and deferred.zonemode != "zbd":
         draft.error("zonesize", "zonesize needs a zonemode", "add zonemode=strided")
-    for name, asked in (("zonerange", deferred.zonerange), ("zoneskip", deferred.zoneskip)):
-        if asked:
-            draft.note(name, "no_effect", f"{name} has no effect without zonemode=strided", "warning")
+    asked = {"zonerange": deferred.zonerange, "zoneskip": deferred.zoneskip}
+    draft.note_unused(filter(asked.get, asked), "without zonemode=strided", "warning")
 
 
 # -- payload and verification ------------------------------------------------------------------------------------------
@@ -253,9 +250,8 @@ def _payload(draft: Draft) -> None:
         draft.put(Data, payload_scramble=False)
     if compress and not data.payload_compress_chunk_bytes:
         draft.put(Data, payload_compress_chunk_bytes=512)
-    elif not compress and "buffer_compress_chunk" in draft.option_positions:
-        text = "buffer_compress_chunk has no effect without buffer_compress_percentage"
-        draft.note("buffer_compress_chunk", "no_effect", text)
+    elif not compress:
+        draft.note_unused(["buffer_compress_chunk"], "without buffer_compress_percentage")
     _dedupe_set(draft)
     if draft.deferred.method:
         _verified_payload(draft, refills=refills)
@@ -272,10 +268,9 @@ def _dedupe_set(draft: Draft) -> None:
             draft.error("dedupe_percentage", text)
         draft.put(Data, payload_dedupe_set_percent=share)
         return
-    for name, is_set in (("dedupe_mode", mode != "repeat"), ("dedupe_working_set_percentage", share is not None)):
-        if is_set:
-            text = f"{name} has no effect without dedupe_percentage and dedupe_mode=working_set"
-            draft.note(name, "no_effect", text)
+    unused = ["dedupe_mode"] if mode != "repeat" else []
+    why = "without dedupe_percentage and dedupe_mode=working_set"
+    draft.note_unused([*unused, "dedupe_working_set_percentage"], why)
 
 
 def _verified_payload(draft: Draft, *, refills: bool) -> None:
@@ -283,9 +278,8 @@ def _verified_payload(draft: Draft, *, refills: bool) -> None:
     ignored = {"payload_zero": "zero_buffers", "payload_dedupe_percent": "dedupe_percentage"}
     if not draft.data.payload_compress_percent:
         ignored["payload_pattern"] = "buffer_pattern"
-    for field, option in ignored.items():
-        if getattr(draft.data, field) and option in draft.option_positions:
-            draft.note(option, "no_effect", f"{option} has no effect with verify, as in fio", "warning")
+    unused = [option for field, option in ignored.items() if getattr(draft.data, field)]
+    draft.note_unused(unused, "with verify, as in fio", "warning")
     draft.reset(*ignored)
     if refills:
         draft.put(Data, payload_refill=True)
@@ -295,9 +289,8 @@ def _verify(draft: Draft) -> None:
     deferred, load = draft.deferred, draft.load
     method = deferred.method
     if method is None:
-        for name in draft.option_positions:
-            if name.startswith("verify_") or name == "do_verify":
-                draft.note(name, "no_effect", f"{name} has no effect without verify=")
+        names = (name for name in draft.option_positions if name.startswith("verify_") or name == "do_verify")
+        draft.note_unused(names, "without verify=")
         return
     write = load.blocks.write if load.writes else load.blocks.read
     interval, offset = _interval(deferred.verify_interval, write), deferred.verify_offset
@@ -374,9 +367,7 @@ def _steady_state(draft: Draft) -> None:
     deferred, asked = draft.deferred, draft.deferred.steadystate
     duration, check = deferred.steadystate_duration, deferred.steadystate_check_interval
     if not duration:
-        if "steadystate" in draft.option_positions:
-            text = "steadystate has no effect without steadystate_duration"
-            draft.note("steadystate", "no_effect", text, "warning")
+        draft.note_unused(["steadystate"], "without steadystate_duration", "warning")
         return
     if check < SECOND_NS or duration % check or duration <= check:
         text = "steadystate_duration must be a multiple of steadystate_check_interval, which must be 1 s or more"
@@ -400,9 +391,7 @@ def _steady_state(draft: Draft) -> None:
 
 def _latency_target(draft: Draft) -> None:
     if not draft.pace.latency_target_ns:
-        for name in ("latency_window", "latency_percentile", "latency_run"):
-            if name in draft.option_positions:
-                draft.note(name, "no_effect", f"{name} has no effect without latency_target")
+        draft.note_unused(("latency_window", "latency_percentile", "latency_run"), "without latency_target")
     elif "latency_window_ns" not in draft.given:
         text = "latency_target without latency_window: each depth is measured for 1 s"
         draft.note("latency_target", "latency_window", text, "warning")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -256,6 +256,12 @@ class Draft:
     def note(self, option: str, code: str, text: str, level: Level = "info") -> None:
         """Adds a note at the position of ``option``. Call it after all options are read."""
         self.notes.append(PlanNote(code, text, self.option_positions.get(option), level))
+
+    def note_unused(self, options: Iterable[str], why: str, level: Level = "info") -> None:
+        """Adds a note for each of the options that is set: it has no effect. ``why`` follows these words."""
+        for option in options:
+            if option in self.option_positions:
+                self.note(option, "no_effect", f"{option} has no effect {why}", level)
 
     def error(self, option: str, text: str, hint: str | None = None) -> None:
         """Adds an error at the position of ``option``. Call it after all options are read."""

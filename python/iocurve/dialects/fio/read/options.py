@@ -6,16 +6,13 @@ gives the reason), or is refused with the reason. An option that is not in the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 from iocurve.dialects.fio.read import effects, patterns, splits, values
 from iocurve.dialects.fio.read.draft import Option
 from iocurve.dialects.fio.read.effects import NOT_YET
-from iocurve.dialects.fio.read.values import Context, Reader, meaning
-from iocurve.engine.plan import Durability, VerifyMethod
+from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.job.model import Level
 
 _THREADS = "every job runs as a thread"
@@ -93,6 +90,10 @@ def _only_for(engines: str, *options: Option) -> list[Option]:
     return [replace(option, engines=tuple(engines.split())) for option in options]
 
 
+_METHODS = (
+    "0=none none md5 crc7 crc16 crc32 crc32c crc32c-intel=crc32c crc64 xxhash sha1 sha256 sha512 sha3-224=sha3224 "
+    "sha3-256=sha3256 sha3-384=sha3384 sha3-512=sha3512 meta=header pattern pattern_hdr=pattern_header null"
+)
 _BOOL, _COUNT, _NUMBER = values.boolean, values.integer(1), values.integer(0)
 _TIME, _SHORT_TIME, _PERCENT = values.time_ns, values.short_time_ns, values.integer(0, 100)
 _ANY_NUMBER = values.integer(0, 2**63 - 1)
@@ -102,42 +103,10 @@ def _words(words: str) -> Reader[object]:
     return values.word(*words.split())
 
 
-def _same(words: str) -> Reader[object]:
-    return meaning({word: word for word in words.split()})
-
-
-_DURABILITY: Mapping[str, Durability] = {
-    "none": "none",
-    "0": "none",
-    "sync": "file_sync",
-    "1": "file_sync",
-    "dsync": "data_sync",
-}
-_METHODS: Mapping[str, VerifyMethod | Literal["none"]] = {
-    "0": "none",
-    "none": "none",
-    "md5": "md5",
-    "crc7": "crc7",
-    "crc16": "crc16",
-    "crc32": "crc32",
-    "crc32c": "crc32c",
-    "crc32c-intel": "crc32c",
-    "crc64": "crc64",
-    "xxhash": "xxhash",
-    "sha1": "sha1",
-    "sha256": "sha256",
-    "sha512": "sha512",
-    "sha3-224": "sha3224",
-    "sha3-256": "sha3256",
-    "sha3-384": "sha3384",
-    "sha3-512": "sha3512",
-    "meta": "header",
-    "pattern": "pattern",
-    "pattern_hdr": "pattern_header",
-    "null": "null",
-}
-_MIXED = {"none": "none", "0": "none", "mixed": "mixed", "1": "mixed", "both": "both", "2": "both"}
-_WINDOW_VALUES = {"avg": "avg", "0": "avg", "max": "max", "1": "max", "both": "both"}
+def _meaning(words: str) -> Reader[object]:
+    """The reader of one of several words; ``0=none`` reads 0 as none."""
+    pairs = (word.partition("=") for word in words.split())
+    return values.meaning({word: value or word for word, _, value in pairs})
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -152,7 +121,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("iodepth", _COUNT, "depth"),
     _sets("direct", _BOOL, "direct"),
     Option("buffered", effects.set_buffered, ("direct",), boolean=True),
-    _sets("sync", meaning(_DURABILITY), "durability"),
+    _sets("sync", _meaning("none 0=none sync=file_sync 1=file_sync dsync=data_sync"), "durability"),
     _sets("invalidate", _BOOL, "invalidate"),
     _sets("iodepth_batch", _NUMBER, "batch_submit", "iodepth_batch_submit"),
     _sets("iodepth_batch_complete_min", _NUMBER, "batch_complete_min", "iodepth_batch_complete"),
@@ -227,12 +196,12 @@ OPTIONS: tuple[Option, ...] = (
     _sets("random_distribution", splits.distribution, "distribution"),
     Option("rate", effects.sets_per_kind("rate_bytes", 0, 2**63), ("rate_bytes",)),
     Option("rate_iops", effects.sets_per_kind("rate_operations", 0), ("rate_operations",)),
-    _sets("rate_process", meaning({"linear": "even", "poisson": "poisson"}), "arrivals"),
+    _sets("rate_process", _meaning("linear=even poisson"), "arrivals"),
     _sets("rate_ignore_thinktime", _BOOL, "think_moves_schedule"),
     _sets("randrepeat", _BOOL, "repeatable"),
     _sets("randseed", values.plain_integer, "seed"),
     Option("allrandrepeat", effects.set_all_repeatable, ("repeatable",)),
-    _defers("rw_sequencer", _same("sequential identical")),
+    _defers("rw_sequencer", _meaning("sequential identical")),
     _no_effect("softrandommap", "the random map takes almost no memory", read=_BOOL, bare=True),
     _no_effect("random_generator", _GENERATOR, read=_words("tausworthe lfsr tausworthe64"), noop=("tausworthe",)),
     _unsupported("num_range", noop=("1",)),
@@ -248,7 +217,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("thinktime", _SHORT_TIME, "think_ns"),
     _sets("thinktime_spin", _SHORT_TIME, "think_spin_ns"),
     _sets("thinktime_blocks", _COUNT, "think_every"),
-    _sets("thinktime_blocks_type", meaning({"complete": "completed", "issue": "issued"}), "think_counts"),
+    _sets("thinktime_blocks_type", _meaning("complete=completed issue=issued"), "think_counts"),
     _sets("thinktime_iotime", _TIME, "think_every_ns"),
     _unsupported("thinkcycles", noop=("0",)),
     _defers("fsync", _NUMBER, fields=("fsync_every",)),
@@ -275,7 +244,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("stonewall", _BOOL, "barrier", "wait_for_previous", bare=True),
     _sets("wait_for", lambda text, context: (values.text_value(text, context),), "wait_for"),
     _defers("exitall", _BOOL, bare=True, fields=("ends_others",)),
-    _defers("exit_what", _same("group stonewall all"), fields=("ends_run",)),
+    _defers("exit_what", _meaning("group stonewall all"), fields=("ends_run",)),
     _defers("exitall_on_error", _BOOL, bare=True, fields=("ends_others",)),
     _no_effect(
         "continue_on_error",
@@ -307,7 +276,7 @@ OPTIONS: tuple[Option, ...] = (
     _unsupported("dedupe_global", read=_BOOL, noop=("0",)),
     _defers("dedupe_working_set_percentage", values.integer(1, 100), fields=("payload_dedupe_set_percent",)),
     # Verification
-    _defers("verify", meaning(_METHODS), fields=("verify",)),
+    _defers("verify", _meaning(_METHODS), fields=("verify",)),
     _defers("do_verify", _BOOL),
     _defers("verify_interval", values.integer(80, 2**32 - 1)),
     _defers("verify_offset", values.integer(40, 2**32 - 1)),
@@ -345,7 +314,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect("thread", _THREADS, "threads", read=_BOOL, bare=True, noop=("1",)),
     _sets("cpus_allowed", values.processors, "cpus"),
     _sets("cpumask", values.processor_mask, "cpus"),
-    _sets("cpus_allowed_policy", meaning({"shared": False, "split": True}), "cpus_split"),
+    _sets("cpus_allowed_policy", values.meaning({"shared": False, "split": True}), "cpus_split"),
     _no_effect(
         "numa_mem_policy",
         "the kernel decides which NUMA node memory comes from",
@@ -444,7 +413,7 @@ OPTIONS: tuple[Option, ...] = (
             ("disable_bw_measurement", ("disable_bw",)),
         )
     ),
-    Option("unified_rw_reporting", effects.reports("mixed", meaning(_MIXED))),
+    Option("unified_rw_reporting", effects.reports("mixed", _meaning("none 0=none mixed 1=mixed both 2=both"))),
     _no_effect(
         "significant_figures", "normal output has a fixed number of digits", read=values.integer(1, 10), noop=("4",)
     ),
@@ -460,7 +429,7 @@ OPTIONS: tuple[Option, ...] = (
     _log_setting("log_avg_msec", _NUMBER, "window_ms"),
     _log_setting("log_hist_msec", _NUMBER, "histogram_window_ms"),
     _log_setting("log_hist_coarseness", values.integer(0, 6), "histogram_coarseness"),
-    _log_setting("log_window_value", meaning(_WINDOW_VALUES), "window_value", "log_max_value"),
+    _log_setting("log_window_value", _meaning("avg 0=avg max 1=max both"), "window_value", "log_max_value"),
     _log_setting("log_offset", _BOOL, "offsets"),
     _log_setting("log_prio", _BOOL, "priorities"),
     _log_setting("log_issue_time", _BOOL, "issue_times"),

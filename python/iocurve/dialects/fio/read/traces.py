@@ -45,15 +45,13 @@ def replay(draft: Draft) -> None:
     """Applies read_iolog and the replay_… options."""
     path, align = draft.deferred.read_iolog, draft.deferred.replay_align
     if path is None:
-        for name in (name for name in _OPTIONS if name in draft.option_positions):
-            draft.note(name, "no_effect", f"{name} has no effect without read_iolog")
+        draft.note_unused(_OPTIONS, "without read_iolog")
         return
     for name in _EXCLUDED:
         is_off = name == "zonemode" and draft.deferred.zonemode == "none"
         if name in draft.option_positions and not is_off:
             draft.error(name, f"{name} is not supported yet with read_iolog")
-    for name in (name for name in _UNUSED if name in draft.option_positions):
-        draft.note(name, "no_effect", f"{name} has no effect with read_iolog, as in fio")
+    draft.note_unused(_UNUSED, "with read_iolog, as in fio")
     if draft.target.engine in ("mmap", "nfs"):
         draft.error("read_iolog", "read_iolog is not supported yet with ioengine=mmap and nfs")
     if align & (align - 1):
