@@ -44,7 +44,7 @@ OPERATIONS = 20_000
 """Operations in a record: a client that does 20 k IOPS."""
 MEDIAN_NS = 800_000
 SIGMA = 0.6
-"""Of the logarithm of latencies."""
+"""Standard deviation of the logarithm of latencies."""
 SETTLED_S = 60
 """Simulated time after which memory must not grow."""
 RAY_ACTORS = 5
@@ -347,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _apart(clients: int, records: int, *, is_paced: bool) -> HeadCost:
-    """Measures in a process of its own, whose memory nothing else has used."""
+    """Measures in a separate process, whose memory nothing else has used."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(simulated, clients, records, is_paced=is_paced).result()
 

@@ -164,7 +164,7 @@ def _archive(path: Path) -> Path:
 
 
 def _turn(server: Server, nfs: str, archive: Path, sizes: Sizes) -> Turn:
-    """Runs every workload once in a guest of its own. Raises ``RuntimeError`` if one fails."""
+    """Runs every workload once in a separate guest. Raises ``RuntimeError`` if one fails."""
     added = [f"{archive}:{ARCHIVE_IN_GUEST}"]
     command = guest_command(server, _script(sizes), f"vers={nfs},{MOUNT_OPTIONS}", TURN_TIMEOUT_SECONDS, added)
     load_average = os.getloadavg()[0]

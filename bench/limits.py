@@ -1,4 +1,4 @@
-"""``python -m bench.limits``: names what limited runs whose one limit is known, and counts how often it is right.
+"""``python -m bench.limits``: counts how often the verdict on a run with one known limit is right.
 
 Each kind switches one limit on: of an embedded volume on loopback, an emulated disk, or the load itself. Known runs
 tell the analysis what the target's limits are; hidden runs go to the same target as a plain ``nfs://`` export, and the
@@ -242,7 +242,7 @@ def _hidden(point: Point) -> Point:
 
 
 def _undescribed(worker: planned.Worker) -> planned.Worker:
-    """A worker on an emulated disk as if on a real one: with direct I/O, and nothing that names the disk's limits."""
+    """A worker on an emulated disk as if on a real one: with direct I/O, and without the disk's limits."""
     if worker.disk is None or not isinstance(worker.engine, planned.UringEngine):
         return worker
     engine = worker.engine.replace(open=worker.engine.open.replace(direct=True))

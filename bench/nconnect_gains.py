@@ -1,4 +1,4 @@
-"""``python -m bench.nconnect_gains RESULT…``: gains of nconnect that the embedded volume shows, beside published ones.
+"""``python -m bench.nconnect_gains RESULT…``: gains of nconnect of the embedded volume and published ones.
 
 Each result is that of a scenario with one connection and with several, as ``iocurve run NAME --out DIRECTORY`` leaves
 it. Measured gains have 95 % intervals over the rounds of the run; published gains have none. The third column is what

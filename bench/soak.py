@@ -35,7 +35,7 @@ INTERVAL_MAX_BYTES = 4096
 
 @dataclass(frozen=True)
 class Held:
-    """What a process holds."""
+    """Memory and descriptors of a process."""
 
     descriptors: int
     threads: int
@@ -43,7 +43,7 @@ class Held:
 
     @classmethod
     def by(cls, pid: int) -> Held:
-        """What a process holds now."""
+        """Memory and descriptors of a process now."""
         process = Path("/proc") / str(pid)
         pages = int((process / "statm").read_text().split()[1])
         held = [len(list((process / part).iterdir())) for part in ("fd", "task")]

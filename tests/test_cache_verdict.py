@@ -1,4 +1,4 @@
-"""Whether caches answered a load is told from several sides, and not told where they do not show it."""
+"""The verdict on caches uses several kinds of evidence, and is open without any."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def on_disk(iops: int, hits: int | None) -> MeasuredLoad:
 
 
 def on_files(moved: int | None, values: dict[int, int], *, direct: bool = False) -> MeasuredLoad:
-    """4 KiB reads of files of this machine, for which storage moved so many bytes."""
+    """4 KiB reads of files of this machine, for which storage moved a number of bytes."""
     how = FileOpen(direct=direct, durability="none", invalidate=False)
     plan = synthetic.plan([synthetic.worker_plan().replace(engine=SyncEngine(open=how))])
     outcome = synthetic.outcome(synthetic.worker_outcome({"read": synthetic.kind(values, 4 * KIB)}))

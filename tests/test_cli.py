@@ -200,7 +200,7 @@ def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server)
 
 def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
     """Serves a directory; returns when it answers."""
-    # Whoever runs this owns the directory.
+    # The user who runs this owns the directory.
     options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
     command = [*IOCURVE, "volume", "serve", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -39,7 +39,7 @@ OWN_CPU = "all 2 processors of the client more than 95% busy"
 
 
 def client(number: int, machine: MachineUse = IDLE) -> ClientOutcome:
-    """``vm1``, ``vm2``, … on machines of their own."""
+    """``vm1``, ``vm2``, … on separate machines."""
     name = f"vm{number + 1}"
     host = synthetic.HOST.replace(hostname=name)
     return ClientOutcome(client=number, name=name, host=host, state="finished", machine=machine)

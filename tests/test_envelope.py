@@ -171,10 +171,10 @@ def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
 ) -> None:
     path = tmp_path / "late"
     subject = envelope(path, create=True)
-    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("somebody else's"))
+    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: path.write_text("another user's"))
     with pytest.raises(TargetError, match="another program created this file just now; nothing was written to it"):
         measured(tmp_path, subject)
-    assert path.read_text() == "somebody else's"
+    assert path.read_text() == "another user's"
 
 
 def test_a_created_file_is_removed(tmp_path: Path) -> None:

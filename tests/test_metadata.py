@@ -51,7 +51,7 @@ def each(engine: plan.EnginePlan, kind: plan.MetadataKind, paths: list[str], **c
 
 
 def one_after_another(*workers: plan.Worker) -> Outcome:
-    """Runs each worker in a group of its own."""
+    """Runs each worker in a separate group."""
     groups = tuple(plan.Group(workers=(worker,)) for worker in workers)
     return local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
 

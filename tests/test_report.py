@@ -143,7 +143,7 @@ def test_doubts_are_spoken_out() -> None:
     assert "the ring had a flat tyre" in told
     assert "4 KiB, 100 % reads: failed; the server has gone." in told
     assert "3 operations failed" in told
-    assert "0.0 operations were in flight on average, 64 were asked for." in told
+    assert "0.0 operations were in flight on average, 64 were requested." in told
 
 
 def test_labels_are_told_in_words_with_what_they_hold_for() -> None:

@@ -98,7 +98,7 @@ def test_a_rate_that_is_reached_is_the_limit() -> None:
     rate = Rate(unit="bytes", count=100 * MIB, per_ns=SECOND_NS)
     limit = limit_of(at(1600, rate=rate), FREE)
     assert limit is not None
-    assert limit.text == "at the rate asked for, 1,600 IOPS"
+    assert limit.text == "at the requested rate, 1,600 IOPS"
     assert limit_of(at(1500, rate=rate), FREE) is None
 
 
@@ -114,7 +114,7 @@ def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
 def test_the_depth_is_the_limit_when_all_of_it_is_in_flight() -> None:
     limit = limit_of(at(950_000), FREE)
     assert limit is not None
-    assert limit.text == "at the depth asked for, 1000 in flight all the time; more may give more"
+    assert limit.text == "at the requested depth, 1000 in flight all the time; more may give more"
     assert limit_of(at(890_000), FREE) is None
 
 
@@ -158,7 +158,7 @@ def test_points_are_grouped_by_their_limit_most_points_first() -> None:
     assert read(synthetic.envelope()).limit_groups == (
         LimitGroup(
             code="depth",
-            text="at the depth asked for, 64 in flight all the time; more may give more",
+            text="at the requested depth, 64 in flight all the time; more may give more",
             count=9,
             points=("4 KiB random: all points", "64 KiB sequential: mix 75:25, 50:50, 25:75, 0:100"),
             next_step="Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
@@ -189,8 +189,8 @@ def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
     (group,) = read(result(points, target=FREE)).limit_groups
     assert (group.text, group.count, group.next_step) == ("rate asked", 3, "")
     assert group.points == (
-        "1600/s (× 2): at the rate asked for, 1,600 IOPS",
-        "800/s: at the rate asked for, 800 IOPS",
+        "1600/s (× 2): at the requested rate, 1,600 IOPS",
+        "800/s: at the requested rate, 800 IOPS",
     )
 
 

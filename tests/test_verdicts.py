@@ -39,7 +39,7 @@ def point(
     intervals: list[IntervalOutcome] | None = None,
     **changes: Any,
 ) -> Point:
-    """One second of a load; so many operations of each kind."""
+    """One second of a load, by the number of operations of each kind."""
     worker = worker_plan([(name, 1) for name in kinds], block_bytes=BLOCK, depth=depth, nconnect=nconnect)
     measured = worker_outcome(
         {name: kind({latency_ns: operations}, BLOCK) for name in kinds}, intervals=intervals or []
@@ -227,7 +227,7 @@ def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
     rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS)
     found = limit_of(point(800, kinds=("read", "write"), rate=rate), NFS)
     assert found is not None
-    assert (found.code, found.text) == ("rate", "at the rate asked for, 1,600 IOPS")
+    assert (found.code, found.text) == ("rate", "at the requested rate, 1,600 IOPS")
     assert limit_of(point(700, kinds=("read", "write"), rate=rate), NFS) is None
 
 

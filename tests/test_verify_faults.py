@@ -97,14 +97,14 @@ def as_found(differences: Sequence[DifferenceOutcome]) -> list[Found]:
 
 
 class Model:
-    """What a file holds after its WRITEs in order, of which the log names those that went wrong."""
+    """The content of a file after its WRITEs in order; the log lists those that went wrong."""
 
     def __init__(self, injected: list[dict[str, Any]]) -> None:
         self._by_write = {record["write"]: record for record in injected}
         self._content: dict[int, tuple[str, int]] = {}
 
     def differences(self, first_write: int) -> Iterator[Found]:
-        """What a pass over all blocks finds that was written from this number on."""
+        """The findings of a pass over all blocks written from this number on."""
         for number in range(BLOCKS):
             self._write(first_write + number, number * BLOCK)
         for number in range(BLOCKS):
@@ -313,9 +313,9 @@ def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> 
 
 
 def test_a_log_that_is_there_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("somebody's letters")
+    (tmp_path / "log").write_text("another user's letters")
     command: list[str | Path] = [IOCURVE, "volume", "serve", *options(tmp_path, "eio")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode != 0
     assert f"cannot create the fault log {tmp_path}/log: File exists" in ended.stderr
-    assert (tmp_path / "log").read_text() == "somebody's letters"
+    assert (tmp_path / "log").read_text() == "another user's letters"

@@ -167,7 +167,7 @@ TARGETS: tuple[tuple[Computed, Plan, str, str], ...] = (
         Computed(latency_ns=2_000_000),
         load(depth=4),
         "depth",
-        "at the depth asked for, 4 in flight: more gives more",
+        "at the requested depth, 4 in flight: more gives more",
     ),
 )
 
@@ -352,7 +352,7 @@ def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 def test_a_verdict_is_tested_on_the_target_itself(tmp_path: Path) -> None:
-    """A real run of seconds on files of its own; what it says of this machine's speed is not looked at."""
+    """A real run of seconds on its own files; the test does not check this machine's speed."""
     job = ["--name=r", "--rw=randread", "--bs=64k", "--size=4m", "--runtime=1", "--time_based", "--ioengine=psync"]
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()

@@ -1,1 +1,1 @@
-"""A Ray cluster of hosts with links of their own, and what happens to a run when one of them breaks."""
+"""A Ray cluster of hosts with separate links, and what happens to a run when one of them breaks."""

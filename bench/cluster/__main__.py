@@ -16,7 +16,7 @@ HEAD = f"""# When a machine breaks
 This page shows how a run on many machines ends when a host, a link, a load client or the head fails. `make
 faults-cluster` breaks one thing after the other and writes it: each row says how the run is to end, and how it
 ended. The hosts are namespaces of one machine: a head, three load clients and an embedded volume, each with a link
-of 1 Gbit/s, processes, a hostname and a home of its own; a cluster is started by the lines that `iocurve cluster
+of 1 Gbit/s, processes, an own hostname and home; a cluster is started by the lines that `iocurve cluster
 commands ssh` prints. The load is 4 KiB random reads and writes for {RUN_SECONDS} s in intervals of half a second; it is
 disturbed after about 3 s.
 

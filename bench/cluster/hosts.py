@@ -1,4 +1,4 @@
-"""Hosts on one machine: namespaces with a link, processes, a hostname and a home of their own. Needs root.
+"""Hosts on one machine: namespaces, each with an own link, processes, hostname and home. Needs root.
 
 All links end at a bridge in one more namespace, so nothing listens on, or passes through, the network of the machine.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.faults.network import run_command
 
 NETWORK = "198.18.78"
-"""Of the network that RFC 2544 keeps for benchmarks."""
+"""Addresses from the network that RFC 2544 reserves for benchmarks."""
 LINK_RATE = "1gbit"
 _REAPER = """
 import os, time
@@ -41,7 +41,7 @@ class Host:
         for made in (self.home, self.home / "run", self.home / "state"):
             made.mkdir(mode=0o700)
         self.environment: dict[str, str] = {}
-        """Variables of all its processes besides those of this one."""
+        """Environment variables of all its processes, added to those of this one."""
         self._network, self._namespace, self._port = network, f"{network}-{number}", f"{network}-p{number}"
         self._init: subprocess.Popen[str] | None = None
         self._pid = 0

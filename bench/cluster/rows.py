@@ -54,7 +54,7 @@ LOSES_ONE = "exit 1; the client is named, 2 of 3 finish"
 
 @dataclass
 class Scene:
-    """A cluster of a head and three load clients, a volume on a host of its own, and a run."""
+    """A cluster of a head and three load clients, a volume on a separate host, and a run."""
 
     directory: Path
     head: Host

@@ -17,9 +17,9 @@ KILLS = 40
 
 HEAD = """# When something breaks
 
-What a run does when the server, the network, the client or the storage fails. `make faults` breaks one thing after the
+A run when the server, the network, the client or the storage fails. `make faults` breaks one thing after the
 other on this machine and writes this page: each row says how the run is to end, and how it ended. The volume serves a
-directory; client and volume are processes of their own, with a relay between them where the network breaks. A load is
+directory; client and volume are separate processes, with a relay between them where the network breaks. A load is
 4 KiB random reads and writes over four connections for six seconds; it is disturbed after 2.5 s. *Files left* are files
 on the target that the run made for itself; a data file that a job names belongs to the user. Operations are counted to
 show that a load went on: other work may have run on the machine, so they say nothing about speed.

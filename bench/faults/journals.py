@@ -32,7 +32,7 @@ class Kill:
     status: int
     """Exit status of the run that was disturbed."""
     fault: str
-    """What the recovery reported; empty if every acknowledged write was there."""
+    """Report of the recovery; empty if every acknowledged write was there."""
 
 
 def kills(volume: VolumeProcess, directory: Path, count: int, seed: int = 1) -> Iterator[Kill]:

@@ -108,7 +108,7 @@ def half_open(directory: Path) -> Seen:
 
 
 def networked(disturb: Callable[[Link], object], directory: Path) -> Seen:
-    """Disturbs the link to a volume in a network namespace of its own."""
+    """Disturbs the link to a volume in a separate network namespace."""
     if not network.is_possible():
         raise CannotRunError("network namespaces need root")
     with (

@@ -20,7 +20,7 @@ _REPORT_BYTES = 512 << 10
 
 
 def export_read_only(directory: Path) -> Seen:
-    """Starts the volume again with an export that nobody may write."""
+    """Starts the volume again with a read-only export."""
 
     def forbid(volume: VolumeProcess) -> None:
         volume.kill()
@@ -56,7 +56,7 @@ def _refused(
 
 
 def file_system_read_only(directory: Path) -> Seen:
-    """Reports an error to an ext4 of its own, which then turns read-only."""
+    """Reports an error to a separate ext4, which then turns read-only."""
     with _ext4(directory) as (mounted, device):
         client = Client(directory, local_arguments(mounted, "--rw=randwrite"))
         time.sleep(BREAK_AFTER_SECONDS)

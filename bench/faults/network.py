@@ -1,4 +1,4 @@
-"""A network of its own: a namespace for the volume, and a link that can be cut or made to lose packets. Needs root."""
+"""A separate network: a namespace for the volume, and a link that can be cut or made to lose packets. Needs root."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 CLIENT_ADDRESS = "198.18.77.1"
 SERVER_ADDRESS = "198.18.77.2"
-"""Of the network that RFC 2544 keeps for benchmarks."""
+"""Addresses from the network that RFC 2544 reserves for benchmarks."""
 _LOSSY = "tbf rate 40mbit burst 16kb limit 20kb"
 """A shaper whose queue is so short that it drops packets of every burst."""
 

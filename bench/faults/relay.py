@@ -16,7 +16,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Relay:
-    """Forwards connections of a port of its own to another port. The settings may change while it runs."""
+    """Forwards connections from its own port to another. The settings may change while it runs."""
 
     def __init__(self, port: int) -> None:
         self._target = port

@@ -84,7 +84,7 @@ def _storage() -> tuple[Row, ...]:
         Row("permission-lost", "another user owns the file from now on (EACCES)", NAMES, machine.permission_lost),
         Row(
             "file-system-read-only",
-            "local files: ext4 turns read-only after an error of its own (EROFS)",
+            "local files: ext4 turns read-only after a disk error (EROFS)",
             NAMES,
             machine.file_system_read_only,
         ),

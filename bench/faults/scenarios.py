@@ -56,7 +56,7 @@ def signalled(number: signal.Signals, directory: Path) -> Seen:
 
 
 def client_killed(directory: Path) -> Seen:
-    """Kills the client; the next run names what is left."""
+    """Kills the client; the next run lists the files that are left."""
     return _killed(lambda _, client: client.signal(signal.SIGKILL), directory)
 
 

@@ -106,7 +106,7 @@ class Ended:
 
 
 class Client:
-    """A run of ``iocurve`` in a directory of its own."""
+    """A run of ``iocurve`` in a separate directory."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How often intervals, changes of level and fits are right, by simulation."""
+"""Measures how often intervals, changes of level and fits are right, by simulation."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def steps(scale: float) -> Iterator[Row]:
 
 
 def _anywhere(count: int, correlation: float, runs: int) -> Row:
-    """A step at a place drawn at random, beside the best that a test can do."""
+    """A step at a random place, compared with the best possible test."""
     places = [random.Random(f"{SEED} {run}").randint(SEGMENT_MIN, count - SEGMENT_MIN) for run in range(runs)]
     found = [
         simulated.changes(count, correlation, 0.03, 1, shape=partial(_fall, at), seed=run)[0]

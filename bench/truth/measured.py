@@ -36,7 +36,7 @@ class Times:
 
     @classmethod
     def of_point(cls, point: Point) -> Times:
-        """The figures that iocurve gives: of the response latency where a rate was asked for."""
+        """The values that iocurve reports: of the response latency where a rate was set."""
         found = point.summary().latency
         return cls((found.mean_ns, *(found.percentile(percent) for percent in (50, 95, 99, 99.9)), found.max_ns))
 
@@ -47,14 +47,14 @@ def machine_row(name: str, delays_ns: Sequence[float]) -> Row:
 
 
 def exchange_delays(count: int, wait_ns: int = MILLISECOND_NS) -> tuple[Row, Times]:
-    """What an exchange with a bare C program over loopback takes beyond the time that the program waits."""
+    """Time of an exchange with a bare C program over loopback, without the time that the program waits."""
     delays = machine_delays("exchange", count, wait_ns)
     return machine_row("this machine: an exchange between two C programs", delays), Times.of(delays)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What an instrument's log says."""
+    """The log of an instrument."""
 
     operations: int
     rate: float
@@ -111,7 +111,7 @@ def _marked(text: str, *, misses: bool) -> str:
 
 
 def load(engine: planned.EnginePlan, path: str, operations: int, depth: int, **changes: object) -> planned.Plan:
-    """Random reads of 4 KiB, or writes with ``is_write``; so many operations, all of them counted."""
+    """Random reads of 4 KiB, or writes with ``is_write``; a fixed number of operations, all counted."""
     kind: planned.OperationKind = "write" if changes.pop("is_write", False) else "read"
     blocks = planned.FixedBlocks(bytes=4 * KIB)
     mix = planned.OperationPlan(kind=kind, share=1, blocks=blocks, random_percent=100, rate=None)

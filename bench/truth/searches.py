@@ -1,4 +1,4 @@
-"""How often searches find the knee and the highest rate, on simulated targets."""
+"""Measures how often searches find the knee and the highest rate, on simulated targets."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def opened(scale: float) -> Iterator[Row]:
 
 
 def theory(scale: float) -> Iterator[Row]:
-    """The stub's log and iocurve's figures beside the formulas of queueing theory."""
+    """Compares the stub's log and iocurve's results with the formulas of queueing theory."""
     for shape in SHAPES:
         yield _never_idle(shape, scale)
     for queue in QUEUES:

@@ -63,7 +63,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Of the runs that gave an interval."""
+        """Share of the runs that gave an interval."""
         given = self.runs - self.declined
         return self.held / given if given else math.nan
 

@@ -220,7 +220,7 @@ def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(
     assert (done[0].returncode, done[0].stdout) == (0, "460\n"), done[0].stderr
 
 
-# Two mounts with sessions of their own are two clients to the server; flock(1) locks the whole file there.
+# Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
 LOCKS = """
 set -e
 nfsmount $EXPORT /tmp/other $OPTIONS

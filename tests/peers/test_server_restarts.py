@@ -61,7 +61,7 @@ def _start(directory: Path) -> int:
 
 
 def _kill(pid: int) -> None:
-    """Returns once the process has gone: the rig does not start a second one beside it."""
+    """Returns once the process has gone: the rig does not start a second one next to it."""
     os.kill(pid, signal.SIGKILL)
     while Path(f"/proc/{pid}").exists():
         time.sleep(0.01)

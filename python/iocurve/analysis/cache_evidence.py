@@ -107,20 +107,20 @@ def _above_limit(load: MeasuredLoad) -> CacheEvidence | None:
 
 
 def _storage(load: MeasuredLoad) -> CacheEvidence | None:
-    """The bytes that storage moved for this process, beside those that were read."""
+    """The bytes that storage moved for this process, compared with those that were read."""
     machine, read = load.point.machine, load.kind("read")
     if machine is None or machine.device_read_bytes is None or read is None or not read.bytes or not _is_local(load):
         return None
     share = machine.device_read_bytes / read.bytes
     moved = f"storage moved {format_bytes(machine.device_read_bytes)} for {format_bytes(read.bytes)} of reads"
     if share >= LEAST:
-        # The storage may have caches of its own.
+        # The storage may have its own caches.
         return CacheEvidence(source="storage", text=moved, says="partly" if share < MOST else "nothing")
     return CacheEvidence(source="storage", text=moved, says="cached")
 
 
 def _devices(load: MeasuredLoad) -> CacheEvidence | None:
-    """The bytes that the devices beneath the files read, for whichever process, beside those of the load."""
+    """The bytes that the devices beneath the files read, for any process, compared with those of the load."""
     machine, read = load.point.machine, load.kind("read")
     if machine is None or machine.block_read_bytes is None or read is None or not read.bytes or not _is_local(load):
         return None
@@ -155,7 +155,7 @@ def _repeated(facts: CacheFacts) -> CacheEvidence | None:
 
 
 def _modes(load: MeasuredLoad) -> CacheEvidence | None:
-    """Two groups of latencies: reads from memory beside reads from storage."""
+    """Two groups of latencies: reads from memory and reads from storage."""
     if not _is_local(load) or not _is_small(load):
         return None
     latency = load.summary.kinds["read"].service
@@ -186,5 +186,5 @@ def _is_small(load: MeasuredLoad) -> bool:
 
 
 def texts(facts: CacheFacts) -> Iterator[str]:
-    """The evidence in words, but for the comparison, which has figures of its own."""
+    """The evidence in words, but for the comparison, which has its own figures."""
     yield from (one.text for one in facts.evidence if one.source != "repeated")

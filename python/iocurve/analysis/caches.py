@@ -7,7 +7,7 @@ from iocurve.result.document import CacheFacts, Point, Result
 
 
 def cache_doubts(result: Result) -> list[str]:
-    """Points whose figures look cached although the scenario asked for uncached ones."""
+    """Points whose figures look cached although the scenario requires uncached ones."""
     return [
         f"{point.family}: {_compared(facts)}, so its figures look cached, although caches were to be left out"
         for point, facts in _checked(result)

@@ -87,7 +87,7 @@ def group_limit(load: MeasuredLoad) -> Limit | None:
 
 
 def _beside(load: MeasuredLoad, verdicts: Sequence[ClientVerdict], shared: Limit) -> Iterator[str]:
-    """Evidence beside a limit that the clients share: that none, or which of them, is limited by itself."""
+    """Evidence next to a limit that the clients share: that none, or which of them, is limited by itself."""
     together = egress_together(load, len(verdicts))
     if together:
         yield together

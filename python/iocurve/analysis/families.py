@@ -1,4 +1,4 @@
-"""Groups the points of a result into families, and names what the points of a family have in common."""
+"""Groups the points of a result into families, and says what the points of a family have in common."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Family:
         return found
 
     def _distinction(self, point: Point) -> str:
-        # Where kinds differ, the kind already tells reads from writes.
+        # If kinds differ, the kind already tells reads from writes.
         left_out = {"depth"} | ({"read_percent"} if self.varies("kind") else set())
         return ", ".join(
             axis_text(axis, value) for axis, value in point.axes.items() if axis not in left_out and self.varies(axis)

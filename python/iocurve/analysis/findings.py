@@ -1,4 +1,4 @@
-"""The findings of a result beside its limits: the knees of its depth series, the gain of more connections."""
+"""The findings of a result apart from its limits: the knees of its depth series, the gain of more connections."""
 
 from __future__ import annotations
 

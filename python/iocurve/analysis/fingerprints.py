@@ -28,7 +28,7 @@ SAME = 1.2
 
 @dataclass(frozen=True)
 class Response:
-    """A load beside the same load with one change."""
+    """A load and the same load with one change."""
 
     text: str
     """The change: ``twice the depth``."""
@@ -98,7 +98,7 @@ def depth_verdict(deeper: Response) -> Limit | None:
     """The depth, where a greater one gives more."""
     if not deeper.grows:
         return None
-    text = f"at the depth asked for, {format_number(deeper.base.summary.depth_requested)} in flight: more gives more"
+    text = f"at the requested depth, {format_number(deeper.base.summary.depth_requested)} in flight: more gives more"
     return limit("depth", text, deeper.base.target, confidence="likely", evidence=[deeper.evidence])
 
 

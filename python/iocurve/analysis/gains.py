@@ -33,7 +33,7 @@ class Gain:
 
     @property
     def difference(self) -> Difference:
-        """Whether the interval leaves out 1, and on which side; ``not told`` without an interval."""
+        """The side of 1 on which the interval lies; ``not told`` without an interval."""
         low, high = self.figure.low, self.figure.high
         if low is None or high is None:
             return "not told"
@@ -57,7 +57,7 @@ class Gain:
 
     @property
     def verdict(self) -> str:
-        """``no difference seen``, ``disturbed``, and what else is to be known beside the ratio; may be empty."""
+        """``no difference seen``, ``disturbed``, and other notes on the ratio; may be empty."""
         return ", ".join(
             [
                 *([NO_DIFFERENCE] if self.difference == "none seen" else []),

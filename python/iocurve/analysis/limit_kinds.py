@@ -48,13 +48,13 @@ LIMIT_KINDS = {
         "client's IOPS", "Clients at their IOPS do more only together: use more of them, or larger machines."
     ),
     "connection_requests": LimitKind(
-        "connection's requests", "Use more connections (nconnect) or clients: each has requests in flight of its own."
+        "connection's requests", "Use more connections (nconnect) or clients: each has its own requests in flight."
     ),
     "connection_throughput": LimitKind(
-        "connection's MiB/s", "Use more connections (nconnect) or clients: each has a bandwidth of its own."
+        "connection's MiB/s", "Use more connections (nconnect) or clients: each has its own bandwidth."
     ),
     "connection_iops": LimitKind(
-        "connection's IOPS", "Use more connections (nconnect) or clients: each has operations per second of its own."
+        "connection's IOPS", "Use more connections (nconnect) or clients: each has its own operations per second."
     ),
     "server_parallelism": LimitKind(
         "server's speed", "The server works on no more operations at once; only a faster server carries more."

@@ -1,4 +1,4 @@
-"""Finds the limit on the side of the load: what was asked for, the processors of this machine, the depth."""
+"""Finds the limit on the side of the load: the requested load, the processors of this machine, the depth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POISSON_ERRORS = 3.0
 """A rate of random arrivals is reached if it is missed by fewer standard errors of the count than this."""
 
 
-# ---- what was asked for
+# ---- the requested load
 
 
 def asked_limit(load: MeasuredLoad) -> Limit | None:
@@ -55,13 +55,13 @@ def _rate_limit(load: MeasuredLoad) -> Limit | None:
     if achieved < total * (1 - missing):
         return None
     evidence = (
-        [f"{achieved:,.0f} IOPS measured, {format_number(total)} asked for ({achieved / total:.1%})"] if total else []
+        [f"{achieved:,.0f} IOPS measured, {format_number(total)} requested ({achieved / total:.1%})"] if total else []
     )
     groups = {worker.outcome.report_group for worker in load.workers}
     if len(groups) > 1 or any(worker.plan.flow for worker in load.workers):
         text = f"at the rates asked of its jobs, {format_number(total)} IOPS together"
         return limit("group_rate", text, load.target, evidence=evidence)
-    return limit("rate", f"at the rate asked for, {format_number(total)} IOPS", load.target, evidence=evidence)
+    return limit("rate", f"at the requested rate, {format_number(total)} IOPS", load.target, evidence=evidence)
 
 
 def _flow(worker: WorkerLoad) -> object:
@@ -110,7 +110,7 @@ def _think_limit(load: MeasuredLoad) -> Limit | None:
     pause_ns = max(worker.plan.think.pause_ns for worker in load.workers if worker.plan.think)
     return limit(
         "think_time",
-        f"at the think time asked for, {format_duration(pause_ns)} a pause",
+        f"at the requested think time, {format_duration(pause_ns)} a pause",
         load.target,
         evidence=[f"the load pauses for {min(paused):.0%} of the time"],
     )
@@ -239,12 +239,12 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 def _depth_text(load: MeasuredLoad) -> str:
     depth = f"{load.summary.depth_requested:.6g}"
-    return f"at the depth asked for, {depth} in flight all the time; more may give more"
+    return f"at the requested depth, {depth} in flight all the time; more may give more"
 
 
 def _law(load: MeasuredLoad) -> str:
     in_flight = f"{format_number(load.summary.concurrency_achieved, 4)} in flight on average (IOPS x mean latency)"
-    return f"{in_flight}, {load.summary.depth_requested:g} asked for"
+    return f"{in_flight}, {load.summary.depth_requested:g} requested"
 
 
 def _is_contended(machine: MachineUse | None) -> bool:

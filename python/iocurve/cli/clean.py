@@ -59,7 +59,7 @@ def _place(text: str) -> Place:
 
 
 def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:
-    """What can be removed; False if something cannot. Prints both."""
+    """Prints what can be removed and what cannot. Returns False if something cannot."""
     found, is_done = [], True
     for manifest in manifests(place):
         if not isinstance(manifest, Manifest):

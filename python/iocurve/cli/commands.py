@@ -38,7 +38,7 @@ class Command:
     example: str
     """A command line; tests parse it."""
     has_subcommands: bool = False
-    """The implementation is an ``App`` with a help text of its own."""
+    """The implementation is an ``App`` with its own help text."""
     prints_help: bool = False
     """The implementation gets ``--help`` as an argument."""
 

@@ -53,7 +53,7 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(rendered: RenderableType) -> None:
-    """Prints to stdout: a terminal gets lines of its own width, a file or a pipe gets whole figures."""
+    """Prints to stdout: a terminal gets lines of its width, a file or a pipe gets whole figures."""
     if sys.stdout.isatty():
         Console().print(rendered)
         return

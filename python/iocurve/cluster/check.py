@@ -68,7 +68,7 @@ async def _checked(member: Member, path: PurePosixPath | None) -> Checked:
 
 
 def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Problem]:
-    """What is wrong, with its remedy."""
+    """The problem, with its remedy."""
     found = [
         *_differing(checked, "Python", lambda one: one.python, "install the same version on all"),
         *_differing(checked, "processors", lambda one: str(one.cpus), "use machines of one size"),
@@ -97,7 +97,7 @@ def _mounts(checked: Sequence[Checked], path: PurePosixPath) -> list[Problem]:
     found += _differing(
         there, f"mount of {path}", lambda one: one.survey.mount.device if one.survey.mount else "", "mount one volume"
     )
-    # An NFS mount names the client's own address among its options.
+    # The options of an NFS mount include the client's own address.
     found += _differing(there, f"mount options of {path}", _options, "mount with the same options on all")
     return found
 

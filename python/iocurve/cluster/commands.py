@@ -45,7 +45,7 @@ def _ssh(head: str, nodes: Sequence[str]) -> str:
         "# On every machine, the same Python and: pip install 'iocurve[scale]'",
         f"# The head, {head}: run this here.",
         _start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path))),
-        "# The machines that generate load; each gets the token, and nobody else may read it.",
+        "# The machines that generate load; each gets the token, and no other user may read it.",
     ]
     for node in nodes:
         where = shlex.quote(node)

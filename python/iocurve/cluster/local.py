@@ -1,4 +1,4 @@
-"""A cluster on this machine, to try it: a head and some nodes on loopback addresses, with processes of their own.
+"""A cluster on this machine, to try it: a head and some nodes on loopback addresses, with separate processes.
 
 Ray listens on all addresses of the machine, so the ports can be reached from outside; the token keeps others out. It
 would not for a node at 127.0.0.1, but ``ray start`` replaces that by the own address of the machine.
@@ -76,7 +76,7 @@ def process_groups() -> list[int]:
 
 
 def _started(options: list[str], environment: dict[str, str], number: int) -> int:
-    """Starts a node in a session of its own; gives its process group."""
+    """Starts a node in a separate session; returns its process group."""
     ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     if ray is None:
         raise RunError("the command ray is missing: pip install 'iocurve[scale]'")

@@ -30,7 +30,7 @@ AUTO_CLUSTER = "auto"
 RESOURCE = "load_client"
 """Each node offers one of it; the node of the head program offers none unless it is to generate load, too."""
 CONCURRENT_CALLS = 8
-"""Calls that a client answers at once: the stream of records, and short ones beside it."""
+"""Calls that a client answers at once: the stream of records, and short calls during it."""
 NODES_S = 30
 """Time to wait for nodes that are about to join."""
 REACH_S = 10
@@ -232,7 +232,7 @@ _LOSSES = {
 
 
 def _translated(error: Exception) -> Exception:
-    """What the client raised, or ``ClientLostError`` where the client is gone."""
+    """The exception of the client, or ``ClientLostError`` where the client is gone."""
     from ray.exceptions import RayError, RayTaskError
 
     if isinstance(error, RayTaskError):

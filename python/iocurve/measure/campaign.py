@@ -42,7 +42,7 @@ STALLED = {
     "load": "under the load",
     "cleanup": "while files were removed",
 }
-"""Where a stall lay, by the phase of the run."""
+"""Names of the phases of a run in which a stall can lie."""
 
 HURRIED_NS = SECOND_NS
 """Longest time for which the clean-up of a run that failed or was interrupted waits for a server."""
@@ -77,7 +77,7 @@ class Measurement:
     after: Callable[[Point], Point] = lambda point: point
     """Called after a point that finished; it may add facts to the point."""
     plan_again: Callable[[], Plan] | None = None
-    """Makes the plan of a further run, with offsets of its own. Default: the same plan."""
+    """Makes the plan of a further run, with new offsets. Default: the same plan."""
     repeats_max: int = 0
     """The point is measured again at most this many times where others on this machine disturb it."""
 

@@ -127,7 +127,7 @@ def _measured(plan: Plan) -> Point:
 
 @contextmanager
 def _load(plan: Plan, opened: OpenedTarget) -> Iterator[Plan]:
-    """The longest group of a plan on files of its own, which are removed at the end."""
+    """The longest group of a plan on separate files, which are removed at the end."""
     longest = max(plan.groups, key=lambda group: max(worker.end.runtime_ns or 0 for worker in group.workers))
     stem = f"iocurve-why-{secrets.token_hex(4)}"
     workers = tuple(_placed(worker, opened, f"{stem}.{number}") for number, worker in enumerate(longest.workers))

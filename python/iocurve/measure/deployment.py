@@ -1,4 +1,4 @@
-"""Which part of a plan each load client runs."""
+"""Divides a plan among the load clients."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def same_file(file: FilePlan, _client: int) -> FilePlan:
 
 
 def own_file(file: FilePlan, client: int) -> FilePlan:
-    """Each client after the first has a file of its own beside the first client's."""
+    """Each client after the first has an own file next to the first client's."""
     return file.replace(path=f"{file.path}.client-{client}") if client else file
 
 
 def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
-    """The same plan on each of several clients, with offsets of its own on each."""
+    """The same plan on each of several clients, with different offsets on each."""
     if clients == 1 and rename is same_file:
         return plan
     groups = tuple(group.replace(workers=tuple(_copies(group.workers, clients, rename))) for group in plan.groups)

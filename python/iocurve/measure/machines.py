@@ -1,6 +1,6 @@
-"""Where plans run: on this machine, or on the load clients of a cluster.
+"""The machines that run plans: this machine, or the load clients of a cluster.
 
-What measures does not know which: it starts a plan, polls it, and gets one outcome.
+The measuring code does not know which: it starts a plan, polls it, and gets one outcome.
 """
 
 from __future__ import annotations

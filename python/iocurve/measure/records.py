@@ -1,4 +1,4 @@
-"""What load clients and the head program send each other, as JSON."""
+"""The messages between load clients and the head program, as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Introduction(Struct):
 
 
 class Survey(Struct):
-    """What a check asks of a client."""
+    """A request to check a client."""
 
     exists: bool
     """The directory exists."""
@@ -33,7 +33,7 @@ class Survey(Struct):
 
 
 class Task(Struct):
-    """What a client runs."""
+    """The plan that a client runs."""
 
     run: str
     """Identity of the run: the same for all its clients."""

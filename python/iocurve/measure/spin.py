@@ -16,7 +16,7 @@ GAP_NS = 5_000
 
 
 def gaps(seconds: float, processor: int) -> tuple[int, int]:
-    """The longest gap and the sum of all gaps of a thread on a processor, in ns; measured by a process of its own."""
+    """The longest gap and the sum of all gaps of a thread on a processor, in ns; measured by a separate process."""
     words = [sys.executable, "-S", "-E", __file__, str(seconds), str(processor)]
     longest, lost = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     return int(longest), int(lost)

@@ -118,7 +118,7 @@ def _more_workers(plan: Plan) -> Plan:
 
 
 def _faster(plan: Plan) -> Plan | None:
-    """Twice the rate that was asked for."""
+    """Twice the requested rate."""
 
     def doubled(rate: Rate | None) -> Rate | None:
         return rate and rate.replace(count=2 * rate.count)

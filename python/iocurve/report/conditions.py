@@ -182,7 +182,7 @@ def _mount(worker: Worker) -> str:
 
 
 def _slots(result: Result) -> str:
-    """How often calls waited for a slot of their NFSv4.1 session; that time is part of their latency."""
+    """The number of calls that waited for a slot of their NFSv4.1 session; that time is part of their latency."""
     counters = [worker.counters for point in result.points for worker in point.outcome.workers]
     slots, calls, waits, wait_ns = (
         sum(counter.get(name, 0) for counter in counters)

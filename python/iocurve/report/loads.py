@@ -41,7 +41,7 @@ OVER_TIME_POINTS_MAX = 6
 
 MIX_CAPTION = "Reads and writes together fill a bar; the mix is read:write in percent of operations."
 DEPTH_CAPTION = (
-    "Each dot is one depth, written beside it. To the right the rate is higher, upwards the latency. Once a curve "
+    "Each dot is one depth, written next to it. To the right the rate is higher, upwards the latency. Once a curve "
     "turns upwards, more depth only adds latency."
 )
 RATE_CAPTION = (

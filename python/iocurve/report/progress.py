@@ -15,7 +15,7 @@ from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
 CLIENTS_SHOWN = 12
-"""Most load clients with a row of their own in the live view."""
+"""Most load clients with an own row in the live view."""
 NAME_COLUMNS = 20
 """Width of names in the live view, whose lines then fit 80 columns."""
 POINT_COLUMNS = 26
@@ -165,7 +165,7 @@ def _client_row(client: LiveClient, interval_ns: int) -> str:
 
 
 def _rest_row(clients: Sequence[LiveClient], interval_ns: int) -> str:
-    """The clients without a row of their own, with their mean rates."""
+    """The clients without an own row, with their mean rates."""
     seconds = len(clients) * interval_ns / SECOND_NS
     iops, size = sum(one.operations for one in clients) / seconds, sum(one.bytes for one in clients) / seconds
     return f"{_rates_row(f'… {len(clients)} more clients', iops, size / MIB)} each"

@@ -1,6 +1,6 @@
 """Counts the bytes that the block devices beneath files move, whichever process asks for them.
 
-A file's device is that of its file system (``st_dev``), or the device itself. A partition has counters of its own. A
+A file's device is that of its file system (``st_dev``), or the device itself. A partition has its own counters. A
 device-mapper or RAID device is followed to the devices that it consists of, so that a cache inside it does not count as
 storage. The counters are in ``/sys/dev/block/MAJOR:MINOR/stat`` (Documentation/block/stat.rst).
 """
@@ -41,7 +41,7 @@ class DeviceMeter:
         self._start = _sectors(self._devices)
 
     def moved(self) -> Moved | None:
-        """What was moved since the meter was made; None if the files are on no block device, or the system does not
+        """Bytes moved since the meter was made; None if the files are on no block device, or the system does not
         tell."""
         now = _sectors(self._devices)
         if not self._devices or self._start is None or now is None:
@@ -58,7 +58,7 @@ def _device_number(path: Path, root: Path) -> str | None:
         return None
     number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
     if os.major(number) == 0:
-        # A file system with a number of its own, such as btrfs: the source of its mount is the device.
+        # A file system with its own number, such as btrfs: the source of its mount is the device.
         mount = mount_of(real, root)
         source = _stat(Path(mount.device)) if mount else None
         if source is None or not stat.S_ISBLK(source.st_mode):

@@ -28,7 +28,7 @@ SHARES = (1.0, 0.5, 0.25)
 MIXED_WEIGHT = 0.05
 """Weight of a model with white noise, relative to one without."""
 VALUES_MAX = 256
-"""Longer series are averaged over neighbours down to at most so many values; the sum of the series stays the same."""
+"""Longer series are averaged over neighbours down to this many values; the sum of the series stays the same."""
 UNDECIDED = 0.9
 """Beyond this probability of the strongest correlation the series may as well have no mean: no interval is given."""
 
@@ -127,7 +127,7 @@ def _inflation(count: int, correlation: float) -> float:
 
 
 def _cells(values: Sequence[float]) -> list[float]:
-    """Means of so many neighbours that at most ``VALUES_MAX`` are left; a remainder at the start is left out."""
+    """Means of neighbours, so that at most ``VALUES_MAX`` are left; a remainder at the start is left out."""
     size = -(-len(values) // VALUES_MAX)
     first = len(values) % size
     return [fmean(values[index : index + size]) for index in range(first, len(values), size)]

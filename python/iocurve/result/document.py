@@ -305,7 +305,7 @@ class Limit(Struct):
 
 
 class ClientClock(Struct):
-    """The clock of a load client beside the clock of the head program."""
+    """The clock of a load client compared with the clock of the head program."""
 
     offset_ns: int
     """Client minus head, before the start."""
@@ -316,7 +316,7 @@ class ClientClock(Struct):
 
 
 class UntilLoss(Struct):
-    """What a lost client had sent; it counts in no total."""
+    """The records that a lost client had sent; it counts in no total."""
 
     intervals: int
     elapsed_ns: int

@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean, stdev
 from iocurve.result.correlated import mean_interval
 
 CONFIDENCE = 0.95
-"""Of all intervals here."""
+"""Confidence level of all intervals here."""
 VALUES_MIN = 8
 """A shorter series tells too little about how its values depend on one another: it gets no interval."""
 FREEDOM_MIN = 4
@@ -34,7 +34,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Of the confidence interval."""
+        """Half the width of the confidence interval."""
         return self.error * student_quantile(self.batches - 1) if self.batches > 1 else math.inf
 
     @property

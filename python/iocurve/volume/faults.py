@@ -20,7 +20,7 @@ DEFAULT_RATES = {
 
 
 class FaultRate(Struct):
-    """How often a kind of fault is injected."""
+    """The rate at which a kind of fault is injected."""
 
     kind: str
     rate: float

@@ -1,4 +1,4 @@
-"""Starts volumes: in threads of this process, or in a process of their own."""
+"""Starts volumes: in threads of this process, or in a separate process."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def volume_process(arguments: Sequence[str]) -> Iterator[str]:
     Raises ``TargetError`` if the volume does not come up.
     """
     command = [sys.executable, "-m", "iocurve", "volume", "serve", "--port", "0", *arguments]
-    # In a session of its own, so that Ctrl-C ends the load first and the volume after it.
+    # In a separate session, so that Ctrl-C ends the load first and the volume after it.
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

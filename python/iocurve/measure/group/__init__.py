@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @contextmanager
 def loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own, for the calls of a group."""
+    """An event loop in a separate thread, for the calls of a group."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="iocurve-clients", daemon=True)
     thread.start()
@@ -63,7 +63,7 @@ class ClientGroup:
     """Load clients that run plans together (``Machines``)."""
 
     def __init__(self, members: Sequence[Member], loop: asyncio.AbstractEventLoop, framework: str = "none") -> None:
-        """``loop`` runs in a thread of its own and carries all calls; ``framework`` names what carries them."""
+        """``loop`` runs in a separate thread and makes all calls; ``framework`` is the library that carries them."""
         self._members, self._loop, self._framework = list(members), loop, framework
 
     @property

@@ -24,7 +24,7 @@ CHECK_PAIRS = 3
 CHECK_NS_MAX = 30 * SECOND_NS
 """Longest run of one of them."""
 SETTLE_FACTOR = 20
-"""A load without a time of its own has this many times a point's length to level off."""
+"""A load without its own time has this many times a point's length to level off."""
 SETTLE_ROUNDS = 10
 """Rounds in the length of a point: latency has levelled off when a window of them is steady."""
 

@@ -36,7 +36,7 @@ def requested(
 ) -> Request:
     """The request of a command line. Raises ``DialectError`` and ``TargetError``.
 
-    Without a target the scenario's embedded ones play, in the short form unless the full one is asked for.
+    Without a target the scenario's embedded ones run, in the short form unless the full one is requested.
     """
     if sum((short, full, scale is not None)) > 1:
         raise DialectError([Diagnostic("--short, --full and --scale: choose one")])

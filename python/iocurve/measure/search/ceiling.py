@@ -147,7 +147,7 @@ class Verdict:
     counts: list[tuple[int, int]] = field(default_factory=list)
     """Operations and late operations of each trial."""
     responses: Responses | None = None
-    """Of all trials; None without operations."""
+    """Response latencies of all trials; None without operations."""
     _spread: float | None = None
 
     def add(self, trial: Trial) -> None:

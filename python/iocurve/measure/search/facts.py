@@ -11,7 +11,7 @@ from iocurve.units import format_latency
 
 
 def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | None) -> SearchFacts:
-    """The findings of a search for the knee; the depth for ``percent_of_capacity``, if asked for, is the answer."""
+    """The findings of a search for the knee; the depth for ``percent_of_capacity``, if requested, is the answer."""
     depths = {share.share: _depth_finding(share) for share in found.shares}
     answer = depths.pop(percent_of_capacity / 100, None) if percent_of_capacity else None
     law = found.law

@@ -102,7 +102,7 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -
     knee = _knee(list(samples.values()))
     nearest = min(max(1, round(knee.mean)), iodepth_max)
     for _ in range(2):
-        # What is measured there may itself lie on a bound and move the knee a little.
+        # A point measured there may itself lie on a bound and move the knee a little.
         at(nearest)
         knee = _knee(list(samples.values()))
         nearest = min(max(1, round(knee.mean)), iodepth_max)

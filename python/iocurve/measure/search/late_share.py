@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from iocurve.result.stats import student_quantile
 
 CONFIDENCE = 0.97
-"""Of the interval; more than 95 % for the choice of the rates, which depends on what was counted."""
+"""Confidence level of the interval; more than 95 % for the choice of the rates, which depends on what was counted."""
 NEWTON_STEPS = 50
 STEP = 0.001
 """Resolution of the bounds, relative to the rate."""
@@ -56,7 +56,7 @@ class _Line:
     level: float
     slope: float
     covariance: tuple[float, float, float]
-    """Of the level, of both, of the slope."""
+    """Variance of the level, covariance of both, variance of the slope."""
 
     def share(self, at: float) -> float:
         return _share(self.level + self.slope * at)

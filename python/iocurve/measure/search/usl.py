@@ -76,7 +76,7 @@ def fit(points: Sequence[tuple[int, Estimate]]) -> Usl | None:
     covariance = _inverse(_normal(terms, loads, errors, free))
     misfits = _misfits(terms, loads, values, errors, covariance, freedom)
     spread = _chi(terms, loads, values, errors) / max(1, len(points) - 3)
-    # Where the law does not fit, the terms are as unsure as the misfit is large.
+    # If the law does not fit, the terms are as unsure as the misfit is large.
     scale = math.sqrt(max(1.0, spread)) if misfits else 1.0
     # sigma and kappa have the intervals of a fit with both, also where one of them came out as 0.
     whole = _inverse(_normal(terms, loads, errors, ALL_FREE))
@@ -210,7 +210,7 @@ def _is_possible(terms: Terms, loads: Sequence[float]) -> bool:
 
 
 def _inverse(matrix: list[list[float]]) -> list[list[float]]:
-    """Of a symmetric 3 x 3 matrix, scaled to a unit diagonal first; terms that nothing depends on get no variance."""
+    """The inverse of a symmetric 3 x 3 matrix, scaled to a unit diagonal first; unused terms get no variance."""
     scale = [1 / math.sqrt(matrix[i][i]) if matrix[i][i] > 0 else 0.0 for i in range(3)]
     a = [[matrix[i][j] * scale[i] * scale[j] if i != j else 1.0 for j in range(3)] for i in range(3)]
     cofactors = [

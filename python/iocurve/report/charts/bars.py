@@ -1,4 +1,4 @@
-"""Charts of bars, with the published figures that belong beside them."""
+"""Charts of bars, with the published figures that belong to them."""
 
 from __future__ import annotations
 

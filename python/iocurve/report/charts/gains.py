@@ -27,7 +27,7 @@ class GainBar:
     group: str
     """The load."""
     series: str
-    """What is compared with the base: ``nconnect 8``."""
+    """The point that is compared with the base: ``nconnect 8``."""
     ratio: float
     low: float | None
     high: float | None

@@ -172,6 +172,6 @@ def rate_tooltip(field: str, unit: str) -> alt.Tooltip:
 
 
 def independent_strokes(chart: alt.LayerChart | alt.FacetChart) -> alt.LayerChart | alt.FacetChart:
-    """Lets limits and other marks have lines of their own."""
+    """Lets limits and other marks have their own lines."""
     resolved: alt.LayerChart | alt.FacetChart = chart.resolve_scale(stroke="independent", strokeDash="independent")
     return resolved
