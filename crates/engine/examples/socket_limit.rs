@@ -90,7 +90,7 @@ fn connect(listener: &TcpListener) -> io::Result<TcpStream> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else has it.
+    // SAFETY: just made, and not shared.
     let socket = unsafe { TcpStream::from_raw_fd(fd) };
     send_unpaced(&socket)?;
     let mut address = MaybeUninit::<libc::sockaddr_storage>::uninit();

@@ -25,7 +25,7 @@ impl Epoll {
     pub fn new() -> io::Result<Self> {
         // SAFETY: a system call without pointers.
         let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: just made, and nobody else has it.
+        // SAFETY: just made, and not shared.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
     }
 

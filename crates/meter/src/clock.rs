@@ -5,7 +5,7 @@ use quanta::Mock;
 
 use crate::Nanos;
 
-/// A monotonic clock that counts from its creation. Clones share the same zero.
+/// A monotonic clock that counts from its creation. Copies share the same zero.
 ///
 /// Reads the processor's time stamp counter if that is invariant (about 10 ns a reading, half the cost of the system's
 /// clock), and otherwise the system's monotonic clock.
@@ -37,7 +37,7 @@ impl Clock {
         self.inner.delta_as_nanos(self.zero, self.inner.raw())
     }
 
-    /// Moves a manual clock, and all its clones.
+    /// Moves a manual clock and all its copies.
     ///
     /// # Panics
     /// If the clock is a real clock.

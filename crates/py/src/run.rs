@@ -95,7 +95,7 @@ pub(crate) fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {
     Ok(json(&parse(py, plan)?))
 }
 
-/// Does work that may wait for a server, on a thread of its own; the exception of a signal stops it.
+/// Does work that may wait for a server, on a separate thread; the exception of a signal stops it.
 pub(crate) fn with_signals<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> Result<T, EngineError> + Send,

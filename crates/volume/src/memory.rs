@@ -3,7 +3,7 @@
 //!
 //! Each connection settles its account after each turn. Once the accounts of a half together reach its limit, it is tight: connections
 //! go on with small pieces, and begin nothing large. So connections hold at most the limit, a turn of each thread, and
-//! `TIGHT_CONNECTION_BYTES` for each connection. Calls that wait may do so for long; transfers have a half of their own, in which those
+//! `TIGHT_CONNECTION_BYTES` for each connection. Calls that wait may do so for long; transfers have a separate half, in which those
 //! that stall give way. The buffers of sockets are the system's, and bounded by it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -156,7 +156,7 @@ fn half_a_record_and_silence_holds_up_nobody() {
     for _ in 0..100 {
         assert_eq!(getattr(&mut good, file), Ok(0));
     }
-    // Whoever goes on after all is answered.
+    // A client that goes on after all is answered.
     for (stream, cut) in &mut silent {
         let mark = RecordMark { length: record.len() as u32, last: true }.to_bytes();
         stream.write_all(&[&mark, &record[..]].concat()[*cut..]).unwrap();

@@ -189,7 +189,7 @@ mod tests {
         unsafe { map.slot(0).write(5) };
         let other = map.clone();
         drop(map);
-        // SAFETY: its clone keeps it alive, too.
+        // SAFETY: the other reference keeps it alive, too.
         assert_eq!(unsafe { other.slot(0).read() }, 5);
     }
 

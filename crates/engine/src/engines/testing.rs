@@ -20,7 +20,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates a new directory; `path` names a file in it that does not exist yet.
+    /// Creates a new directory; `path` is that of a file in it that does not exist yet.
     pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -56,7 +56,7 @@ pub fn lay_out(
 /// One file, even if several plans name it.
 #[derive(Debug)]
 struct Target {
-    /// The path in the first plan that names the file.
+    /// The file's path in the first plan that has the file.
     path: PathBuf,
     /// Canonical path: the same for every name of the file.
     identity: PathBuf,

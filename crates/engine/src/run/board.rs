@@ -39,7 +39,7 @@ struct BoardState {
     over: bool,
 }
 
-/// What a held run has besides: see `Run::start_held`.
+/// Further parts of a held run: see `Run::start_held`.
 #[derive(Debug, Default)]
 struct Held {
     /// Start of the group that waits.

@@ -33,7 +33,7 @@ pub(super) struct Difference {
     pub persists: Option<bool>,
 }
 
-/// What a difference looks like.
+/// The form of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
     /// Single bits differ, the first of them in this byte.

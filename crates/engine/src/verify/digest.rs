@@ -1,4 +1,4 @@
-//! Checksums, each from a crate of its own.
+//! Checksums, each from a separate crate.
 
 use std::hash::Hasher;
 

@@ -29,7 +29,7 @@ pub(super) fn header_bytes(method: VerifyMethod) -> usize {
     }
 }
 
-/// Content of a header, besides the length of its interval.
+/// Content of a header, apart from the length of its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Key of the file, within [`KEY_MASK`]; 0 without maps.

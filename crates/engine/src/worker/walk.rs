@@ -20,7 +20,7 @@ use crate::offsets::{Handover, Lengths};
 use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
 use crate::tree::{Reservation, TreeState};
 
-/// Pause before a walk looks again for a file that nobody uses.
+/// Pause before a walk looks again for a file that is not in use.
 const RETRY_NS: Nanos = 200_000;
 
 #[derive(Debug)]

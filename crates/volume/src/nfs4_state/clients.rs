@@ -52,7 +52,7 @@ pub(super) struct Known {
     principal: Principal,
     /// It has made a session.
     is_confirmed: bool,
-    /// Of the next `CREATE_SESSION`.
+    /// Sequence id of the next `CREATE_SESSION`.
     sequence: sequenceid4,
     /// Result of the last `CREATE_SESSION`, for the same call sent again.
     created: Option<CREATE_SESSION4resok>,

@@ -1,5 +1,5 @@
 //! The record of clients of a directory: an extended attribute of it, so that it goes with the directory and no file shows it. Where the file
-//! system has no such attributes there is no record, and a restarted server has nobody to wait for.
+//! system has no such attributes there is no record, and a restarted server waits for no client.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;

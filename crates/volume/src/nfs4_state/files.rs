@@ -102,7 +102,7 @@ enum Named {
 }
 
 impl State {
-    /// Checks that a client may open files now: it must have reclaimed what it had, and nobody else may be about to.
+    /// Checks that a client may open files now: it must have reclaimed what it had, and no other client may still have to reclaim.
     pub(crate) fn check_open(&self, client: &NfsClient, is_reclaim: bool, now: Nanos) -> Result<(), nfsstat4> {
         self.tables().check_grace(client, is_reclaim, now)
     }
@@ -331,7 +331,7 @@ impl State {
         }
     }
 
-    /// The open with which a lock is asked for, and the lock owner's state if it has one.
+    /// The open for which a lock is requested, and the lock owner's state if it has one.
     fn find_locker(
         &self,
         tables: &Tables,
@@ -416,7 +416,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Fails if access without an open is against somebody's share reservation.
+    /// Fails if access without an open is against another open's share reservation.
     fn check_denied(&mut self, file: &nfs_fh3, access: u32, now: Nanos) -> Result<(), nfsstat4> {
         while let Some(client) = self.share_conflict(file, access, 0, None) {
             self.evict(client, now).map_err(|()| nfsstat4::NFS4ERR_LOCKED)?;

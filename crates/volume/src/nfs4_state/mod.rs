@@ -2,7 +2,7 @@
 //!
 //! [`State`] is one for all threads. Everything that changes rarely is in tables behind one lock: clients and sessions are in
 //! `clients`, opens and byte-range locks in `files`. READ and WRITE do not take that lock: a connection remembers its session, each
-//! slot of a session has a lock of its own ([`session`]), and a slot remembers the last state id that it was shown until the client
+//! slot of a session has a separate lock ([`session`]), and a slot remembers the last state id that it was shown until the client
 //! opens, closes or locks something.
 //!
 //! Nothing here knows stores or the encoding of calls; time is an argument.

@@ -70,7 +70,7 @@ pub(crate) struct NfsSession {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Of the last call, or the one that is being executed.
+    /// Sequence id of the last call, or of the one that is being executed.
     sequence: u32,
     is_busy: bool,
     /// Result of the last call; empty if it is not kept.

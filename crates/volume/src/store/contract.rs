@@ -1,4 +1,4 @@
-//! What every store does ([`Store`], [`Upkeep`]), and the values that pass between stores and procedures.
+//! The traits of every store ([`Store`], [`Upkeep`]), and the values that pass between stores and procedures.
 
 use enum_dispatch::enum_dispatch;
 

@@ -1,4 +1,4 @@
-//! State of a disk, kept from run to run in a file beside its data.
+//! State of a disk, kept from run to run in a file next to its data.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -55,7 +55,7 @@ fn device_number(device: u64) -> String {
 
 pub(super) fn logical_block_bytes(device: u64) -> Option<u64> {
     let directory = device_directory(device);
-    // A partition has no queue of its own.
+    // A partition has no separate queue.
     let queue = [directory.join("queue"), directory.join("../queue")].into_iter().find(|path| path.exists())?;
     fs::read_to_string(queue.join("logical_block_size")).ok()?.trim().parse().ok()
 }

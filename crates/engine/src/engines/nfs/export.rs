@@ -1,4 +1,4 @@
-//! A mounted export: finds, creates and removes files by their paths. An error names the path as it was given.
+//! A mounted export: finds, creates and removes files by their paths. An error gives the path as the plan has it.
 
 use std::sync::atomic::AtomicBool;
 

@@ -34,7 +34,7 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Bytes before the payload of a usual READ reply, record mark included.
     const READ_REPLY_HEAD_BYTES: usize;
 
-    /// What a call and each repetition of it carry to be executed once: slot and sequence id of a session.
+    /// Makes a call and its repetitions execute once: slot and sequence id of a session.
     type Sequence: Copy + Default + Debug + Send;
     /// Names a file to the server.
     type Handle: Clone + Debug;
@@ -78,7 +78,7 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Time without a call after which the server must be told that this client is alive.
     fn renewal_ns(&self) -> Nanos;
 
-    /// Gives the session up, and returns what makes another: it waits for the server, so it runs on a thread of its own
+    /// Gives the session up, and returns what makes another: it waits for the server, so it runs on a separate thread
     /// until `cancel` is set. Calls wait meanwhile.
     fn recovery(
         &mut self,
@@ -128,7 +128,7 @@ pub(super) enum Passed {
     Refused(u32),
 }
 
-/// What follows from a status.
+/// The next step after a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// The operation has failed.

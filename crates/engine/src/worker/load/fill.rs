@@ -12,7 +12,7 @@ use crate::worker::slots::InFlight;
 use crate::worker::wake::{Issue, Wake};
 
 impl Load<'_> {
-    /// Submits operations that are due, and returns the event that the loop waits for besides completions.
+    /// Submits operations that are due, and returns the event, other than completions, that the loop waits for.
     #[inline]
     pub(super) fn fill<E: Engine>(&mut self, engine: &mut E) -> Result<Wake, EngineError> {
         let now = self.shared.clock.now();

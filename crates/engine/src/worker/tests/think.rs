@@ -62,7 +62,7 @@ fn completions_before_a_pause_count_towards_the_next() {
 fn a_pause_can_begin_while_operations_are_in_flight() {
     let plan = Think { every: 2, counts: ThinkCounts::Issued, drains: false, ..think() };
     let ran = simulate(&Worker { depth: 3, ..thinking(plan) }, 25 * MS);
-    // Of the third pair only one gets a slot until the first have completed.
+    // Only one of the third pair gets a slot until the first have completed.
     assert_eq!(ran.times_ms(), [0., 0., 10., 25.]);
 }
 

@@ -867,7 +867,7 @@ fn a_connection_has_so_many_requests_in_flight() {
         server.read(file, 0, 10);
     }
     server.run().unwrap();
-    // One was answered at once, four wait, and no others are looked at.
+    // One was answered at once, four wait, and the session examines no others.
     assert_eq!((server.replies().len(), server.session.in_flight()), (1, 4));
     assert_eq!(server.turn().unwrap(), Interest::Due);
     for answered in 1..20 {

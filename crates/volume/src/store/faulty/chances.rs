@@ -1,4 +1,4 @@
-//! Which operations of a file are hit: for each kind a sequence of its own, from the seed and the name of the file.
+//! Chooses the operations of a file that are hit: each kind has a separate sequence, from the seed and the name of the file.
 
 use super::faults::{FaultKind, FaultRate, Faults};
 use iocurve_meter::Rng;

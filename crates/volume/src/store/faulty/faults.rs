@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct Faults {
     /// Kinds and rates; each kind at most once.
     pub rates: Vec<FaultRate>,
-    /// Which operations are hit follows from the seed, the name of the file, and the order of the operations on it.
+    /// Chooses the operations that are hit, with the name of the file and the order of the operations on it.
     pub seed: u64,
     /// A new file that gets a line of JSON for each injected fault ([`FaultRecord`]).
     pub log: Option<PathBuf>,
 }
 
-/// How often a kind of fault is injected.
+/// The rate of a kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultRate {

@@ -1,4 +1,4 @@
-//! What was injected: counters, and the log.
+//! Counts and logs injected faults.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -44,7 +44,7 @@ pub(crate) struct FaultyStore<S> {
     older_bytes: Option<Arc<AtomicUsize>>,
 }
 
-/// What is known of one file.
+/// State of one file.
 #[derive(Debug)]
 struct FaultyFile {
     path: String,
@@ -55,7 +55,7 @@ struct FaultyFile {
 /// A WRITE of which not everything, or nothing, is stored where it belongs.
 #[derive(Debug, Clone, Copy)]
 enum Spoiled {
-    /// Only so many bytes are stored.
+    /// Only this number of bytes is stored.
     Torn(u64),
     Lost,
     /// It is stored at this offset.
@@ -130,7 +130,7 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    /// What a range of a file holds; zeros beyond the end.
+    /// Content of a range of a file; zeros beyond the end.
     fn content(&self, file: &[u8], offset: u64, length: usize) -> Result<Vec<u8>, nfsstat3> {
         let _guard = crossbeam_epoch::pin();
         let mut batch = Batch::default();

@@ -1,4 +1,4 @@
-//! What the sectors of a file should hold and do hold: numbers of WRITEs, and the content before the newest.
+//! The intended and the actual content of a file's sectors: numbers of WRITEs, and the content before the newest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Sector {
     pub(super) generation: u64,
     /// That of the WRITE whose data the sector holds; 0 for data of another place.
     pub(super) held: u64,
-    /// What it held before the newest WRITE, and the number of that.
+    /// Content before the newest WRITE, and the number of that content.
     older: Option<(Box<[u8]>, u64)>,
 }
 
@@ -44,7 +44,7 @@ impl Sectors {
             .map_or_else(Sector::default, |sector| Sector { older: None, ..*sector })
     }
 
-    /// Notes an acknowledged WRITE before it is carried out. `before` is what its range holds.
+    /// Notes an acknowledged WRITE before it is carried out. `before` is the content of its range.
     pub(super) fn acknowledge(&mut self, offset: u64, before: &[u8]) {
         self.writes += 1;
         for (number, part) in parts(offset, before) {

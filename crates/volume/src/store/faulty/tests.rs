@@ -33,7 +33,7 @@ fn read(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, count: u32) -> 
     Ok(data_of(&mut batch, read.count))
 }
 
-/// What is stored, without faults of a READ.
+/// The stored content, without faults of a READ.
 fn stored(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, length: usize) -> Vec<u8> {
     store.content(file.as_bytes(), offset, length).unwrap()
 }

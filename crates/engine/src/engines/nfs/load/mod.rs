@@ -327,7 +327,7 @@ impl<P: Protocol> NfsEngine<P> {
         }
     }
 
-    /// Makes a new session on a thread of its own, so that the loop goes on; calls wait meanwhile.
+    /// Makes a new session on a separate thread, so that the loop goes on; calls wait meanwhile.
     #[cold]
     fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.connections.iter_mut().for_each(Connection::suspend);
@@ -335,7 +335,7 @@ impl<P: Protocol> NfsEngine<P> {
         let recovery = self.flight.protocol.recovery(&self.mount, self.route, &self.server);
         let (sender, receiver) = mpsc::channel();
         let cancel = Arc::clone(&self.cancel);
-        // If nobody waits for the session any more, its lease ends it.
+        // If the loop no longer waits for the session, the session's lease ends it.
         let run = move || drop(sender.send(recovery(&cancel)));
         thread::Builder::new()
             .name("nfs recovery".to_owned())

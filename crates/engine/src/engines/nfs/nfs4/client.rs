@@ -26,9 +26,9 @@ use super::Nfs4;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
-/// Longest READ or WRITE payload that a session is asked for.
+/// Largest READ or WRITE payload to request of a session.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
-/// Bytes of a call or a reply besides its payload, at most.
+/// Most bytes of a call or a reply without its payload.
 pub(super) const OVERHEAD_BYTES: u32 = 1 << 10;
 /// Most operations of a COMPOUND, SEQUENCE included.
 const OPERATIONS_MAX: u32 = 8;
@@ -56,7 +56,7 @@ pub(super) struct Registration {
     slots_wanted: u32,
 }
 
-/// What a server still knows of a client.
+/// The state of a client that a server still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// The client id, and with it opens unless they were revoked.
@@ -113,7 +113,7 @@ pub(super) struct Client<'a> {
     pub next_sequence: u32,
     timeout_ns: Nanos,
     /// A session that the server has ended is replaced by another, and the call made there: nothing that the server
-    /// forgets with it is needed. A recovery begins anew instead.
+    /// forgets with it is needed. A recovery starts over instead.
     replaces_session: bool,
     /// The last COMPOUND was sent more than once: the server may have executed it before a restart.
     pub was_repeated: bool,
@@ -154,7 +154,7 @@ impl<'a> Client<'a> {
         match self.create_session()? {
             Ok(()) => return Ok(Kept::ClientId),
             Err(nfsstat4::NFS4ERR_STALE_CLIENTID) => {}
-            // The number of the next CREATE_SESSION is lost: begin as a client that was started anew.
+            // The number of the next CREATE_SESSION is lost: start as a client that has restarted.
             Err(nfsstat4::NFS4ERR_SEQ_MISORDERED) => self.registration.verifier = Registration::new(0).verifier,
             Err(status) => return Err(self.failed("CREATE_SESSION", status)),
         }
@@ -205,7 +205,7 @@ impl<'a> Client<'a> {
         loop {
             let ended = self.compound_once(operations, &mut each)?;
             was_repeated |= self.rpc.was_repeated;
-            // Calls that replace a session in between have repetitions of their own.
+            // Calls that replace a session in between have separate repetitions.
             self.was_repeated = was_repeated;
             let failed = match ended {
                 Ended::Done(result) => match result {

@@ -1,4 +1,4 @@
-//! A new session after the server has lost or ended one: opens are kept, reclaimed or made anew (RFC 8881 §8.4).
+//! A new session after the server has lost or ended one: opens are kept, reclaimed or repeated (RFC 8881 §8.4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::plan::NfsMount;
 /// Pause between two attempts.
 const PAUSE_NS: Nanos = 200_000_000;
 
-/// All that a recovery needs, so that it can run beside the load's loop.
+/// Input of a recovery, which runs on a separate thread from the load's loop.
 pub(super) struct Recovery {
     pub mount: NfsMount,
     pub route: Route,
@@ -71,7 +71,7 @@ impl Recovery {
     }
 }
 
-/// Opens those files anew whose state the server has revoked.
+/// Opens again the files whose state the server has revoked.
 fn restore_revoked(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), EngineError> {
     for open in opens {
         let test = nfs_argop4::TEST_STATEID(TEST_STATEID4args { ts_stateids: vec![open.stateid] });
@@ -92,7 +92,7 @@ fn restore_revoked(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), En
     Ok(())
 }
 
-/// Reclaims all opens, and opens those anew that the server does not let be reclaimed.
+/// Reclaims all opens, and opens again those that the server does not let be reclaimed.
 fn restore_all(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), EngineError> {
     use nfsstat4::{NFS4ERR_NO_GRACE, NFS4ERR_NOTSUPP, NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT};
     let mut lost = Vec::new();

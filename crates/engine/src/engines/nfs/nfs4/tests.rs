@@ -93,7 +93,7 @@ fn a_lost_reply_is_asked_for_again_on_its_slot() {
     assert_eq!((client.engine.reconnects(), client.counter("session_recoveries")), (1, 0));
     let reads = calls(&server, OP_READ);
     let of = |seen: &Seen| (seen.slot, seen.sequence);
-    // The server has not kept the reply: the call is made anew, as the next one of its slot.
+    // The server has not kept the reply: the call is repeated as the next one of its slot.
     assert_eq!(reads.len(), 4);
     assert_eq!((reads[1].xid, of(&reads[1])), (reads[2].xid, of(&reads[2])), "the call is repeated as it was");
     assert_eq!(of(&reads[3]), (reads[2].slot, reads[2].sequence + 1));

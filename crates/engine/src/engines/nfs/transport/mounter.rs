@@ -60,7 +60,7 @@ impl<'a> Mounter<'_, 'a> {
         Ok(rpc)
     }
 
-    /// Connects to the NFS program of version 4, which has a port of its own and no MOUNT.
+    /// Connects to the NFS program of version 4, which has a fixed port and no MOUNT.
     pub(in crate::engines::nfs) fn connect_nfs4(&self) -> Result<Rpc<'a>, EngineError> {
         let mut rpc = self.connect("NFS", self.mount.port.unwrap_or(NFS_PORT))?;
         rpc.program = "NFSv4.1";
