@@ -187,6 +187,7 @@ class Load(Struct):
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None
+    """Share of the operations of all jobs with the same id; a job that is ahead waits."""
 
     def kinds(self) -> list[planned.OperationKind]:
         """The kinds, in the order of the plan; fio's trimwrite trims a block before it writes it."""

@@ -72,9 +72,9 @@ def _documents() -> dict[str, str]:
     """Docstring of each field."""
     parts: list[type] = [Section, *PARTS.values()]
     classes = [ast.parse(inspect.getsource(part)).body[0] for part in parts]
-    statements = [statement for one in classes if isinstance(one, ast.ClassDef) for statement in one.body]
+    bodies = [one.body for one in classes if isinstance(one, ast.ClassDef)]
     documents = {}
-    for statement, following in itertools.pairwise(statements):
+    for statement, following in itertools.chain.from_iterable(map(itertools.pairwise, bodies)):
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
