@@ -200,6 +200,6 @@ def test_a_private_volume_serves_no_other_users_of_this_machine(monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     own = ExportSpec(store="/srv").for_own_runs()
     assert (own.root_squash, own.secure_ports) == (False, True)
-    assert ExportSpec().for_own_runs() == ExportSpec(), "memory has nobody's files"
+    assert ExportSpec().for_own_runs() == ExportSpec(), "memory has no user's files"
     squashing = ExportSpec(store="/srv", all_squash=True)
     assert squashing.for_own_runs() == squashing

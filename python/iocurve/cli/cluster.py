@@ -31,7 +31,7 @@ def check_cluster(
     on
         The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head.
     clients
-        Number of load clients that the cluster must have. Default: as many as there are.
+        Number of load clients that the cluster must have. Default: any number.
     json
         Print JSON.
     """

@@ -159,7 +159,7 @@ def serve_volume(
     store
         "memory" or a directory whose files the volume serves. Default: memory.
     export
-        Several exports with settings of their own: --export /a:profile=anf-premium,quota=2TiB
+        Several exports, each with its settings: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
         A TOML file instead of these options: listen or address, port, max_connections, fault, fault_seed, fault_log,

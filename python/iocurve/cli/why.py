@@ -32,7 +32,7 @@ def explain_limits(
         A result.json, or its directory.
     confirm
         Repeat the fastest point, or --point, with the one change that would refute its verdict: twice the depth, half
-        the block size, twice the connections. The load runs for seconds, on files of its own.
+        the block size, twice the connections. The load runs for seconds, on separate files.
     point
         Only the point with this name.
     target

@@ -1,4 +1,4 @@
-"""The limits of a target as rows: each names its scope, the quantity that it limits, and the operations that count."""
+"""The limits of a target as rows: each has a scope, the quantity that it limits, and the operations that count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of the control socket: one JSON object per line; ``do`` names the request."""
+"""The messages of the control socket: one JSON object per line; ``do`` is the kind of request."""
 
 from __future__ import annotations
 
