@@ -243,7 +243,7 @@ class Draft:
 
     def reset(self, *fields: str) -> None:
         """Gives fields their defaults again, as if they had not been set."""
-        for name in fields:
+        for name in self.given.intersection(fields):
             part: Callable[..., Struct] = part_of(name)
             self.put(part, **{name: _FILLED.value(name)})
         self.given.difference_update(fields)
