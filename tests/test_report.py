@@ -303,3 +303,15 @@ def _color_domain(chart: dict[str, object]) -> object:
     layers = chart["layer"]
     assert isinstance(layers, list)
     return next(layer["encoding"]["color"]["scale"]["domain"] for layer in layers if "color" in layer["encoding"])
+
+
+def test_the_chart_library_is_kept_for_the_next_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = vars(report)["_chart_library"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    script = library.__wrapped__()
+    (kept,) = (tmp_path / "iocurve").iterdir()
+    assert kept.read_text(encoding="utf-8") == script
+    kept.write_text("kept", encoding="utf-8")
+    assert library.__wrapped__() == "kept"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert library.__wrapped__() == script

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
+from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
 from iocurve.result.document import write_atomically
@@ -115,10 +118,22 @@ DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {"report.html": html, "point
 
 @cache
 def _chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, in the version that the charts are written for."""
+    """Vega, Vega-Lite and Vega-Embed as one script, in the version that the charts are written for.
+
+    Bundling takes two seconds, so the cache directory keeps the script, by version.
+    """
     import vl_convert
 
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite_version())
+    version = _vega_lite_version()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kept = caches / f"iocurve/vega-lite-{version}-{vl_convert.__version__}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    with suppress(OSError, ResultError):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(kept, script.encode())
+    return script
 
 
 def _image(chart: dict[str, object], suffix: ImageFormat) -> bytes:
