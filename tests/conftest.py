@@ -105,7 +105,13 @@ class KernelNfs(Protocol):
     """Mounts a server with the Linux kernel's NFS client at $MNT, and runs a shell command there."""
 
     def __call__(
-        self, server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = ()
+        self,
+        server: Server,
+        command: str,
+        *,
+        options: str = "vers=3",
+        programs: Sequence[str] = (),
+        timeout_seconds: float = 90,
     ) -> subprocess.CompletedProcess[str]: ...
 
 
@@ -123,12 +129,17 @@ def kernel_nfs() -> KernelNfs:
 
 
 def _run_in_guest(
-    server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = ()
+    server: Server,
+    command: str,
+    *,
+    options: str = "vers=3",
+    programs: Sequence[str] = (),
+    timeout_seconds: float = 90,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        servers.guest_command(server, command, options, 90, programs),
+        servers.guest_command(server, command, options, timeout_seconds, programs),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=timeout_seconds + 20,
         check=False,
     )

@@ -1,4 +1,7 @@
-"""The embedded volume mounted by the Linux kernel's own NFS client."""
+"""The embedded volume mounted by the Linux kernel's own NFS client.
+
+A kernel takes seconds to boot, so one for each version of NFS runs all scripts that share a server.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +21,9 @@ from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
 from conftest import KernelNfs
 
-VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
+VERSIONS = pytest.mark.parametrize(
+    "version", [pytest.param(version, marks=pytest.mark.xdist_group(f"kernel {version}")) for version in ("3", "4.1")]
+)
 
 
 def _options(version: str) -> str:
@@ -52,49 +58,6 @@ FIO_VERIFY = (
     "/usr/bin/fio --name=verify --directory=$MNT --size=16m --bs=4k --rw=randwrite --direct=1 "
     "--ioengine=libaio --iodepth=16 --verify=crc32c --minimal >/tmp/fio && echo verified"
 )
-
-
-@pytest.fixture
-def volume() -> Iterator[Server]:
-    """An empty volume in which root is root, as in file systems of the guest's own."""
-    with serve("--unlimited", "--no-root-squash") as server:
-        yield server
-
-
-@VERSIONS
-def test_a_tree_survives_the_way_in_and_out(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    done = kernel_nfs(volume, COPY_A_TREE, options=_options(version))
-    # 5 directories and the root, 207 files listed; 207 checksums.
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{6 - 1 + 207 + 207}\n", "")
-
-
-@VERSIONS
-def test_files_and_directories_change(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    done = kernel_nfs(volume, CHANGE_A_TREE, options=_options(version))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "one\none\ntwo\none\n640\n0\n", "")
-
-
-@VERSIONS
-def test_fio_finds_what_it_wrote(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    done = kernel_nfs(volume, FIO_VERIFY, options=_options(version))
-    assert (done.returncode, done.stdout) == (0, "verified\n"), done.stderr
-
-
-@VERSIONS
-@pytest.mark.parametrize("nconnect", [1, 8])
-def test_the_client_opens_as_many_connections_as_asked(
-    volume: Server, kernel_nfs: KernelNfs, nconnect: int, version: str
-) -> None:
-    options = f"vers={version},nconnect={nconnect}"
-    done = kernel_nfs(volume, "grep -c xprt: /proc/self/mountstats", options=options)
-    assert (done.returncode, done.stdout) == (0, f"{nconnect}\n"), done.stderr
-
-
-@VERSIONS
-def test_an_unknown_export_cannot_be_mounted(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    server = Server(volume.pid, volume.port, volume.mount_port, "/elsewhere")
-    done = kernel_nfs(server, "true", options=_options(version))
-    assert done.returncode == 126
 
 
 # Operations that a user other than root may and may not do.
@@ -134,22 +97,126 @@ ls $MNT/out/a/b | wc -l
 rm -rf $MNT/out; ls $MNT | wc -l
 """
 
-COPY_OVER_RESTARTS = """
+# Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
+LOCKS = """
 set -e
-mkdir /tmp/t; for i in $(seq 60); do head -c 1000000 /dev/urandom >/tmp/t/$i; done
-for i in $(seq 400); do echo $i >/tmp/t/s$i; done
-cp -r /tmp/t $MNT/t
-umount $MNT; nfsmount $EXPORT $MNT
-(cd /tmp/t && ls | sort | xargs sha256sum) >/tmp/expected
-(cd $MNT/t && ls | sort | xargs sha256sum) >/tmp/found
-cmp /tmp/expected /tmp/found && wc -l </tmp/found
+mkdir /tmp/other
+nfsmount $EXPORT /tmp/other vers=4.1,nosharecache
+echo data >$MNT/f
+exec 9<>$MNT/f
+flock -x -n 9 && echo locked
+flock -x -n /tmp/other/f true || echo refused
+flock -u 9
+flock -x -n /tmp/other/f true && echo free
+umount /tmp/other
+"""
+
+RUN_CASE = """
+umount $MNT || umount -l $MNT
+nfsmount $EXPORT $MNT {options} && rm -rf $MNT/* /tmp/*
+cat >/case <<'END-OF-CASE'
+{script}
+END-OF-CASE
+sh /case >/case.out 2>/case.err
+printf '{name}\\036%s\\036' $?; cat /case.out; printf '\\036'; cat /case.err; printf '\\036'
 """
 
 
+def _cases(version: str) -> dict[str, tuple[str, str]]:
+    """The options of the mount and the script of each case."""
+    scripts = {
+        "copy": COPY_A_TREE,
+        "change": CHANGE_A_TREE,
+        "fio": FIO_VERIFY,
+        "permissions": PERMISSIONS,
+        "archive": UNPACK_AND_REMOVE,
+        "unknown export": "nfsmount /elsewhere /tmp/elsewhere",
+    }
+    cases = {name: (_options(version), script) for name, script in scripts.items()}
+    for nconnect in (1, 8):
+        cases[f"nconnect {nconnect}"] = (f"vers={version},nconnect={nconnect}", "grep -c xprt: /proc/self/mountstats")
+    return cases | ({"locks": ("vers=4.1,nosharecache", LOCKS)} if version == "4.1" else {})
+
+
+Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def ran(kernel_nfs: KernelNfs) -> Ran:
+    """The end of a case, by version and name. In the volume root is root, as in file systems of the guest itself."""
+
+    @cache
+    def of_version(version: str) -> dict[str, subprocess.CompletedProcess[str]]:
+        cases = _cases(version)
+        script = "".join(
+            RUN_CASE.format(name=name, options=options, script=one) for name, (options, one) in cases.items()
+        )
+        with serve("--unlimited", "--no-root-squash") as server:
+            done = kernel_nfs(server, script, options=_options(version), programs=["flock"], timeout_seconds=240)
+        *fields, rest = done.stdout.split("\x1e")
+        assert (done.returncode, rest) == (0, ""), done.stderr
+        found = zip(*(fields[number::4] for number in range(4)), strict=True)
+        return {name: subprocess.CompletedProcess(name, int(status), out, error) for name, status, out, error in found}
+
+    return lambda version, name: of_version(version)[name]
+
+
+# The first of these tests boots the kernel.
+pytestmark = pytest.mark.timeout(300)
+
+
 @VERSIONS
-def test_permissions_are_the_modes(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    done = kernel_nfs(volume, PERMISSIONS, options=_options(version))
+def test_a_tree_survives_the_way_in_and_out(ran: Ran, version: str) -> None:
+    done = ran(version, "copy")
+    # 5 directories and the root, 207 files listed; 207 checksums.
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{6 - 1 + 207 + 207}\n", "")
+
+
+@VERSIONS
+def test_files_and_directories_change(ran: Ran, version: str) -> None:
+    done = ran(version, "change")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "one\none\ntwo\none\n640\n0\n", "")
+
+
+@VERSIONS
+def test_fio_finds_what_it_wrote(ran: Ran, version: str) -> None:
+    done = ran(version, "fio")
+    assert (done.returncode, done.stdout) == (0, "verified\n"), done.stderr
+
+
+@VERSIONS
+@pytest.mark.parametrize("nconnect", [1, 8])
+def test_the_client_opens_as_many_connections_as_mount_options_say(ran: Ran, nconnect: int, version: str) -> None:
+    done = ran(version, f"nconnect {nconnect}")
+    assert (done.returncode, done.stdout) == (0, f"{nconnect}\n"), done.stderr
+
+
+@VERSIONS
+def test_an_unknown_export_cannot_be_mounted(ran: Ran, version: str) -> None:
+    done = ran(version, "unknown export")
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert "No such file or directory" in done.stderr
+
+
+@VERSIONS
+def test_permissions_are_the_modes(ran: Ran, version: str) -> None:
+    done = ran(version, "permissions")
     assert (done.returncode, done.stdout) == (0, "refused\n" * 4 + "mine\nallowed\n"), done.stderr
+
+
+@VERSIONS
+def test_an_archive_is_unpacked_and_removed(ran: Ran, version: str) -> None:
+    done = ran(version, "archive")
+    assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
+
+
+@pytest.mark.xdist_group("kernel 4.1")
+def test_locks_hold_between_mounts(ran: Ran) -> None:
+    done = ran("4.1", "locks")
+    assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr
+
+
+# ---- servers with other settings
 
 
 def test_root_is_squashed_by_default(kernel_nfs: KernelNfs) -> None:
@@ -172,10 +239,18 @@ def test_a_read_only_export_is_read_only(kernel_nfs: KernelNfs) -> None:
     assert done.stdout.endswith("\n0\n")
 
 
-@VERSIONS
-def test_an_archive_is_unpacked_and_removed(volume: Server, kernel_nfs: KernelNfs, version: str) -> None:
-    done = kernel_nfs(volume, UNPACK_AND_REMOVE, options=_options(version))
-    assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
+# ---- servers that are killed
+
+COPY_OVER_RESTARTS = """
+set -e
+mkdir /tmp/t; for i in $(seq 60); do head -c 1000000 /dev/urandom >/tmp/t/$i; done
+for i in $(seq 400); do echo $i >/tmp/t/s$i; done
+cp -r /tmp/t $MNT/t
+umount $MNT; nfsmount $EXPORT $MNT
+(cd /tmp/t && ls | sort | xargs sha256sum) >/tmp/expected
+(cd $MNT/t && ls | sort | xargs sha256sum) >/tmp/found
+cmp /tmp/expected /tmp/found && wc -l </tmp/found
+"""
 
 
 @contextmanager
@@ -218,23 +293,3 @@ def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(
     with _served(tmp_path, port):
         copy.join()
     assert (done[0].returncode, done[0].stdout) == (0, "460\n"), done[0].stderr
-
-
-# Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
-LOCKS = """
-set -e
-nfsmount $EXPORT /tmp/other $OPTIONS
-echo data >$MNT/f
-exec 9<>$MNT/f
-flock -x -n 9 && echo locked
-flock -x -n /tmp/other/f true || echo refused
-flock -u 9
-flock -x -n /tmp/other/f true && echo free
-"""
-
-
-def test_locks_hold_between_mounts(volume: Server, kernel_nfs: KernelNfs) -> None:
-    options = "vers=4.1,nosharecache"
-    command = f"mkdir /tmp/other\nOPTIONS={options}\n{LOCKS}"
-    done = kernel_nfs(volume, command, options=options, programs=["flock"])
-    assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr

@@ -1,0 +1,48 @@
+"""The words of comments, messages and documentation: those that CONTRIBUTING.md replaces do not come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXTS = (
+    "*.md",
+    "Makefile",
+    "docs/*.md",
+    "bench/**/*.md",
+    "python/**/*.py",
+    "bench/**/*.py",
+    "tests/**/*.py",
+    "crates/**/*.rs",
+)
+OPENING = r'(?:^\s*(?://[/!]|#)|""") ?'
+
+AT_MOST = {
+    r"\bmistakes?\b": 0,
+    r"\bfolders?\b": 0,
+    r"\b(?:no|some)body\b": 55,
+    r"\ba person\b": 1,
+    r"\basked for\b": 37,
+    r"\bof (?:its|their) own\b": 70,
+    r"\bhanded over\b": 0,
+    r"\bbesides?\b": 64,
+    OPENING + r"(?:What|Whether|How|Which|Who|Whoever|Of the) ": 59,
+}
+"""Lines with each pattern. The numbers only fall; the replacements are in CONTRIBUTING.md, under Style."""
+
+
+def lines() -> list[str]:
+    paths = {path for pattern in TEXTS for path in ROOT.glob(pattern)} - {Path(__file__), ROOT / "CONTRIBUTING.md"}
+    return [
+        f"{path.relative_to(ROOT)}: {line}" for path in sorted(paths) for line in path.read_text("utf-8").splitlines()
+    ]
+
+
+@pytest.mark.parametrize(("pattern", "at_most"), AT_MOST.items())
+def test_words_that_were_replaced_do_not_come_back(pattern: str, at_most: int) -> None:
+    words = re.compile(pattern, re.IGNORECASE)
+    found = [line for line in lines() if words.search(line.partition(": ")[2])]
+    assert len(found) <= at_most, "\n".join(found)
