@@ -11,7 +11,7 @@ CLIPPY := cargo clippy --workspace --all-targets --features iocurve-volume/fuzzi
 # Without the bindings: as an extension module they link to no Python, so a test binary of theirs would not either.
 # The Python tests cover them.
 CARGO_TEST := cargo test --workspace --exclude iocurve-py --locked --quiet
-PYTEST := $(BIN)/pytest --quiet --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/pytest --quiet --numprocesses $(WORKERS) --no-loadscope-reorder
 
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 

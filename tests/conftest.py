@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from bench import servers
 from bench.servers import Server
@@ -17,32 +19,45 @@ from bench.servers import Server
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
-SHARED = {
-    "ganesha": "ganesha",
-    "restarting_ganesha": "ganesha",
-    "cluster": "cluster",
-    "served": "served",
-    "results": "fio-plot",
+GROUPS = {
+    "test_bench.py": "ganesha",
+    "test_nfs_client.py": "ganesha",
+    "test_server_restarts.py": "ganesha",
+    "test_cluster.py": "cluster",
+    "test_kernel_client.py": "kernel",
+    "test_fio_plot.py": "fio-plot",
 }
-"""Fixtures that exist once, for their ports or for the time that they take to make, and the group of their tests."""
-SERVERS = {*SHARED, "volume", "kernel_nfs"}
+"""Files whose tests run one after another in one process: their servers have fixed ports, or take long to start."""
+SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "kernel_nfs"}
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Distributes single tests, and the groups as a whole.
+
+    The mark ``xdist_group`` has no effect: pytest-xdist 3.8 writes it into an attribute that pytest 9.2 does not read.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return GROUPS.get(nodeid.partition("::")[0].rpartition("/")[2], nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    """Uses the groups above."""
+    return Groups(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests with a server, and keeps those of one server together. Long work starts first, in parallel runs."""
+    """Marks tests with a server as slow. Parallel runs start long work first."""
     for item in items:
-        fixtures: set[str] = set(getattr(item, "fixturenames", ()))
-        if "peers" in item.path.parts or fixtures & SERVERS:
+        if "peers" in item.path.parts or SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-        for name in fixtures & SHARED.keys():
-            item.add_marker(pytest.mark.xdist_group(SHARED[name]))
     if hasattr(config, "workerinput"):
         items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:
-    if item.get_closest_marker("xdist_group") or item.get_closest_marker("timeout"):
+    if item.path.name in GROUPS or item.get_closest_marker("timeout"):
         return 0
     return 1 if item.get_closest_marker("slow") else 2
 

@@ -12,7 +12,7 @@ import pytest
 from bench.__main__ import main
 from bench.measure import parse_fio_json
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ganesha")]
+pytestmark = pytest.mark.slow
 
 FIO_JSON = """fio: a note that comes before
 {"jobs": [{

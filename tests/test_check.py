@@ -59,11 +59,11 @@ pytest.skip("no peer", allow_module_level=True)
 SAID = "was skipped, which does not pass under CI: Skipped: no peer"
 
 
-def output_of_pytest(directory: Path, text: str, *, ci: str, processes: int) -> str:
-    (directory / "test_some.py").write_text(text, encoding="utf-8")
+def output_of_pytest(directory: Path, text: str, *, ci: str, processes: int, name: str = "test_some.py") -> str:
+    (directory / name).write_text(text, encoding="utf-8")
     options = ["-p", "conftest", "-p", "no:cacheprovider", "--rootdir", ".", "--basetemp", "base"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "--numprocesses", str(processes), "--dist", "loadgroup", "."],
+        [sys.executable, "-m", "pytest", *options, "--numprocesses", str(processes), "."],
         capture_output=True,
         text=True,
         timeout=60,
@@ -93,3 +93,22 @@ def test_a_module_that_skips_itself_has_failed_under_ci(tmp_path: Path, processe
     output = output_of_pytest(tmp_path, MODULE, ci="true", processes=processes)
     assert SAID in output
     assert " 1 error" in output
+
+
+GROUP = """
+import os
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_some(number: int) -> None:
+    with Path("workers").open("a") as file:
+        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "processes"), [("test_some.py", 2), ("test_cluster.py", 1)])
+def test_a_group_stays_in_one_process(tmp_path: Path, name: str, processes: int) -> None:
+    assert " 20 passed in " in output_of_pytest(tmp_path, GROUP, ci="", processes=2, name=name)
+    assert len(set((tmp_path / "workers").read_text(encoding="utf-8").split())) == processes

@@ -21,9 +21,7 @@ from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
 from conftest import KernelNfs
 
-VERSIONS = pytest.mark.parametrize(
-    "version", [pytest.param(version, marks=pytest.mark.xdist_group(f"kernel {version}")) for version in ("3", "4.1")]
-)
+VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
 
 def _options(version: str) -> str:
@@ -210,7 +208,6 @@ def test_an_archive_is_unpacked_and_removed(ran: Ran, version: str) -> None:
     assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
 
 
-@pytest.mark.xdist_group("kernel 4.1")
 def test_locks_hold_between_mounts(ran: Ran) -> None:
     done = ran("4.1", "locks")
     assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr
