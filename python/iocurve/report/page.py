@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -126,7 +127,7 @@ def _chart_library() -> str:
 
     version = _vega_lite_version()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    kept = caches / f"iocurve/vega-lite-{version}-{vl_convert.__version__}.js"
+    kept = caches / f"iocurve/vega-lite-{version}-{metadata.version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
