@@ -9,7 +9,7 @@ from iocurve.engine.plan import DiskPlan, IoLimits
 from iocurve.units import MB, SECOND_NS, format_duration, format_number
 
 PREFIX = "limited_by_"
-"""Starts the labels by which the engine names a limit. Reports show them as limits, not as labels."""
+"""Starts the labels that the engine gives to limits. Reports show them as limits, not as labels."""
 BASELINE_TOLERANCE = 0.1
 """The rate after burst credits ran out is within this fraction of the baseline."""
 

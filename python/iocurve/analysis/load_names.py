@@ -92,7 +92,7 @@ def _read_percent(workers: Iterable[Worker]) -> float | None:
 
 
 COMPARED_AXES = ("nconnect", "target", "clients")
-"""Axes along which points are compared with each other; of several, the first that varies names the bars."""
+"""Axes along which points are compared with each other; of several, the first that varies labels the bars."""
 
 
 def axis_text(axis: str, value: Axis) -> str:

@@ -82,7 +82,7 @@ class LoadClient:
         )
 
     def survey(self, path: str) -> bytes:
-        """What is at a directory, and the network (``Survey``)."""
+        """The state of a directory, and the network (``Survey``)."""
         place = Path(path)
         exists = bool(path) and place.is_dir()
         return msgspec.json.encode(
@@ -95,7 +95,7 @@ class LoadClient:
         )
 
     def idle_cost(self, name: str, seconds: float) -> bytes:
-        """The cost of the daemons beside this client while no load runs (``IdleCost``; null where there are none)."""
+        """The cost of the daemons on this machine while no load runs (``IdleCost``; null where there are none)."""
         return msgspec.json.encode(self._daemons.idle_cost(name, seconds) if self._daemons else None)
 
     def clock(self) -> int:
@@ -215,7 +215,7 @@ def _nic_mbit_per_s() -> int | None:
 
 
 def _journal_path(task: Task) -> Path:
-    """Where the records of a client are kept: ``~/.local/state/iocurve/clients``, or below the temporary directory."""
+    """The file of a client's records: ``~/.local/state/iocurve/clients``, or below the temporary directory."""
     name = f"{task.run}-{task.client}.jsonl"
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
     for directory in (Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"):
