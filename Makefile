@@ -67,7 +67,7 @@ quick: build ## what a change breaks first: formatting, lints, types, and the te
 	$(BIN)/mypy
 	$(CLIPPY) --quiet -- -D warnings
 	$(CARGO_TEST) --lib
-	$(PYTEST) -m "not slow and not alone" --timeout 10
+	$(PYTEST) -m "not slow and not alone" --timeout 30
 
 # By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
 .PHONY: fuzz

@@ -118,6 +118,7 @@ def test_a_waiting_worker_starts_after_the_others_and_reads_their_data(tmp_path:
     assert second.window_start_ns >= first.drained_ns
 
 
+@pytest.mark.alone
 def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda: Meter(looks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ AT_MOST = {
 """Lines with each pattern. The numbers only fall; the replacements are in CONTRIBUTING.md, under Style."""
 
 
+@cache
 def lines() -> list[str]:
     paths = {path for pattern in TEXTS for path in ROOT.glob(pattern)} - {Path(__file__), ROOT / "CONTRIBUTING.md"}
     return [
