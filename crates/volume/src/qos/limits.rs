@@ -152,16 +152,19 @@ impl Cap {
     }
 
     /// The same with a burst above it.
+    #[must_use]
     pub const fn bursting(self, iops: u64, credits: u64) -> Self {
         Self { burst: Some(Burst { iops, credits }), ..self }
     }
 
     /// The same for one kind of operation.
+    #[must_use]
     pub const fn of(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
     /// The same for each client or connection.
+    #[must_use]
     pub const fn each(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
