@@ -69,6 +69,10 @@ quick: build ## what a change breaks first: formatting, lints, types, and the te
 	$(CARGO_TEST) --lib
 	$(PYTEST) -m "not slow and not alone" --timeout 30
 
+.PHONY: contract
+contract: ## write the Python structs of plans and outcomes from the Rust types
+	IOCURVE_UPDATE_CONTRACT=1 cargo test --package iocurve-engine --lib --locked --quiet contract
+
 # By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
 .PHONY: fuzz
 fuzz: ## fuzz the decoders, record marking, whole calls and the client's replies, FUZZ_SECONDS (600) each

@@ -18,6 +18,7 @@ from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.distribution import Zone
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.result.document import MachineUse, ProcessorUse
@@ -269,9 +270,8 @@ def test_the_command_lines_of_the_documents_run(
         workers = result.points[0].outcome.workers
         done = sum(kind.operations for worker in workers for kind in worker.operations.values())
         assert int(total[1]) == done > 0
-        assert (
-            int(total[0].removeprefix("total:"))
-            == done * result.points[0].plan.groups[0].workers[0].operations[0].blocks.largest
+        assert int(total[0].removeprefix("total:")) == done * block_bytes_max(
+            result.points[0].plan.groups[0].workers[0].operations[0].blocks
         )
 
 

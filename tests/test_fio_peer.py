@@ -14,6 +14,7 @@ from iocurve.dialects.fio.command import prepare
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.values import Context
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
@@ -111,7 +112,7 @@ def workers(plan: Plan) -> list[Worker]:
 
 def transferred(worker: Worker) -> int:
     """The engine stops at the operation that reaches the limit."""
-    block = min(operation.blocks.smallest for operation in worker.operations)
+    block = min(block_bytes_min(operation.blocks) for operation in worker.operations)
     limits = [-(-worker.end.bytes // block) * block] if worker.end.bytes is not None else []
     limits += [worker.end.operations * block] if worker.end.operations is not None else []
     return min(limits)

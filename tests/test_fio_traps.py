@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Worker
 from iocurve.errors import DialectError, PlanError
 
@@ -98,7 +99,7 @@ def prepared(case: Case, directory: Path) -> Prepared:
 
 def amount(worker: Worker) -> tuple[int, int]:
     """Operations and bytes of a worker whose blocks have one size."""
-    block = worker.operations[0].blocks.smallest
+    block = block_bytes_min(worker.operations[0].blocks)
     ends = [worker.end.bytes // block] if worker.end.bytes else []
     ends += [worker.end.operations] if worker.end.operations else []
     return min(ends), min(ends) * block

@@ -10,6 +10,7 @@ from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
 from iocurve.analysis import read
 from iocurve.analysis.load_names import load_name, rate_unit
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Rate, Worker
 from iocurve.result.document import (
     CachePolicy,
@@ -41,7 +42,7 @@ def point(name: str, *loads: tuple[Worker, dict[str, tuple[int, int]]]) -> Point
     outcomes = [
         worker_outcome(
             {
-                what: kind(spread(median_ns, iops), worker.operations[0].blocks.smallest)
+                what: kind(spread(median_ns, iops), block_bytes_min(worker.operations[0].blocks))
                 for what, (iops, median_ns) in measured.items()
             },
             number=number,

@@ -25,6 +25,7 @@ from iocurve.dialects.native.read.keys import DEFAULTS, FIELDS, KINDS
 from iocurve.dialects.native.read.reader import read
 from iocurve.dialects.native.words import own_key
 from iocurve.dialects.vdbench import command as vdbench
+from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import DialectError, PlanError
 from iocurve.job.model import Said
 from iocurve.job.resolve import resolve
@@ -145,7 +146,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     (plan,) = prepared.plans
     assert (plan.name, plan.interval_ns, len(plan.groups)) == ("mine", 500_000_000, 2)
     reader, writer = plan.groups[0].workers[1], plan.groups[1].workers[0]
-    assert [(one.kind, one.share, one.blocks.largest) for one in reader.operations] == [
+    assert [(one.kind, one.share, block_bytes_max(one.blocks)) for one in reader.operations] == [
         ("read", 70, 4096),
         ("write", 30, 8192),
     ]

@@ -1,4 +1,4 @@
-"""The plan is one contract in two languages: Rust reads exactly the plans that Python writes."""
+"""Rust reads exactly the plans that Python writes. Tests of the engine compare the structs with its types."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from iocurve import _native
 from iocurve.engine import plan
+from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.errors import RunError, TargetError
 from iocurve.measure import local
@@ -87,7 +88,7 @@ def test_a_log_of_each_operation_has_offset_and_latency(tmp_path: Path) -> None:
     (only,) = local.run(plan_of(logged)).workers
     assert only.log is not None
     assert (only.log.records, only.log.lost) == (200, 56)
-    records = only.log.unpack()
+    records = unpack(only.log)
     assert records.offset == [number * 4 * KIB for number in range(200)]
     assert (records.kind, records.bytes, records.operations) == (["read"] * 200, [4 * KIB] * 200, [1] * 200)
     assert records.at_ns == sorted(records.at_ns)
@@ -100,7 +101,7 @@ def test_a_log_of_windows_adds_up_to_the_whole(tmp_path: Path) -> None:
     (only,) = local.run(plan_of(worker(local_engine("sync"), str(tmp_path / "data"), log=log))).workers
     assert only.log is not None
     assert (only.log.window_ns, only.log.lost) == (MILLISECOND_NS, 0)
-    records, read = only.log.unpack(), only.operations["read"]
+    records, read = unpack(only.log), only.operations["read"]
     assert (sum(records.operations), sum(records.bytes)) == (256, MIB)
     assert max(records.service_ns_max) == read.service.max_ns
     assert [_native.Histogram.decode(each).count for each in records.histograms] == records.operations

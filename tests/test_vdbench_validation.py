@@ -11,6 +11,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.errors import DialectError
 
@@ -111,7 +112,7 @@ def test_a_recovery_reads_whole_blocks_of_the_sd(tmp_path: Path) -> None:
     text = f"sd=sd1,lun=/d/a,size=100m,journal={tmp_path}\n{REST}"
     made = prepared(tmp_path, text, "-jr")
     (section,) = made.builder().recovery().sections
-    assert (section.load.blocks and section.load.blocks.read.largest, section.load.at_end) == (1 << 20, "stop")
+    assert (section.load.blocks and block_bytes_max(section.load.blocks.read), section.load.at_end) == (1 << 20, "stop")
     assert section.data.verify
     assert section.data.verify.map == VerifyMap(
         paths=(str(tmp_path / "sd1.iocurve-map"),), before_write=False, after_write=False, take_over=True

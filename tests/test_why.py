@@ -18,6 +18,7 @@ from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
 from iocurve.analysis.fingerprints import Response, response
 from iocurve.cli import main
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import KindOutcome
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Worker
 from iocurve.measure import variations
@@ -69,7 +70,7 @@ class Computed:
             weights = sum(one.share for one in worker.operations)
             shares: dict[str, float] = {one.kind: one.share / weights for one in worker.operations}
             counts = {name: round(iops * share * of_kind) for name, of_kind in shares.items()}
-            block = worker.operations[0].blocks.smallest
+            block = block_bytes_min(worker.operations[0].blocks)
             kinds: dict[str, KindOutcome] = {name: kind({latency_ns: count}, block) for name, count in counts.items()}
             outcomes.append(worker_outcome(kinds, number=number))
         machine = QUIET.replace(others_share=0.3) if part < 1 else QUIET
@@ -77,7 +78,7 @@ class Computed:
 
     def _iops(self, workers: tuple[Worker, ...]) -> float:
         (operation, *others) = workers[0].operations
-        block = operation.blocks.smallest
+        block = block_bytes_min(operation.blocks)
         share = 0.5 if others else 1.0 if self.only in (None, operation.kind) else 0.0
         depth = sum(worker.depth for worker in workers)
         connections = sum(one.engine.mount.nconnect for one in workers if isinstance(one.engine, NfsEngine))

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 import pytest
 
 from iocurve.dialects.fio.command import prepare
+from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import LogPlan, Plan, SyncKind, Worker
 from iocurve.measure import local
@@ -360,7 +361,7 @@ def logged(plan: Plan) -> Plan:
 def operations_of(worker: WorkerOutcome) -> Iterator[Operation]:
     assert worker.log is not None
     assert worker.log.lost == 0
-    log = worker.log.unpack()
+    log = unpack(worker.log)
     yield from (Operation(*each) for each in zip(log.kind, log.offset, log.bytes, strict=True) if each[0] in KINDS)
 
 

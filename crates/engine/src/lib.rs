@@ -21,22 +21,26 @@
 //! stall      waits for servers, for the live view and the outcome
 //! cpu        CPU time and binding of the calling thread
 //! error      errors, with messages for the user
-//! outcome    results of a run: mirrored by Python
-//! plan       input of a run: mirrored by Python; facts.rs derives values from it
+//! outcome    results of a run
+//! plan       input of a run; facts.rs derives values from it
 //! permutation  blocks in pseudo-random order, each once
 //! ```
+//!
+//! `contract.rs` generates the Python structs of plan and outcome.
 //!
 //! The worker owns time, pacing and accounting; an engine moves bytes and knows neither. A worker's loop is in
 //! `worker/load.rs`: it checks the end conditions, fills, reaps and completes. Its state is in `worker/phase.rs`.
 //!
 //! # To add an engine
 //!
-//! 1. `plan/target.rs`: a variant of [`plan::EnginePlan`], and its mirror in Python.
+//! 1. `plan/target.rs`: a variant of [`plan::EnginePlan`]; `make contract` writes its struct in Python.
 //! 2. `engines`: a module that implements [`Engine`].
 //! 3. `engines/capabilities.rs`: its capabilities. Checks, layout and verification depend on them.
 //! 4. `run/open.rs`: opens it.
 
 mod check;
+#[cfg(test)]
+mod contract;
 mod cpu;
 pub mod engines;
 mod error;

@@ -1,4 +1,5 @@
-//! The outcome of a run: the document that the engine returns. `python/iocurve/engine/outcome.py` mirrors it.
+//! The outcome of a run: the document that the engine returns. `python/iocurve/engine/outcome.py` is generated from these
+//! types (`make contract`); `serde(default)` is a default in Python, too.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-/// The whole run.
+/// The outcome of a whole plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outcome {
-    /// State of the whole run: the worst of its workers.
+    /// The worst state of its workers.
     pub state: State,
-    /// One for each worker of the plan that was started, in plan order.
+    /// One for each worker that was started, in plan order.
     pub workers: Vec<WorkerOutcome>,
     /// Waits for servers, in order, in every phase of the run.
     #[serde(default)]
     pub stalls: Vec<Stall>,
-    /// Reason why files of the run could not be removed.
+    /// Reason why files of the run could not be removed; `null` if they could.
     #[serde(default)]
     pub files_left: Option<String>,
 }
 
-/// A server that did not answer for a time, and was waited for.
+/// A server that did not answer for a time, and was waited for as on a hard mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stall {
     /// Address of the server.
     pub server: String,
@@ -32,12 +35,13 @@ pub struct Stall {
     pub reason: String,
     /// Since the start of the run.
     pub start_ns: Nanos,
-    /// Duration.
+    /// Length of the wait.
     pub duration_ns: Nanos,
 }
 
 /// End of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Ended as planned.
@@ -48,8 +52,9 @@ pub enum State {
     Failed,
 }
 
-/// Outcome of one worker.
+/// Outcome of one worker. Times are since the group's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerOutcome {
     /// Index of its group in the plan.
     pub group: u32,
@@ -57,7 +62,7 @@ pub struct WorkerOutcome {
     pub worker: u32,
     /// Name of its job.
     pub job: String,
-    /// Clone of its job.
+    /// Number in its job, from 0.
     pub jobnum: u32,
     /// Workers with the same number are reported as one.
     pub report_group: u32,
@@ -67,7 +72,8 @@ pub struct WorkerOutcome {
     pub state: State,
     /// Message of the error, if it failed.
     pub error: Option<String>,
-    /// `errno` of that error; EIO if it has none.
+    /// `errno` of the error; EIO where the error has no number.
+    #[serde(default)]
     pub errno: Option<i32>,
     /// Start of the measured window, since the group's start.
     pub window_start_ns: Nanos,
@@ -85,8 +91,10 @@ pub struct WorkerOutcome {
     /// bound, as in fio; `>=64` last).
     pub depth_levels: BTreeMap<String, u64>,
     /// Submissions by batch size: up to 4, 8, 16, 32, 64 (the key is the upper bound, as in fio; `>=64` last).
+    #[serde(default)]
     pub submit_levels: BTreeMap<String, u64>,
     /// Reaps by batch size, with the same keys; `0` counts polls that found none.
+    #[serde(default)]
     pub complete_levels: BTreeMap<String, u64>,
     /// Depth that the search for a latency target has converged to; `null` without a search.
     pub latency_depth: Option<u32>,
@@ -94,15 +102,20 @@ pub struct WorkerOutcome {
     pub read_back_ns: Nanos,
     /// Connections that were re-established (NFS).
     pub reconnects: u64,
-    /// Counters of the engine, by name; empty of most engines.
+    /// Counters of the engine, by name: of an emulated disk `reads`, `cache_read_hits`, `waited_for_disk_iops`; of NFSv4.1
+    /// `session_slots`, `session_calls`, `slot_waits`, `slot_wait_ns`, `session_recoveries`.
+    #[serde(default)]
     pub counters: BTreeMap<String, u64>,
     /// TCP connections at the end of the run (NFS).
+    #[serde(default)]
     pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
     /// Differences found by verification, in the order in which they were found; at most 1000.
+    #[serde(default)]
     pub differences: Vec<DifferenceOutcome>,
-    /// The last writes that completed in each file, as many as the depth, newest first; empty without verification.
+    /// Up to `depth` writes of each file that completed last, newest first; empty without verification.
+    #[serde(default)]
     pub last_writes: Vec<LastWrite>,
     /// One for each interval, ramp included.
     pub intervals: Vec<IntervalOutcome>,
@@ -114,6 +127,7 @@ pub struct WorkerOutcome {
 
 /// A block, or an interval of one, that does not hold what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DifferenceOutcome {
     /// Path of the file.
     pub path: String,
@@ -123,12 +137,11 @@ pub struct DifferenceOutcome {
     pub length: u32,
     /// Offset of the first byte that differs, if it is known; else the same as `offset`.
     pub first_offset: u64,
-    /// What it looks like: `flipped_bits`, `torn_write`, `lost_write`, `stale_read`, `older_data` (one of the two, and it is not
-    /// known which), `misdirected_write` or `damaged`.
-    pub kind: String,
-    /// Number of the write that was found: among those of the worker, with a verification map among those of the place.
+    /// Nature of the difference.
+    pub kind: DifferenceKind,
+    /// Number of the write that was found among those of the worker, or with a map among those of the place.
     pub found_write: Option<u64>,
-    /// Number of the write that belongs there.
+    /// Number of the write that belongs there; `null` if it is not known.
     pub expected_write: Option<u64>,
     /// A second read found a difference, too; `null` without a second read.
     pub persists: Option<bool>,
@@ -136,8 +149,30 @@ pub struct DifferenceOutcome {
     pub text: String,
 }
 
+/// Nature of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DifferenceKind {
+    /// A few bits differ.
+    FlippedBits,
+    /// The first sectors are right, the others are not.
+    TornWrite,
+    /// An older write is there, at a second read, too.
+    LostWrite,
+    /// An older write was read; a second read is right.
+    StaleRead,
+    /// A lost write or a stale read, and it is not known which.
+    OlderData,
+    /// The block belongs elsewhere.
+    MisdirectedWrite,
+    /// Anything else.
+    Damaged,
+}
+
 /// A write near the end of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LastWrite {
     /// Index of its file in the plan.
     pub file: u32,
@@ -147,6 +182,7 @@ pub struct LastWrite {
 
 /// A TCP connection as the kernel reports it (`TCP_INFO`); times and counts since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ConnectionOutcome {
     /// Smoothed round-trip time.
     pub rtt_ns: Nanos,
@@ -166,8 +202,9 @@ pub struct ConnectionOutcome {
     pub send_buffer_limited_ns: Nanos,
 }
 
-/// CPU time, switches and page faults of a thread.
+/// CPU time, context switches and page faults of a thread.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuTime {
     /// In user mode.
     pub user_ns: Nanos,
@@ -176,13 +213,16 @@ pub struct CpuTime {
     /// Voluntary and involuntary context switches.
     pub context_switches: u64,
     /// Page faults that waited for I/O.
+    #[serde(default)]
     pub major_faults: u64,
     /// Page faults without I/O.
+    #[serde(default)]
     pub minor_faults: u64,
 }
 
-/// One kind of operation in the measured window.
+/// One kind of operation in a worker's measured window.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KindOutcome {
     /// Completed operations.
     pub operations: u64,
@@ -194,16 +234,20 @@ pub struct KindOutcome {
     pub short: u64,
     /// Service latency: from submission to completion.
     pub service: LatencyOutcome,
-    /// Response latency: from due time to completion, under a rate; `null` in a closed loop, where the two are equal.
+    /// Response latency: from due time to completion, under a rate; `null` in a closed loop, where it equals the service
+    /// latency.
     pub response: Option<LatencyOutcome>,
-    /// Submission latency: from submission to sending; `null` unless it was measured.
+    /// Submission latency (fio's slat): from submission to sending; `null` unless it was measured.
+    #[serde(default)]
     pub submission: Option<LatencyOutcome>,
-    /// Completion latency: from sending to completion; `null` unless submission latency was measured.
+    /// Completion latency (fio's clat): from sending to completion; `null` unless submission latency was measured.
+    #[serde(default)]
     pub completion: Option<LatencyOutcome>,
 }
 
 /// A latency distribution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyOutcome {
     /// Values recorded.
     pub count: u64,
@@ -215,12 +259,13 @@ pub struct LatencyOutcome {
     pub mean_ns: f64,
     /// Standard deviation of the population.
     pub stddev_ns: f64,
-    /// The histogram: `HdrHistogram` V2 with DEFLATE, base64; three significant digits.
+    /// `HdrHistogram` V2 with DEFLATE, base64; three significant digits.
     pub histogram: String,
 }
 
-/// One worker in one interval.
+/// One worker in one interval. Times are since the group's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalOutcome {
     /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`.
     pub index: u64,
@@ -234,8 +279,9 @@ pub struct IntervalOutcome {
     pub operations: BTreeMap<String, IntervalKind>,
 }
 
-/// One kind in one interval.
+/// One kind of operation in one interval; latencies are service latencies.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalKind {
     /// Completed operations.
     pub operations: u64,
@@ -259,6 +305,7 @@ pub struct IntervalKind {
 
 /// Steady state of a report group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SteadyOutcome {
     /// Time at which the figures became steady, since the group's start; `null` if they never did.
     pub attained_ns: Option<Nanos>,
@@ -274,6 +321,7 @@ pub struct SteadyOutcome {
 
 /// All workers of a report group in one period.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SteadySample {
     /// End of the period, since the group's start.
     pub end_ns: Nanos,
@@ -288,6 +336,7 @@ pub struct SteadySample {
 /// A log of operations: one record for each operation, or for each kind in each window. Columns have one entry per
 /// record, in the order of completion; they are little-endian, in base64.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LogOutcome {
     /// Length of a window; `null` where each record is one operation. The last window may be shorter.
     pub window_ns: Option<Nanos>,
@@ -310,24 +359,29 @@ pub struct LogOutcome {
     /// `u64`: offset of an operation in its file; empty with windows.
     pub offset: String,
     /// `u32`: index of an operation's file in the plan; empty unless the plan asks for it.
+    #[serde(default)]
     pub file: String,
     /// `u64`: operations in a window; empty without windows.
     pub operations: String,
     /// `u64`: largest service latency in a window; empty without windows.
     pub service_ns_max: String,
     /// `f64`: submission latency, the mean over a window; empty unless it was measured.
+    #[serde(default)]
     pub submission_ns: String,
     /// `u64`: largest submission latency in a window; empty unless it was measured.
+    #[serde(default)]
     pub submission_ns_max: String,
     /// `u64`: largest completion latency in a window; empty unless submission latency was measured.
+    #[serde(default)]
     pub completion_ns_max: String,
     /// One histogram per record, if the plan has them, as in [`LatencyOutcome`]; of the completion latency where
     /// submission latency was measured.
     pub histograms: Vec<String>,
 }
 
-/// An interval of a held run, merged over workers.
+/// An interval of a held run, merged over workers. Times are since the group's start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalRecord {
     /// Index of the group.
     pub group: u32,
@@ -345,8 +399,9 @@ pub struct IntervalRecord {
 
 /// Live view of a run, over all workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Live {
-    /// `layout`, `prepare`, `ready` (a held run waits for its release), `ramp`, `run`, `done`.
+    /// `layout`, `prepare`, `ready` (waits for the other clients), `ramp`, `run`, `done`.
     pub phase: String,
     /// Index of the running group.
     pub group: u32,
@@ -360,6 +415,26 @@ pub struct Live {
     pub intervals: u64,
     /// That interval, merged over workers, by kind.
     pub operations: BTreeMap<String, IntervalKind>,
-    /// The server that the run waits for, since when, and why; `None` if it waits for none.
+    /// The server that the run waits for, since when, and why; `null` if it waits for none.
+    #[serde(default)]
     pub waiting: Option<String>,
+    /// The load clients; empty from the engine, which knows only this machine.
+    #[serde(default)]
+    pub clients: Vec<LiveClient>,
+}
+
+/// A load client in the live view.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LiveClient {
+    /// Name of the client.
+    pub host: String,
+    /// `running`, `silent`, `finished`, `interrupted`, `failed`, `lost`.
+    pub state: String,
+    /// Operations of all kinds in its newest interval.
+    #[serde(default)]
+    pub operations: u64,
+    /// Bytes of all kinds in its newest interval.
+    #[serde(default)]
+    pub bytes: u64,
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
+from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
 from iocurve.result.disturbance import DELAYED, starved_share
 from iocurve.result.document import MachineUse
@@ -83,7 +84,7 @@ def _worker_rate(worker: WorkerLoad) -> float | None:
     operations = [operation for operation in worker.plan.operations if operation.kind not in FLUSH_KINDS]
     if worker.plan.rate:
         return _per_s(worker.plan.rate, _mean_bytes(operations))
-    rates = [_per_s(operation.rate, operation.blocks.mean) for operation in operations if operation.rate]
+    rates = [_per_s(operation.rate, block_bytes_mean(operation.blocks)) for operation in operations if operation.rate]
     return math.fsum(rates) if len(rates) == len(operations) else None
 
 
@@ -94,8 +95,8 @@ def _per_s(rate: Rate, block_bytes: float) -> float:
 
 def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
     shares = sum(operation.share for operation in operations)
-    weighted = math.fsum(operation.share * operation.blocks.mean for operation in operations)
-    return weighted / shares if shares else operations[0].blocks.mean
+    weighted = math.fsum(operation.share * block_bytes_mean(operation.blocks) for operation in operations)
+    return weighted / shares if shares else block_bytes_mean(operations[0].blocks)
 
 
 def _is_random(load: MeasuredLoad) -> bool:
@@ -119,10 +120,11 @@ def _think_limit(load: MeasuredLoad) -> Limit | None:
 def _paused_share(worker: WorkerLoad, think: Think) -> float:
     """Share of the window that a worker's pauses take."""
     pauses = worker.operations / think.every if think.every else 0.0
+    window_ns = measured_ns(worker.outcome)
     if think.every_ns is not None:
         period_ns = think.every_ns + think.pause_ns
-        pauses = max(pauses, worker.outcome.window_ns / period_ns if period_ns else 0.0)
-    return min(1.0, pauses * think.pause_ns / worker.outcome.window_ns) if worker.outcome.window_ns else 0.0
+        pauses = max(pauses, window_ns / period_ns if period_ns else 0.0)
+    return min(1.0, pauses * think.pause_ns / window_ns) if window_ns else 0.0
 
 
 # ---- this machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
@@ -47,7 +48,7 @@ def rate_unit(workers: Iterable[Worker], kind: str | None = None) -> RateUnit:
         for operation in of_kind
         if kind in (None, operation.kind)
     ]
-    in_bytes = all(not one.random_percent or one.blocks.smallest >= LARGE_BLOCK_BYTES for one in operations)
+    in_bytes = all(not one.random_percent or block_bytes_min(one.blocks) >= LARGE_BLOCK_BYTES for one in operations)
     return "MiB/s" if operations and in_bytes else "IOPS"
 
 

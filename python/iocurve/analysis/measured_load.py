@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import ConnectionOutcome, KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
 from iocurve.result.document import Point, TargetFacts
@@ -40,7 +41,7 @@ class WorkerLoad:
     @property
     def seconds(self) -> float:
         """Length of the measured window."""
-        return self.outcome.window_ns / SECOND_NS
+        return measured_ns(self.outcome) / SECOND_NS
 
     @property
     def operations(self) -> int:
@@ -86,7 +87,7 @@ class MeasuredLoad:
             WorkerLoad(self.point.plan.groups[outcome.group].workers[outcome.worker], outcome)
             for outcome in self.point.outcome.workers
         ]
-        longest = max(loads, key=lambda load: load.outcome.window_ns, default=None)
+        longest = max(loads, key=lambda load: measured_ns(load.outcome), default=None)
         return tuple(load for load in loads if longest and load.outcome.group == longest.outcome.group)
 
     @cached_property

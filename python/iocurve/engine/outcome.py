@@ -1,59 +1,76 @@
-"""The outcome of a run, as the engine returns it; ``crates/engine/src/outcome.rs`` is the same contract in Rust."""
+"""The outcome of a run, as the engine returns it.
+
+Generated from ``crates/engine/src/outcome.rs`` by ``make contract``. ``iocurve.engine.derived`` computes values from
+outcomes.
+"""
 
 from __future__ import annotations
 
-import base64
-import struct
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from iocurve.structs import Struct
 
 State = Literal["finished", "interrupted", "failed"]
+"""End of a worker.
+
+finished: Ended as planned.
+interrupted: Was stopped; what it measured is kept.
+failed: Failed; what it measured until then is kept.
+"""
 
 
 class LatencyOutcome(Struct):
     """A latency distribution."""
 
     count: int
+    """Values recorded."""
     min_ns: int
-    """Exact, as ``max_ns`` is."""
+    """Smallest, exact."""
     max_ns: int
+    """Largest, exact."""
     mean_ns: float
-    """Exact."""
+    """Mean, exact."""
     stddev_ns: float
     """Standard deviation of the population."""
     histogram: str
-    """HdrHistogram V2 with DEFLATE, base64; three significant digits."""
+    """``HdrHistogram`` V2 with DEFLATE, base64; three significant digits."""
 
 
 class KindOutcome(Struct):
     """One kind of operation in a worker's measured window."""
 
     operations: int
+    """Completed operations."""
     bytes: int
+    """Bytes they moved."""
     errors: int
+    """Operations that failed."""
     short: int
     """Operations that moved fewer bytes than requested."""
     service: LatencyOutcome
-    """From submission to completion."""
+    """Service latency: from submission to completion."""
     response: LatencyOutcome | None
-    """From due time to completion, under a rate; None in a closed loop, where it equals the service latency."""
+    """Response latency: from due time to completion, under a rate; None in a closed loop, where it equals the service
+    latency."""
     submission: LatencyOutcome | None = None
-    """From submission to sending (fio's slat); None unless it was measured."""
+    """Submission latency (fio's slat): from submission to sending; None unless it was measured."""
     completion: LatencyOutcome | None = None
-    """From sending to completion (fio's clat); None unless submission latency was measured."""
+    """Completion latency (fio's clat): from sending to completion; None unless submission latency was measured."""
 
 
 class CpuTime(Struct):
     """CPU time, context switches and page faults of a thread."""
 
     user_ns: int
+    """In user mode."""
     system_ns: int
+    """In the kernel."""
     context_switches: int
+    """Voluntary and involuntary context switches."""
     major_faults: int = 0
     """Page faults that waited for I/O."""
     minor_faults: int = 0
+    """Page faults without I/O."""
 
 
 class ConnectionOutcome(Struct):
@@ -62,9 +79,11 @@ class ConnectionOutcome(Struct):
     rtt_ns: int
     """Smoothed round-trip time."""
     rtt_ns_min: int
+    """Smallest round-trip time."""
     congestion_window: int
-    """In segments."""
+    """Congestion window, in segments."""
     segment_bytes: int
+    """Largest segment to send."""
     retransmits: int
     """Segments that were sent again."""
     busy_ns: int
@@ -75,29 +94,93 @@ class ConnectionOutcome(Struct):
     """Part of the busy time in which the send buffer held the sender back."""
 
 
+DifferenceKind = Literal[
+    "flipped_bits",
+    "torn_write",
+    "lost_write",
+    "stale_read",
+    "older_data",
+    "misdirected_write",
+    "damaged",
+]
+"""Nature of a difference.
+
+flipped_bits: A few bits differ.
+torn_write: The first sectors are right, the others are not.
+lost_write: An older write is there, at a second read, too.
+stale_read: An older write was read; a second read is right.
+older_data: A lost write or a stale read, and it is not known which.
+misdirected_write: The block belongs elsewhere.
+damaged: Anything else.
+"""
+
+
+class DifferenceOutcome(Struct):
+    """A block, or an interval of one, that does not hold what was written."""
+
+    path: str
+    """Path of the file."""
+    offset: int
+    """Offset in the file."""
+    length: int
+    """Bytes compared."""
+    first_offset: int
+    """Offset of the first byte that differs, if it is known; else the same as ``offset``."""
+    kind: DifferenceKind
+    """Nature of the difference."""
+    found_write: int | None
+    """Number of the write that was found among those of the worker, or with a map among those of the place."""
+    expected_write: int | None
+    """Number of the write that belongs there; None if it is not known."""
+    persists: bool | None
+    """A second read found a difference, too; None without a second read."""
+    text: str
+    """The difference in words."""
+
+
+class LastWrite(Struct):
+    """A write near the end of a worker."""
+
+    file: int
+    """Index of its file in the plan."""
+    offset: int
+    """Its offset in the file."""
+
+
 class IntervalKind(Struct):
     """One kind of operation in one interval; latencies are service latencies."""
 
     operations: int
+    """Completed operations."""
     bytes: int
+    """Bytes they moved."""
     errors: int
+    """Operations that failed."""
     mean_ns: float
+    """Mean service latency."""
     stddev_ns: float
-    """Standard deviation of the population."""
+    """Its standard deviation, of the population."""
     p50_ns: int
+    """Median service latency."""
     p99_ns: int
+    """99th percentile of the service latency."""
     min_ns: int
+    """Smallest service latency, exact."""
     max_ns: int
+    """Largest service latency, exact."""
 
 
 class IntervalOutcome(Struct):
-    """One worker in one interval; times since the group's start."""
+    """One worker in one interval. Times are since the group's start."""
 
     index: int
+    """Number of the interval since the group's start; interval k is [k, k+1) × ``interval_ns``."""
     ramp: bool
     """The interval belongs to the ramp. One that straddles the ramp's end is split in two records."""
     start_ns: int
+    """Start, since the group's start."""
     end_ns: int
+    """End, since the group's start."""
     operations: dict[str, IntervalKind]
     """By kind: only kinds that completed something or failed."""
 
@@ -108,7 +191,9 @@ class SteadySample(Struct):
     end_ns: int
     """End of the period, since the group's start."""
     iops: float
+    """Operations per second."""
     bytes_per_s: float
+    """Bytes per second."""
     latency_ns: float
     """Mean service latency."""
 
@@ -128,138 +213,74 @@ class SteadyOutcome(Struct):
     """The newest samples, at most one window of them."""
 
 
-@dataclass(frozen=True)
-class LogRecords:
-    """A log as lists: entry k of each list is record k. Times are since the group's start."""
-
-    at_ns: list[int]
-    """Completion of the operation, or start of the window."""
-    kind: list[str]
-    bytes: list[int]
-    service_ns: list[float]
-    """Service latency; the mean over a window."""
-    response_ns: list[int]
-    """Response latency; empty where the worker is not paced, and with windows."""
-    offset: list[int]
-    """Offset in the file; empty with windows."""
-    file: list[int]
-    """Index of the file among those of the worker; empty unless the plan asks for it."""
-    operations: list[int]
-    """Operations in the window; 1 where each record is one operation."""
-    service_ns_max: list[int]
-    """Largest service latency in the window; empty without windows."""
-    submission_ns: list[float]
-    """Submission latency; the mean over a window. Empty unless it was measured."""
-    submission_ns_max: list[int]
-    """Largest submission latency in the window; empty without windows, and unless it was measured."""
-    completion_ns_max: list[int]
-    """Largest completion latency in the window; empty without windows, and unless submission latency was measured."""
-    histograms: list[str]
-    """As in ``LatencyOutcome``; of the completion latency where submission latency was measured. Empty unless the plan
-    has them."""
-
-
 class LogOutcome(Struct):
-    """A log of operations: one record for each operation, or one for each kind in each window. Columns are packed; see
-    ``unpack``."""
+    """A log of operations: one record for each operation, or for each kind in each window. Columns have one entry per
+    record, in the order of completion; they are little-endian, in base64."""
 
     window_ns: int | None
     """Length of a window; None where each record is one operation. The last window may be shorter."""
     records: int
+    """Records kept."""
     lost: int
     """Records beyond the plan's maximum."""
     kinds: tuple[str, ...]
+    """Names of the kinds, by their numbers."""
     at_ns: str
+    """``u64``: completion of the operation, or start of the window, since the group's start."""
     kind: str
+    """``u8``: number of the kind."""
     bytes: str
+    """``u64``: bytes moved."""
     service_ns: str
+    """``f64``: service latency, the mean over a window."""
     response_ns: str
+    """``u64``: response latency of an operation; empty if the worker is not paced."""
     offset: str
+    """``u64``: offset of an operation in its file; empty with windows."""
     file: str = ""
+    """``u32``: index of an operation's file in the plan; empty unless the plan asks for it."""
     operations: str
+    """``u64``: operations in a window; empty without windows."""
     service_ns_max: str
+    """``u64``: largest service latency in a window; empty without windows."""
     submission_ns: str = ""
+    """``f64``: submission latency, the mean over a window; empty unless it was measured."""
     submission_ns_max: str = ""
+    """``u64``: largest submission latency in a window; empty unless it was measured."""
     completion_ns_max: str = ""
+    """``u64``: largest completion latency in a window; empty unless submission latency was measured."""
     histograms: tuple[str, ...]
-
-    def unpack(self) -> LogRecords:
-        """The columns as lists."""
-        return LogRecords(
-            at_ns=_column("Q", self.at_ns),
-            kind=[self.kinds[number] for number in base64.b64decode(self.kind)],
-            bytes=_column("Q", self.bytes),
-            service_ns=_column("d", self.service_ns),
-            response_ns=_column("Q", self.response_ns),
-            offset=_column("Q", self.offset),
-            file=_column("I", self.file),
-            operations=[1] * self.records if self.window_ns is None else _column("Q", self.operations),
-            service_ns_max=_column("Q", self.service_ns_max),
-            submission_ns=_column("d", self.submission_ns),
-            submission_ns_max=_column("Q", self.submission_ns_max),
-            completion_ns_max=_column("Q", self.completion_ns_max),
-            histograms=list(self.histograms),
-        )
-
-
-def _column(figure: str, packed: str) -> list[Any]:
-    """Unpacks figures, little-endian; ``figure`` is their format in ``struct``."""
-    raw = base64.b64decode(packed)
-    return list(struct.unpack(f"<{len(raw) // struct.calcsize(f'<{figure}')}{figure}", raw))
-
-
-class DifferenceOutcome(Struct):
-    """A block, or an interval of one, that does not hold what was written."""
-
-    path: str
-    offset: int
-    length: int
-    """Bytes compared."""
-    first_offset: int
-    """Offset of the first byte that differs, if it is known; else the same as ``offset``."""
-    kind: Literal[
-        "flipped_bits", "torn_write", "lost_write", "stale_read", "older_data", "misdirected_write", "damaged"
-    ]
-    """What it looks like; ``older_data`` is a lost write or a stale read, and it is not known which."""
-    found_write: int | None
-    """Number of the write that was found among those of the worker, or with a map among those of the place."""
-    expected_write: int | None
-    """Number of the write that belongs there; None if it is not known."""
-    persists: bool | None
-    """A second read found a difference, too; None without a second read."""
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.replace('_', ' ')}: {self.length} bytes at offset {self.offset} of {self.path}: {self.text}"
-
-
-class LastWrite(Struct):
-    """A write near the end of a worker."""
-
-    file: int
-    """Index of its file in the plan."""
-    offset: int
+    """One histogram per record, if the plan has them, as in ``LatencyOutcome``; of the completion latency where
+    submission latency was measured."""
 
 
 class WorkerOutcome(Struct):
-    """One worker. Times are since the group's start."""
+    """Outcome of one worker. Times are since the group's start."""
 
     group: int
+    """Index of its group in the plan."""
     worker: int
+    """Index in its group."""
     job: str
+    """Name of its job."""
     jobnum: int
+    """Number in its job, from 0."""
     report_group: int
+    """Workers with the same number are reported as one."""
     engine: str
-    """Description of the engine: ``io_uring, registered buffers and files``."""
+    """Description of the engine (``io_uring, registered buffers and files``)."""
     state: State
+    """How the worker ended."""
     error: str | None
+    """Message of the error, if it failed."""
     errno: int | None = None
     """``errno`` of the error; EIO where the error has no number."""
     window_start_ns: int
-    """Start of the measured window, after the ramp."""
+    """Start of the measured window, since the group's start."""
     window_end_ns: int
+    """End of the measured window, since the group's start."""
     drained_ns: int
-    """Completion of the last operation."""
+    """Completion of the last operation, since the group's start."""
     drained_operations: int
     """Operations that completed after the window; they are counted nowhere else."""
     operations: dict[str, KindOutcome]
@@ -268,9 +289,9 @@ class WorkerOutcome(Struct):
     """CPU time of the worker's thread in its window."""
     depth_levels: dict[str, int]
     """Operations by the number in flight just after their submission: 1, 2 or more, 4 or more, … (the key is the lower
-    bound)."""
+    bound, as in fio; ``>=64`` last)."""
     submit_levels: dict[str, int] = {}
-    """Submissions by batch size: up to 4, 8, 16, … (the key is the upper bound)."""
+    """Submissions by batch size: up to 4, 8, 16, 32, 64 (the key is the upper bound, as in fio; ``>=64`` last)."""
     complete_levels: dict[str, int] = {}
     """Reaps by batch size, with the same keys; ``0`` counts polls that found none."""
     latency_depth: int | None
@@ -278,32 +299,24 @@ class WorkerOutcome(Struct):
     read_back_ns: int
     """Part of the window in which written data were read back, and nothing else was done."""
     reconnects: int
+    """Connections that were re-established (NFS)."""
     counters: dict[str, int] = {}
-    """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``;
-    of NFSv4.1 ``session_slots``, ``session_calls``, ``slot_waits``, ``slot_wait_ns``, ``session_recoveries``."""
+    """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``; of
+    NFSv4.1 ``session_slots``, ``session_calls``, ``slot_waits``, ``slot_wait_ns``, ``session_recoveries``."""
     connections: tuple[ConnectionOutcome, ...] = ()
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]
-    """Facts that a reader of the figures must know: ``payload_discarded``."""
+    """Facts that a reader of the figures must know (``payload_discarded``, …)."""
     differences: tuple[DifferenceOutcome, ...] = ()
     """Differences found by verification, in the order in which they were found; at most 1000."""
     last_writes: tuple[LastWrite, ...] = ()
-    """The last writes that completed in each file, as many as the depth, newest first; empty without verification."""
+    """Up to ``depth`` writes of each file that completed last, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
+    """One for each interval, ramp included."""
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""
     log: LogOutcome | None
-    """Log of the measured window; None where the plan has none."""
-
-    @property
-    def window_ns(self) -> int:
-        """Length of the measured window."""
-        return max(0, self.window_end_ns - self.window_start_ns)
-
-    @property
-    def cpu_share(self) -> float:
-        """Share of one processor that the worker's thread used in its window."""
-        return (self.cpu.user_ns + self.cpu.system_ns) / self.window_ns if self.window_ns else 0.0
+    """Log of the measured window, if the plan has one."""
 
 
 class Stall(Struct):
@@ -314,10 +327,11 @@ class Stall(Struct):
     phase: str
     """Phase of the run: ``layout``, ``prepare`` (mount), ``load``, ``cleanup``."""
     reason: str
-    """Why the server was waited for: ``Connection refused``."""
+    """Why the server was waited for (``Connection refused``)."""
     start_ns: int
     """Since the start of the run."""
     duration_ns: int
+    """Length of the wait."""
 
 
 class Outcome(Struct):
@@ -337,39 +351,50 @@ class IntervalRecord(Struct):
     """An interval of a held run, merged over workers. Times are since the group's start."""
 
     group: int
+    """Index of the group."""
     index: int
+    """Number of the interval, from 0."""
     ramp: bool
+    """The interval belongs to the ramp."""
     start_ns: int
+    """Start, since the group's start."""
     end_ns: int
+    """End, since the group's start."""
     operations: dict[str, KindOutcome]
+    """By kind, with histograms."""
 
 
 class LiveClient(Struct):
     """A load client in the live view."""
 
     host: str
+    """Name of the client."""
     state: str
-    """running, silent, finished, interrupted, failed, lost."""
+    """``running``, ``silent``, ``finished``, ``interrupted``, ``failed``, ``lost``."""
     operations: int = 0
     """Operations of all kinds in its newest interval."""
     bytes: int = 0
+    """Bytes of all kinds in its newest interval."""
 
 
 class Live(Struct):
     """Live view of a run, over all workers."""
 
     phase: str
-    """layout, prepare, ready (waits for the other clients), ramp, run, done."""
+    """``layout``, ``prepare``, ``ready`` (waits for the other clients), ``ramp``, ``run``, ``done``."""
     group: int
+    """Index of the running group."""
     elapsed_ns: int
     """Since the group's start (since the run's start during layout)."""
     layout_bytes: int
+    """Bytes written by the layout so far."""
     layout_bytes_total: int
+    """Bytes the layout will write, as far as known."""
     intervals: int
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
-    """That interval, merged over workers."""
+    """That interval, merged over workers, by kind."""
     waiting: str | None = None
     """The server that the run waits for, since when, and why; None if it waits for none."""
     clients: tuple[LiveClient, ...] = ()
-    """The load clients; empty where this machine is the only one."""
+    """The load clients; empty from the engine, which knows only this machine."""

@@ -1,12 +1,13 @@
 """The plan of a run: the contract between Python, which resolves a job into a plan, and the engine.
 
-A plan leaves nothing open: sizes are bytes, times are nanoseconds, and ``None`` is a decision ("no limit").
-``crates/engine/src/plan`` is the same contract in Rust; ``tests/test_plan_contract.py`` compares the two.
+A plan leaves nothing open: sizes are bytes, times are nanoseconds, and None is a decision ("no limit").
+
+Generated from ``crates/engine/src/plan`` by ``make contract``. ``iocurve.engine.derived`` computes values from
+plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -18,51 +19,65 @@ U32 = Annotated[int, Meta(ge=0, lt=2**32)]
 U64 = int
 """0 to 2^64 - 1. msgspec cannot check bounds above 2^63; Rust checks this one."""
 Count = Annotated[int, Meta(ge=1, lt=2**32)]
-Nanos = U64
-
-Durability = Literal["none", "data_sync", "file_sync"]
 Percentage = Annotated[int, Meta(ge=0, le=100)]
-Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "nothing"]
-FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
-HostCache = Literal["none", "read_only", "read_write"]
-MetadataKind = Literal["create", "open", "close", "getattr", "setattr", "access", "rename", "delete", "mkdir", "rmdir"]
-"""Operations on names and attributes, which move no data. They need a metadata engine. A rename goes to the path of the
-file whose index is its offset."""
-OperationKind = Literal[
-    "read",
-    "write",
-    "trim",
-    "create",
-    "open",
-    "close",
-    "getattr",
-    "setattr",
-    "access",
-    "rename",
-    "delete",
-    "mkdir",
-    "rmdir",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "fsync_at_end",
-]
-SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
-"""Flushes that a ``SyncPlan`` issues."""
-METADATA_KINDS: tuple[MetadataKind, ...] = get_args(MetadataKind)
-FLUSH_KINDS = ("fsync", "fdatasync", "sync_file_range", "fsync_at_end")
-"""Kinds that move no data, and do not count as requested operations."""
+Durability = Literal["none", "data_sync", "file_sync"]
+"""Guarantee of a completed write.
+
+none: No guarantee (NFS: UNSTABLE).
+data_sync: The data are on stable storage (``O_DSYNC``; NFS: ``DATA_SYNC``).
+file_sync: Data and attributes are on stable storage (``O_SYNC``; NFS: ``FILE_SYNC``).
+"""
 
 
 class FileOpen(Struct):
     """Flags that local files are opened with."""
 
     direct: bool
-    """Bypass the page cache (O_DIRECT)."""
+    """Bypass the page cache (``O_DIRECT``)."""
     durability: Durability
-    """Guarantee of a completed write: none (NFS: UNSTABLE), O_DSYNC (DATA_SYNC) or O_SYNC (FILE_SYNC)."""
+    """Guarantee of a completed write."""
     invalidate: bool
     """Drop the file's pages from the page cache before the run."""
+
+
+class NfsMount(Struct):
+    """A user-space NFS mount."""
+
+    host: str
+    """Host name or address."""
+    port: U16 | None
+    """TCP port of the NFS program; None asks the server's portmapper."""
+    mount_port: U16 | None
+    """TCP port of the MOUNT program; None asks the server's portmapper."""
+    export: str
+    """Exported path, as the MOUNT program knows it."""
+    version: Literal[3, 4]
+    """Protocol version: 3, or 4 for 4.1."""
+    nconnect: Annotated[int, Meta(ge=1, le=16)]
+    """TCP connections of each worker, 1 to 16."""
+    uid: U32
+    """``AUTH_SYS`` user."""
+    gid: U32
+    """``AUTH_SYS`` group."""
+    durability: Durability
+    """Guarantee of a completed write."""
+    timeout_ns: U64
+    """The engine gives up when the server has not answered for this long."""
+    keep_payload: bool
+    """READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel."""
+    source: str | None = None
+    """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
+    session_slots: Annotated[int, Meta(ge=1, le=1024)] = 64
+    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker; 1 to 1024."""
+
+
+SpaceCall = Literal["fallocate", "ftruncate"]
+"""Call of the space engine.
+
+fallocate: ``fallocate(2)`` of the range: a write allocates it and extends the file, a read allocates it and keeps
+    the length, a trim punches a hole.
+ftruncate: ``ftruncate(2)`` of the file to the offset of a write.
+"""
 
 
 class NullEngine(TaggedStruct, tag="null"):
@@ -73,71 +88,51 @@ class SyncEngine(TaggedStruct, tag="sync"):
     """pread and pwrite, one at a time."""
 
     open: FileOpen
+    """Flags that files are opened with."""
 
 
 class AioEngine(TaggedStruct, tag="aio"):
-    """Linux native AIO (io_submit)."""
+    """Linux native AIO (``io_submit``)."""
 
     open: FileOpen
+    """Flags that files are opened with."""
 
 
 class UringEngine(TaggedStruct, tag="uring"):
-    """io_uring with registered files and buffers."""
+    """``io_uring`` with registered files and buffers."""
 
     open: FileOpen
+    """Flags that files are opened with."""
 
 
-class NfsMount(Struct):
-    """A user-space NFS mount."""
+class MmapEngine(TaggedStruct, tag="mmap"):
+    """Copies from and to files mapped into memory; a flush is ``msync``."""
 
-    host: str
-    port: U16 | None
-    """TCP port of the NFS program; None asks the server's portmapper."""
-    mount_port: U16 | None
-    """TCP port of the MOUNT program; None asks the server's portmapper."""
-    export: str
-    version: Literal[3, 4]
-    """3, or 4 for 4.1."""
-    nconnect: Annotated[int, Meta(ge=1, le=16)]
-    """TCP connections of each worker."""
-    uid: U32
-    gid: U32
-    durability: Durability
-    timeout_ns: Nanos
-    """The engine gives up when the server has not answered for this long."""
-    keep_payload: bool
-    """READ payload is copied to the worker's buffers; otherwise large payloads are discarded in the kernel."""
-    source: str | None = None
-    """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
-    session_slots: Annotated[int, Meta(ge=1, le=1024)] = 64
-    """NFSv4.1: slots to ask the server for, the most calls in flight of each worker."""
+    open: FileOpen
+    """Flags that files are opened with."""
 
 
 class NfsEngine(TaggedStruct, tag="nfs"):
     """User-space NFS over ``nconnect`` TCP connections that belong to this worker."""
 
     mount: NfsMount
-
-
-class MmapEngine(TaggedStruct, tag="mmap"):
-    """Copies from and to files mapped into memory; a flush is msync."""
-
-    open: FileOpen
+    """Server, export and connections."""
 
 
 class SpaceEngine(TaggedStruct, tag="space"):
     """Calls that allocate or cut the space of files, one at a time; they move no data (fio's falloc and ftruncate)."""
 
     open: FileOpen
-    call: Literal["fallocate", "ftruncate"]
-    """fallocate: a write allocates its range and extends the file, a read allocates it and keeps the length, a trim
-    punches a hole. ftruncate: a write cuts or extends the file to its offset."""
+    """Flags that files are opened with."""
+    call: SpaceCall
+    """The call that an operation makes."""
 
 
 class MetadataEngine(TaggedStruct, tag="metadata"):
     """Metadata operations on local files and directories, one at a time, with reads and writes of open files."""
 
     open: FileOpen
+    """Flags that files are opened with."""
     keep_open: bool
     """Create and open leave the file open for reads and writes, until it is closed or deleted; otherwise they close it
     at once."""
@@ -147,6 +142,7 @@ class NfsMetadataEngine(TaggedStruct, tag="nfs_metadata"):
     """Metadata operations on an NFS export, one call at a time on one connection."""
 
     mount: NfsMount
+    """Server and export."""
     keep_open: bool
     """As in ``MetadataEngine``."""
 
@@ -162,6 +158,7 @@ EnginePlan = (
     | MetadataEngine
     | NfsMetadataEngine
 )
+"""Engine that performs the I/O."""
 
 
 class IoBurst(Struct):
@@ -169,8 +166,10 @@ class IoBurst(Struct):
     gains one."""
 
     iops: U64
+    """Operations per second; at least the base limit."""
     bytes_per_s: U64
-    duration_ns: Nanos
+    """Bytes per second; at least the base limit."""
+    duration_ns: U64
     """Time that full credits last at the full burst."""
 
 
@@ -178,14 +177,27 @@ class IoLimits(Struct):
     """Operations and bytes per second, reads and writes together."""
 
     iops: U64
+    """Operations per second; at least 1."""
     bytes_per_s: U64
+    """Bytes per second; at least 1."""
     burst: IoBurst | None = None
+    """Higher limits while burst credits last."""
+
+
+HostCache = Literal["none", "read_only", "read_write"]
+"""Caching of a disk by the host of its virtual machine.
+
+none: No caching.
+read_only: Reads and writes fill the cache; a write completes once it is on the disk.
+read_write: Reads and writes fill the cache; a write completes once it is in the cache, and goes to the disk later.
+"""
 
 
 class VmPlan(Struct):
     """A virtual machine. Disks that name the same one share its limits."""
 
     name: str
+    """Name of the machine."""
     uncached: IoLimits | None
     """Limits of operations that go to disks; None is no limit."""
     cached: IoLimits | None
@@ -208,118 +220,152 @@ class DiskPlan(Struct):
     io_bytes: Count
     """The largest operation that counts as one, in bytes; a larger one counts as several."""
     cache: HostCache
-    """Caching by the virtual machine's host. none: no caching. read_only: reads and writes fill the cache; a write
-    completes once it is on the disk. read_write: a write completes once it is in the cache, and goes to the disk
-    later."""
-    latency_ns: Nanos = 0
+    """Caching by the virtual machine's host."""
+    latency_ns: U64 = 0
     """Latency added to each operation that goes to the disk."""
     vm: VmPlan | None = None
     """Virtual machine that the disk is attached to; None sets no further limits."""
+
+
+Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "nothing"]
+"""Preparation of a file before the run.
+
+existing: The file must exist and be long enough (always so for devices and the null engine).
+fill: Created if missing, and written up to the region's end; existing data stay.
+reserve: Created if missing, and extended to the region's end without writing; existing data stay.
+new: The file must not exist; it is created and written.
+create: Created if missing; the length stays. Writes behind the end extend the file, reads there return no data.
+recreate: Created if missing, emptied if not, and written. Existing data are lost: the user requested it.
+recreate_reserve: As ``recreate``, but extended without writing.
+nothing: Nothing is prepared: metadata operations create the file or directory, or find it there.
+"""
 
 
 class FilePlan(Struct):
     """A file or device, and the region of it that is used."""
 
     path: str
-    """For NFS, relative to the export."""
+    """Path; for NFS relative to the export."""
     offset_bytes: U64
+    """Start of the region."""
     bytes: U64
+    """Length of the region."""
     start_bytes: U64 = 0
     """Offset in the region at which sequential operations begin."""
     layout: Layout
-    """Preparation before the run. existing: the file must exist and be long enough. fill: created if missing, and
-    written up to the region's end; existing data stay. reserve: created if missing, and extended without writing. new:
-    the file must not exist; it is created and written. create: created if missing; the length stays. recreate: created
-    if missing, emptied if not, and written (the user asked for it). recreate_reserve: as recreate, but extended without
-    writing. nothing: left as it is; metadata operations create the file or directory, or find it there."""
+    """Preparation before the run."""
     keep: bool
-    """False removes the file after the run if the run created it."""
+    """The file stays after the run; otherwise the run removes it if it created it."""
 
 
-class Rate(Struct):
-    """An open-loop rate: ``count`` per ``per_ns``. The k-th operation is due at exactly k × per / count."""
+FileSelect = Literal["round_robin", "random", "by_size", "sequential"]
+"""Order in which operations go to files.
 
-    unit: Literal["operations", "bytes"]
-    count: U64
-    per_ns: U64
-    arrivals: Literal["even", "poisson"] = "even"
-    """even: equal distances. poisson: exponentially distributed distances with the mean of the rate."""
+round_robin: One file after another, in turn.
+random: Random, all files equally likely.
+by_size: Random, in proportion to the size of the region: all bytes are equally likely.
+sequential: One file to its end, then the next.
+"""
+OperationKind = Literal[
+    "read",
+    "write",
+    "trim",
+    "create",
+    "open",
+    "close",
+    "getattr",
+    "setattr",
+    "access",
+    "rename",
+    "delete",
+    "mkdir",
+    "rmdir",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "fsync_at_end",
+]
+"""Kinds of operation. Reads, writes and trims come first, then metadata operations, which need a metadata engine.
+Flushes (NFS: COMMIT) come last; only a replay has them in its mix.
 
-
-class FixedBlocks(TaggedStruct, tag="fixed"):
-    """Operations of one size."""
-
-    bytes: Count
-
-    @property
-    def smallest(self) -> int:
-        """Bytes of the smallest operation."""
-        return self.bytes
-
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest operation."""
-        return self.bytes
-
-    @property
-    def mean(self) -> float:
-        """Mean bytes per operation."""
-        return self.bytes
-
-
-class BlockRange(TaggedStruct, tag="range"):
-    """``low``, ``low + step`` and so on up to ``high``, all equally likely."""
-
-    low: Count
-    high: Count
-    step: Count
-
-    @property
-    def smallest(self) -> int:
-        """Bytes of the smallest operation."""
-        return self.low
-
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest operation."""
-        return self.high
-
-    @property
-    def mean(self) -> float:
-        """Mean bytes per operation."""
-        return (self.low + self.low + (self.high - self.low) // self.step * self.step) / 2
+read: Reads data.
+write: Writes data.
+trim: Discards a range (``BLKDISCARD``; ``FALLOC_FL_PUNCH_HOLE`` on files).
+create: Creates a regular file, or opens it if it exists (NFS: CREATE, UNCHECKED).
+open: Opens a file (NFS: LOOKUP).
+close: Closes an open file (NFS: COMMIT if unstable data were written to it, else no call).
+getattr: Gets the attributes of a name with ``stat(2)`` (NFS: LOOKUP unless the file is open, then GETATTR).
+setattr: Sets access and modification time to now with ``utimensat(2)`` (NFS: LOOKUP unless the file is open, then
+    SETATTR).
+access: Checks that a name may be read with ``faccessat(2)`` (NFS: LOOKUP unless the file is open, then ACCESS).
+rename: Renames a file to the path of another file, whose index the address has as its offset. A file with that name
+    is never replaced.
+delete: Removes a file (NFS: REMOVE).
+mkdir: Creates a directory.
+rmdir: Removes an empty directory.
+fsync: ``fsync(2)``, issued by a ``SyncPlan``.
+fdatasync: ``fdatasync(2)``, issued by a ``SyncPlan``.
+sync_file_range: ``sync_file_range(2)`` over the region written since the last flush, including the wait for
+    write-back; issued by a ``SyncPlan``.
+fsync_at_end: ``fsync(2)`` of a file after the last operation.
+"""
+MetadataKind = Literal["create", "open", "close", "getattr", "setattr", "access", "rename", "delete", "mkdir", "rmdir"]
+"""Operations on names and attributes, which move no data. They need a metadata engine."""
+METADATA_KINDS: tuple[MetadataKind, ...] = get_args(MetadataKind)
+SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
+"""Flushes that a ``SyncPlan`` issues."""
+FlushKind = Literal["fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
+"""Kinds that move no data, and do not count as requested operations."""
+FLUSH_KINDS: tuple[FlushKind, ...] = get_args(FlushKind)
 
 
 class BlockShare(Struct):
     """One of several block sizes."""
 
     bytes: Count
+    """Size; at least 1."""
     weight: U32
+    """Share of the operations, relative to the other sizes."""
+
+
+class FixedBlocks(TaggedStruct, tag="fixed"):
+    """Operations of one size."""
+
+    bytes: Count
+    """At least 1."""
+
+
+class BlockRange(TaggedStruct, tag="range"):
+    """``low``, ``low + step`` and so on up to ``high``, all equally likely."""
+
+    low: Count
+    """Smallest; at least 1."""
+    high: Count
+    """Largest."""
+    step: Count
+    """At least 1."""
 
 
 class BlockSplit(TaggedStruct, tag="split"):
     """Several sizes by weight (fio's bssplit)."""
 
     parts: Annotated[tuple[BlockShare, ...], Meta(min_length=1)]
-
-    @property
-    def smallest(self) -> int:
-        """Bytes of the smallest operation."""
-        return min(part.bytes for part in self.parts)
-
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest operation."""
-        return max(part.bytes for part in self.parts)
-
-    @property
-    def mean(self) -> float:
-        """Mean bytes per operation."""
-        weight = sum(part.weight for part in self.parts)
-        return sum(part.bytes * part.weight for part in self.parts) / weight if weight else self.smallest
+    """At least one, with a sum of weights above 0."""
 
 
 Blocks = FixedBlocks | BlockRange | BlockSplit
+"""Bytes of one operation."""
+
+
+class Zone(Struct):
+    """A part of a region, with its share of the operations."""
+
+    access_percent: Annotated[float, Meta(ge=0, le=100)]
+    """Per cent of the operations."""
+    offset_bytes: U64
+    """Start of the zone, from the region's start."""
+    bytes: U64
+    """Length of the zone."""
 
 
 class Uniform(TaggedStruct, tag="uniform"):
@@ -330,6 +376,7 @@ class Zipf(TaggedStruct, tag="zipf"):
     """The k-th most popular block has a probability proportional to 1/k^theta."""
 
     theta: Annotated[float, Meta(gt=0)]
+    """Above 0, not 1."""
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Position of the most popular block, as a fraction of the region; None spreads popular blocks by a hash."""
 
@@ -338,6 +385,7 @@ class Pareto(TaggedStruct, tag="pareto"):
     """Self-similar: a share of 1 - h of the operations goes to a share h of the blocks."""
 
     h: Annotated[float, Meta(gt=0, lt=1)]
+    """Between 0 and 1."""
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Position of the most popular block, as a fraction of the region; None spreads popular blocks by a hash."""
 
@@ -346,35 +394,57 @@ class Normal(TaggedStruct, tag="normal"):
     """Gaussian around the middle of the region."""
 
     deviation_percent: Annotated[float, Meta(gt=0)]
-    """Standard deviation, in per cent of the region."""
+    """Standard deviation in per cent of the region."""
     center: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Position of the mean, as a fraction of the region; None is 0.5."""
-
-
-class Zone(Struct):
-    """A part of a region with its share of the operations."""
-
-    access_percent: Annotated[float, Meta(ge=0, le=100)]
-    offset_bytes: U64
-    bytes: U64
+    """Position of the mean, as a fraction of the region; None is one half."""
 
 
 class Zones(TaggedStruct, tag="zones"):
-    """Zones one after another, each with its share of the operations."""
+    """Consecutive zones, each with a share of the operations."""
 
     zones: Annotated[tuple[Zone, ...], Meta(min_length=1)]
+    """Zones in the order of their offsets. Anything beyond the region's end is cut off."""
 
 
 Distribution = Uniform | Zipf | Pareto | Normal | Zones
+"""Distribution of random offsets. In Zipf and Pareto the popular blocks are spread over the region by a hash; normal
+and zones have locations."""
+RateUnit = Literal["operations", "bytes"]
+"""Unit of a rate.
+
+operations: Operations.
+bytes: Bytes.
+"""
+Arrivals = Literal["even", "poisson"]
+"""Distribution of the arrivals of a rate.
+
+even: Equal distances.
+poisson: Exponentially distributed distances (a Poisson process) with the mean of the rate.
+"""
+
+
+class Rate(Struct):
+    """An open-loop rate: ``count`` per ``per_ns``. The k-th operation is due at exactly k × per / count."""
+
+    unit: RateUnit
+    """Unit of ``count``."""
+    count: U64
+    """Units per ``per_ns``; at least 1."""
+    per_ns: U64
+    """At least 1."""
+    arrivals: Arrivals = "even"
+    """Distribution of the arrivals."""
 
 
 class OperationPlan(Struct):
     """One kind of operation in a worker's mix."""
 
     kind: OperationKind
+    """Kind of the operation."""
     share: U32
     """Weight in the mix. If any operation has a rate, each kind is paced by itself and weights are ignored."""
     blocks: Blocks
+    """Block sizes."""
     align_bytes: U64 = 0
     """Alignment of random offsets; 0 is the smallest block."""
     random_percent: Percentage
@@ -385,102 +455,72 @@ class OperationPlan(Struct):
     """Rate limit of this kind; None is as fast as possible."""
 
 
+Cover = Literal["once", "independent"]
+"""Order of the random blocks in a pass.
+
+once: Every block once per pass (fio's random map).
+independent: Blocks are drawn independently (fio's ``norandommap``).
+"""
+Passes = Literal["same", "fresh"]
+"""Random sequence of the next pass over the region.
+
+same: The same sequence again (fio's ``randrepeat=1``).
+fresh: A new sequence.
+"""
+AtEnd = Literal["wrap", "stop"]
+"""Behaviour at the end of the region in sequential order.
+
+wrap: Wraps to the region's start.
+stop: Ends the worker once all its files are exhausted (vdbench's ``seekpct=eof``).
+"""
+Position = Literal["kind", "worker", "job", "identical", "repeated"]
+"""Sharing of the sequential position.
+
+kind: Each kind of operation of a worker has a position (fio).
+worker: All kinds of a worker share a position (vdbench, DiskSpd).
+job: All workers of a job share a position per file (DiskSpd's ``-si``).
+identical: All kinds take turns at one position, which only the last kind advances: a range is trimmed, then written
+    (fio's ``trimwrite``).
+repeated: Each kind has a position, and repeats it for the rest of a run (fio's ``rw_sequencer=identical``).
+"""
+
+
 class Strided(Struct):
-    """Zones with gaps between them: the worker transfers ``zone_bytes`` in a zone, then moves to the next (fio's
-    zonemode=strided)."""
+    """Zones with gaps between them: a window of ``range_bytes`` that advances by ``range_bytes + skip_bytes`` when
+    ``zone_bytes`` have been transferred in it (fio's ``zonemode=strided``)."""
 
     range_bytes: U64
-    """Bytes of the region that a zone spans."""
+    """Bytes of the region that a zone spans (fio's ``zonerange``)."""
     zone_bytes: U64
-    """Bytes to transfer in a zone before moving to the next."""
+    """Bytes to transfer in a zone before moving to the next (fio's ``zonesize``)."""
     skip_bytes: U64
-    """Bytes skipped after a zone."""
+    """Bytes skipped after a zone (fio's ``zoneskip``)."""
 
 
 class Access(Struct):
     """Order of the offsets in a file."""
 
-    cover: Literal["once", "independent"] = "once"
-    """once: a random pass visits every block once (fio's random map). independent: each offset is drawn independently
-    (fio's norandommap)."""
-    passes: Literal["same", "fresh"] = "same"
-    """same: each pass over the region repeats the random sequence of the first (fio's randrepeat=1). fresh: it does
-    not."""
+    cover: Cover = "once"
+    """Order of the random blocks. With a distribution other than uniform a block can always come again."""
+    passes: Passes = "same"
+    """Random sequence of the next pass over the region."""
     run_length: Count = 1
-    """Consecutive operations at each random offset, the first included (fio's randread:8)."""
+    """Consecutive operations at each random offset, the first included (fio's ``randread:8``); at least 1."""
     gap_bytes: int = 0
-    """Bytes skipped after each sequential operation; negative goes backwards (fio's read:8k)."""
+    """Bytes skipped after each sequential operation; negative goes backwards (fio's ``read:8k``)."""
     gap_spread_bytes: U64 = 0
-    """Further bytes skipped, drawn from 0 up to this (vdbench's stride)."""
-    at_end: Literal["wrap", "stop"] = "wrap"
-    """At the end of the region a sequential worker returns to the start (wrap) or ends (stop)."""
-    position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
-    """Sharing of the sequential position. kind: each kind has its own. worker: all kinds of the worker share one. job:
-    all workers of the job share one (DiskSpd's -si). identical: the kinds take turns at each offset, and the last of
-    them advances it (fio's trimwrite). repeated: each kind has its own, and repeats an offset for the rest of its run
-    (fio's rw_sequencer=identical)."""
+    """Further bytes skipped after each sequential operation, drawn from 0 up to this (vdbench's ``stride``)."""
+    at_end: AtEnd = "wrap"
+    """Behaviour at the end of the region in sequential order."""
+    position: Position = "kind"
+    """Sharing of the sequential position."""
     strided: Strided | None = None
-
-
-class End(Struct):
-    """Conditions that end a worker, whichever comes first. Without any, the worker runs until it is stopped."""
-
-    runtime_ns: Nanos | None
-    """Length of the measured window, after the ramp."""
-    bytes: U64 | None
-    """Bytes transferred, all kinds together, ramp included."""
-    operations: U64 | None
-    """Operations, all kinds together, ramp included."""
-    when_full: bool = False
-    """A write that fails for lack of space ends the worker cleanly (fio's fill_device); otherwise the worker fails."""
-
-
-class RandomContent(TaggedStruct, tag="random"):
-    """Random bytes from the worker's seed."""
-
-
-class ZeroContent(TaggedStruct, tag="zero"):
-    """Zeros."""
-
-
-class PatternContent(TaggedStruct, tag="pattern"):
-    """A pattern, repeated from the start of each buffer."""
-
-    bytes: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})+$")]
-    """In hexadecimal; sixteen o mean the offset of the block (8 bytes, little-endian; fio's %o)."""
-
-
-class PoolContent(TaggedStruct, tag="pool"):
-    """Bytes from a random offset of a pool that is made once (DiskSpd's -Z1M)."""
-
-    bytes: U64
-    path: str | None
-    """File that fills the pool; None fills it with random bytes."""
-
-
-Content = RandomContent | ZeroContent | PatternContent | PoolContent
-
-
-class Payload(Struct):
-    """Data that are written."""
-
-    content: Content
-    renew: Literal["keep", "scramble", "refill"]
-    """Change of a buffer before each write. keep: none. scramble: a few bytes of each 512 (fio's scramble_buffers).
-    refill: all bytes are new (fio's refill_buffers)."""
-    compress_percent: Percentage = 0
-    """Per cent by which the content can be compressed; that share is zeros (or the pattern)."""
-    compress_chunk_bytes: U32 = 0
-    """Bytes in which the compressible share is kept; 0 is the whole block."""
-    dedupe_percent: Percentage = 0
-    """Per cent of the blocks that repeat an earlier block."""
-    dedupe_set_blocks: U64 = 0
-    """Blocks that the repeated ones are drawn from (fio's dedupe_mode=working_set); 0 repeats the last block that is
-    not a duplicate."""
+    """fio's strided zones; None uses the whole region."""
 
 
 class Batch(Struct):
-    """Batch sizes of submission and completion; the defaults submit and complete as soon as possible."""
+    """Batch sizes of submission and completion. ``submit`` 0, ``complete_min`` 1, ``complete_max`` 0 and ``low`` 0
+    submit and complete as soon as possible."""
 
     submit: U32 = 0
     """Most operations submitted at once; 0 is all that are due."""
@@ -489,42 +529,54 @@ class Batch(Struct):
     complete_max: U32 = 0
     """Most completions reaped at once; 0 is all that are available."""
     low: U32 = 0
-    """Once the depth is reached, the worker submits nothing until at most this many are in flight (fio's iodepth_low);
-    0 is the depth itself."""
+    """Once the depth is reached, the worker submits nothing until at most this many operations are in flight (fio's
+    ``iodepth_low``); 0 is the depth itself."""
+
+
+ThinkCounts = Literal["completed", "issued"]
+"""Operations that count towards a pause.
+
+completed: Completed operations.
+issued: Submitted operations.
+"""
 
 
 class Think(Struct):
-    """Pauses between operations (fio's thinktime, DiskSpd's -i and -j)."""
+    """Pauses between operations (fio's ``thinktime``, DiskSpd's ``-i`` and ``-j``)."""
 
-    pause_ns: Nanos
-    spin_ns: Nanos = 0
+    pause_ns: U64
+    """Length of a pause."""
+    spin_ns: U64 = 0
     """Part of the pause in which the processor is kept busy."""
     every: U32 = 1
     """Operations between pauses; 0 sets no number, and ``every_ns`` alone decides."""
-    counts: Literal["completed", "issued"] = "completed"
-    """Operations that count towards a pause: completed ones, or submitted ones (issued)."""
-    every_ns: Nanos | None = None
-    """Length of the load between pauses, if ``every`` operations do not come first (fio's thinktime_iotime)."""
+    counts: ThinkCounts = "completed"
+    """Operations that count towards a pause."""
+    every_ns: U64 | None = None
+    """Length of the load between pauses, if ``every`` operations do not come first (fio's ``thinktime_iotime``)."""
     drains: bool = True
     """Operations in flight complete before a pause begins (fio); otherwise the pause begins at once (DiskSpd)."""
     moves_schedule: bool = False
-    """A pause moves due times (fio's rate_ignore_thinktime); otherwise the worker catches up."""
+    """A pause moves due times (fio's ``rate_ignore_thinktime``); otherwise the worker catches up."""
 
 
 class SyncPlan(Struct):
     """A flush after every ``every`` writes, reported as its own kind (NFS: COMMIT)."""
 
     kind: SyncKind
+    """``fsync``, ``fdatasync`` or ``sync_file_range``, each at most once."""
     every: Count
+    """Writes between two flushes; at least 1."""
 
 
 class Replay(Struct):
-    """A recording of operations to replay (fio's read_iolog)."""
+    """Replay of a recording (fio's ``read_iolog``). ``operations`` lists its kinds and their largest sizes."""
 
     path: str
     """File of records, little-endian: due time (u64, ns since the worker's start), offset (u64), bytes (u32), index of
     the file (u32), index of the kind in ``OperationKind`` (u32), 4 bytes of zeros."""
     records: U64
+    """Number of records."""
     paced: bool
     """Each operation waits for its due time; otherwise they run as fast as possible."""
 
@@ -533,6 +585,7 @@ class SizeShare(Struct):
     """One of several file sizes. The size of a file follows from its number alone."""
 
     bytes: U64
+    """At least 1."""
     weight: U32
     """Share of the files, relative to the other sizes."""
 
@@ -541,47 +594,21 @@ class Tree(Struct):
     """Directories ``vdb.LEVEL_NUMBER.dir`` below a root, with files ``vdb_fNUMBER.file`` in them."""
 
     depth: Count
-    """Levels of directories."""
+    """Levels of directories; at least 1."""
     width: Count
-    """Directories in each directory."""
+    """Directories in each directory; at least 1."""
     files: Count
-    """Files in each directory that has files."""
+    """Files in each directory that has files; at least 1."""
     files_on_all_levels: bool
     """Every directory has files, not only those of the lowest level."""
     sizes: Annotated[tuple[SizeShare, ...], Meta(min_length=1)]
+    """Sizes of files with their weights; at least one."""
     sizes_spread: bool = False
     """Sizes are drawn evenly between a half and one and a half times the size."""
     used_bytes: U64 | None = None
     """Only files with this sum of sizes are used, chosen at random; None uses all."""
     creates_parents: bool = False
     """Missing directories above the root are created, too."""
-
-
-class SequentialSelect(TaggedStruct, tag="sequential"):
-    """In turn; all workers on the tree share the position."""
-
-
-class RandomSelect(TaggedStruct, tag="random"):
-    """All equally likely."""
-
-
-class SkewedSelect(TaggedStruct, tag="skewed"):
-    """Half of the selections go to the first files."""
-
-    half_within_ppm: Count
-    """Those files, in millionths of all files."""
-
-
-class AfterTransfers(TaggedStruct, tag="transfers"):
-    """A file is closed after a number of transfers."""
-
-    count: U64
-
-
-class AfterPercent(TaggedStruct, tag="percent"):
-    """A file is closed after a part of its size."""
-
-    percent: Percentage
 
 
 TreeTask = Literal[
@@ -598,20 +625,71 @@ TreeTask = Literal[
     "mkdir",
     "rmdir",
 ]
-"""The first three are shared by all workers on the tree: each file or directory is done by one of them. remove: deletes
-everything below the root that has a name of such a tree. make_directories, fill: create what is missing, and write all
-files to their size. The others go on until the worker ends: transfer opens a file, reads and writes it, and closes
-it."""
+"""A task of a worker on a tree.
+
+remove: Removes everything below the root that has a name of such a tree; other files stay, with their directories.
+make_directories: Creates the directories that are missing.
+fill: Creates the files that are missing, and writes all files to their size.
+transfer: Opens a file, reads and writes it, closes it. A sequential write creates the file if it does not exist.
+create: Creates an empty file.
+open: Opens and closes a file.
+getattr: Gets the attributes of a file.
+setattr: Sets the times of a file.
+access: Checks the access to a file.
+delete: Deletes a file.
+mkdir: Creates a directory.
+rmdir: Removes an empty directory.
+"""
+
+
+class SequentialSelect(TaggedStruct, tag="sequential"):
+    """In turn; all workers on the tree share the position."""
+
+
+class RandomSelect(TaggedStruct, tag="random"):
+    """All equally likely."""
+
+
+class SkewedSelect(TaggedStruct, tag="skewed"):
+    """Files near the start are more likely: half of the selections go to the first files."""
+
+    half_within_ppm: Count
+    """Those files, in millionths of all files; at least 1."""
+
+
+TreeSelect = SequentialSelect | RandomSelect | SkewedSelect
+"""Order in which files and directories of a tree are selected."""
+
+
+class AfterTransfers(TaggedStruct, tag="transfers"):
+    """A file is closed after a number of transfers."""
+
+    count: U64
+    """At least 1."""
+
+
+class AfterPercent(TaggedStruct, tag="percent"):
+    """A file is closed after a part of its size."""
+
+    percent: Percentage
+    """1 to 100."""
+
+
+StopAfter = AfterTransfers | AfterPercent
+"""End of the transfers on one file. Sequential transfers continue there when the file is opened again."""
 
 
 class TreeWork(Struct):
-    """Work on the files of a directory tree, one file after another (vdbench's FSD and FWD). The root is the worker's
-    only file."""
+    """Work on the files of a directory tree, one file after another (vdbench's FSD and FWD). The worker's only file is
+    the root of the tree, which is created where it is missing; its operations give the kinds that the tasks need, their
+    transfer sizes, and the shares of reads and writes."""
 
     tree: Tree
+    """Directories and files."""
     tasks: Annotated[tuple[TreeTask, ...], Meta(min_length=1)]
-    """One after another."""
-    select: SequentialSelect | RandomSelect | SkewedSelect
+    """Tasks, one after another; at least one. Workers of a group on the same tree share the first three kinds: each
+    file or directory is done by one of them, and the next task begins when all are done."""
+    select: TreeSelect
     """Order in which files and directories are selected."""
     select_once: bool = False
     """Each file is selected once; the worker then ends."""
@@ -621,15 +699,51 @@ class TreeWork(Struct):
     """A file that was written is flushed before it is closed."""
     files_shared: bool = False
     """Several workers may use one file at the same time."""
-    stop_after: AfterTransfers | AfterPercent | None = None
+    stop_after: StopAfter | None = None
     """End of the transfers on a file; None is as many bytes as the file has."""
 
 
-class LatencyTarget(Struct):
-    """A search for the largest depth, up to the worker's, at which a percentage of the operations stays within a
-    latency (fio's latency_target)."""
+class Flow(Struct):
+    """Share of the operations of all workers with the same id (vdbench's skew, fio's flow): a worker that is ahead
+    waits."""
 
-    target_ns: Nanos
+    id: U32
+    """Workers of a group with the same id share a flow."""
+    weight: Count
+    """Share, relative to the other workers; at least 1."""
+
+
+class End(Struct):
+    """Conditions that end a worker, whichever comes first. Without any, the worker runs until it is stopped."""
+
+    runtime_ns: U64 | None
+    """Length of the measured window, after the ramp."""
+    bytes: U64 | None
+    """Bytes transferred, all kinds together, ramp included."""
+    operations: U64 | None
+    """Operations, all kinds together, ramp included."""
+    when_full: bool = False
+    """A write that fails for lack of space ends the worker cleanly (fio's ``fill_device``); otherwise it fails the
+    worker."""
+
+
+EndsOthers = Literal["never", "always", "on_error", "together"]
+"""Ends the other workers of a group when a worker has ended.
+
+never: The others go on.
+always: The others end cleanly, as finished (fio's ``exitall``); later groups still run.
+on_error: The others end cleanly if this one failed (fio's ``exitall_on_error``).
+together: The others end cleanly once all workers of the group with this setting have ended (vdbench's
+    ``seekpct=eof``).
+"""
+
+
+class LatencyTarget(Struct):
+    """Search for the largest depth, up to the worker's, at which a percentage of the operations stays within a latency
+    (fio's ``latency_target``)."""
+
+    target_ns: U64
+    """Latency limit."""
     window_ns: U64
     """Length of the window in which each depth is tried."""
     percentile: Annotated[float, Meta(gt=0, le=100)]
@@ -638,21 +752,93 @@ class LatencyTarget(Struct):
     """The worker goes on at the depth found; otherwise finding it ends the worker."""
 
 
+SteadyFigure = Literal["iops", "bandwidth", "latency"]
+"""Figure that must be steady.
+
+iops: Operations per second.
+bandwidth: Bytes per second.
+latency: Mean service latency.
+"""
+SteadyCriterion = Literal["deviation", "slope"]
+"""Property that must be small.
+
+deviation: The largest deviation of a sample from the mean.
+slope: The slope of the least-squares line.
+"""
+
+
 class SteadyState(Struct):
     """Criterion for a steady state (fio's steadystate, SNIA PTS), which ends the workers of the report group."""
 
-    figure: Literal["iops", "bandwidth", "latency"]
-    criterion: Literal["deviation", "slope"]
-    """Property that must be small: the largest deviation of a sample from the mean, or the slope of the least-squares
-    line."""
+    figure: SteadyFigure
+    """Figure that must be steady."""
+    criterion: SteadyCriterion
+    """Property of the figure that must be small."""
     limit: Annotated[float, Meta(ge=0)]
     """Limit of that property: in per cent of the mean, or in the figure's own unit (operations/s, bytes/s, ns; a slope
     per check)."""
     limit_is_percent: bool
+    """``limit`` is in per cent of the mean, not in the figure's unit."""
     duration_ns: U64
-    ramp_ns: Nanos
+    """Length of the window that must be steady."""
+    ramp_ns: U64
+    """Time ignored at the start."""
     check_ns: U64
     """Time between two samples."""
+
+
+class RandomContent(TaggedStruct, tag="random"):
+    """Random bytes from the worker's seed."""
+
+
+class ZeroContent(TaggedStruct, tag="zero"):
+    """Zeros."""
+
+
+class PatternContent(TaggedStruct, tag="pattern"):
+    """A pattern, repeated from the start of each buffer."""
+
+    bytes: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})+$")]
+    """Hexadecimal digits, at least one byte; ``oooooooooooooooo`` is the offset of the block (8 bytes, little-endian;
+    fio's ``%o``)."""
+
+
+class PoolContent(TaggedStruct, tag="pool"):
+    """Bytes from a random offset of a pool that is filled once (DiskSpd's ``-Z1M``), from a file or at random."""
+
+    bytes: U64
+    """Size of the pool."""
+    path: str | None
+    """File that fills the pool; None fills it with random bytes."""
+
+
+Content = RandomContent | ZeroContent | PatternContent | PoolContent
+"""Content of the buffers."""
+Renew = Literal["keep", "scramble", "refill"]
+"""Change of a buffer before each write.
+
+keep: The same bytes are written again.
+scramble: A few bytes of each 512 change, so that no two blocks are equal (fio's ``scramble_buffers``).
+refill: All bytes are new (fio's ``refill_buffers``).
+"""
+
+
+class Payload(Struct):
+    """Data that are written."""
+
+    content: Content
+    """Content of the buffers."""
+    renew: Renew
+    """Change of a buffer before each write."""
+    compress_percent: Percentage = 0
+    """Per cent by which the content can be compressed; that share is zeros (or the pattern)."""
+    compress_chunk_bytes: U32 = 0
+    """Bytes in which the compressible share is kept; 0 is the whole block."""
+    dedupe_percent: Percentage = 0
+    """Per cent of the blocks that repeat an earlier block."""
+    dedupe_set_blocks: U64 = 0
+    """Blocks that the repeated ones are drawn from (fio's ``dedupe_mode=working_set``); 0 repeats the last block that
+    is not a duplicate."""
 
 
 VerifyMethod = Literal[
@@ -675,6 +861,27 @@ VerifyMethod = Literal[
     "sha3384",
     "sha3512",
 ]
+"""Method of verification.
+
+header: The header alone.
+null: Nothing: blocks are read back and not compared.
+pattern: The pattern alone, without a header.
+pattern_header: The pattern after a header.
+crc7: CRC-7.
+crc16: CRC-16.
+crc32: CRC-32 (IEEE).
+crc32c: CRC-32C (Castagnoli).
+crc64: CRC-64.
+xxhash: xxHash (32 bits).
+md5: MD5.
+sha1: SHA-1.
+sha256: SHA-256.
+sha512: SHA-512.
+sha3224: SHA3-224.
+sha3256: SHA3-256.
+sha3384: SHA3-384.
+sha3512: SHA3-512.
+"""
 
 
 class VerifyMap(Struct):
@@ -687,7 +894,7 @@ class VerifyMap(Struct):
     after_write: bool
     """A range is read and compared as soon as it was written."""
     take_over: bool
-    """The run that wrote the files may have been cut off: where a write was in flight, the block before it is accepted,
+    """The run that wrote the files may have been cut off: if a write was in flight, the block before it is accepted,
     too."""
 
 
@@ -696,36 +903,38 @@ class Verify(Struct):
     and checksum, or hold a pattern."""
 
     method: VerifyMethod
+    """Method of verification."""
     interval_bytes: U32 = 0
     """Bytes with one header each, a divisor of all block sizes; 0 is the largest divisor."""
     header_offset: U32 = 0
+    """Offset of the header in an interval."""
     pattern: Annotated[str, Meta(pattern="^([0-9a-f]{2}|o{16})*$")] = ""
     """For methods with a pattern; in hexadecimal, as in ``PatternContent``."""
     read_back: bool = True
-    """Written data are read back and compared (fio's do_verify)."""
+    """Written data are read back and compared (fio's ``do_verify``)."""
     pass_bytes: U64 | None = None
     """Bytes issued, all kinds together, after which written data are read back before the next pass begins (a loop of
     fio's); None reads back once, at the end."""
     backlog: U32 | None = None
     """Number of writes after which they are read back at once, without waiting for the end of the pass."""
     backlog_batch: U32 = 0
-    """Writes of a backlog that are read back in one go; 0 is all of them."""
+    """Writes of a backlog that are read back in one batch; 0 is all of them."""
     only: bool = False
-    """Writes nothing: reads and compares what an earlier run with this plan wrote (fio's verify_only)."""
+    """Writes nothing: reads and compares what an earlier run with this plan wrote (fio's ``verify_only``)."""
     fatal: bool = False
     """The first difference ends the worker at once; otherwise the worker fails at its end."""
     dump: bool = False
     """Blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
-    (NAME.OFFSET.received, NAME.OFFSET.expected)."""
+    (``NAME.OFFSET.received``, ``NAME.OFFSET.expected``)."""
     map: VerifyMap | None = None
     """Files that remember what was written, for other workers and later runs; every read is compared (vdbench's data
     validation). None compares only what this worker knows."""
 
 
 class LogPlan(Struct):
-    """A log of operations, besides the intervals."""
+    """A log of operations, in addition to the intervals."""
 
-    window_ns: Nanos | None
+    window_ns: U64 | None
     """Adds operations up over windows of this length; None records each operation, with its offset."""
     histograms: bool
     """Each window keeps its latency histogram."""
@@ -735,77 +944,84 @@ class LogPlan(Struct):
     """Each operation is recorded with its file."""
 
 
-class Flow(Struct):
-    """Share of the operations of all workers with the same id (vdbench's skew, fio's flow): a worker that is ahead
-    waits."""
-
-    id: U32
-    """Workers of a group with the same id share a flow."""
-    weight: Annotated[int, Meta(ge=1, lt=2**32)]
-    """Share, relative to the other workers."""
-
-
 class Worker(Struct):
     """One thread: its engine, its files, its load."""
 
     job: str
+    """Name of the job this worker is a part of."""
     jobnum: U32
-    """Number of this worker in the job (fio's $jobnum), from 0."""
+    """Number of this worker in the job (fio's ``$jobnum``), from 0."""
     report_group: U32
-    """Workers with the same number are reported as one (fio's group_reporting)."""
+    """Workers with the same number are reported as one (fio's ``group_reporting``)."""
     engine: EnginePlan
+    """Engine that performs the I/O."""
     disk: DiskPlan | None = None
     """Emulated disk that the files are on; None uses the files as they are."""
     files: Annotated[tuple[FilePlan, ...], Meta(min_length=1)]
+    """Files that operations go to; at least one."""
     file_select: FileSelect
+    """Order in which operations go to the files."""
     file_run: Count = 1
-    """Consecutive operations on one file before the next is selected."""
+    """Consecutive operations on one file before the next is selected; at least 1."""
     operations: Annotated[tuple[OperationPlan, ...], Meta(min_length=1)]
+    """Kinds of operation and their shares; at least one."""
     access: Access
+    """Order of the offsets in a file."""
     depth: Count
     """Most operations in flight (queue depth); a synchronous engine runs at 1."""
     batch: Batch = Batch()
+    """Batch sizes of submission and completion."""
     rate: Rate | None = None
     """Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds."""
     think: Think | None = None
+    """Pauses between operations."""
     syncs: tuple[SyncPlan, ...] = ()
-    """Flushes after writes; where several are due, only the first is issued (fio)."""
+    """Flushes after writes; if several are due, only the first is issued (fio)."""
     replay: Replay | None = None
     """Replays a recording instead of what ``operations`` and ``access`` would choose."""
     tree: TreeWork | None = None
-    """Works on the files of a directory tree instead of what ``files`` and ``access`` would choose."""
+    """Works on the files of a directory tree instead of what ``files`` and ``access`` would choose; needs a metadata
+    engine that keeps files open."""
     sync_at_end: bool = False
-    """Flush every file once, after the last operation (fio's end_fsync)."""
+    """Flush every file once, after the last operation (fio's ``end_fsync``)."""
     flow: Flow | None = None
     """Keeps operations in proportion to those of other workers of the group; None runs independently."""
     wait_for: tuple[str, ...] = ()
-    """Jobs of the same group whose workers must all have ended before this one starts (fio's wait_for)."""
-    start_delay_ns: Nanos
-    ramp_ns: Nanos
+    """Jobs of the same group whose workers must all have ended before this one starts (fio's ``wait_for``)."""
+    start_delay_ns: U64
+    """Delay of the start, after the group's start or after the workers waited for."""
+    ramp_ns: U64
     """Load that runs before the measured window and is not counted."""
     end: End
-    cooldown_ns: Nanos = 0
-    """Load that continues after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's -C)."""
-    ends_others: Literal["never", "always", "on_error", "together"] = "never"
-    """Ends the other workers of the group when this one has ended (fio's exitall), when it has failed (fio's
-    exitall_on_error), or once all workers of the group with this setting have ended (vdbench's seekpct=eof)."""
+    """Conditions that end the worker."""
+    cooldown_ns: U64 = 0
+    """Load that continues after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's ``-C``)."""
+    ends_others: EndsOthers = "never"
+    """Ends the other workers of the group when this one has ended."""
     ends_run: bool = False
-    """Later groups are then left out, too (fio's exit_what=all)."""
+    """Later groups are then left out, too (fio's ``exit_what=all``)."""
     ends_exit_group_only: bool = False
-    """Ends only workers with the same ``exit_group`` (fio's exit_what=group)."""
+    """Only workers with the same ``exit_group`` end then (fio's ``exit_what=group``)."""
     exit_group: U32 = 0
-    """fio's groupid: counts stonewall and new_group."""
+    """fio's groupid: counts ``stonewall`` and ``new_group``."""
     client: U32 = 0
-    """Load client that runs the worker, from 0; a run without a cluster has one client, which runs all."""
+    """Load client that runs the worker, from 0; a run without a cluster has one client, which runs all. The engine runs
+    all workers of the plan that it is given."""
     latency_target: LatencyTarget | None = None
+    """Searches for the depth that a latency allows, instead of running at ``depth``."""
     steady_state: SteadyState | None = None
+    """Ends the report group's workers once their figures are steady; a criterion that is never met changes nothing."""
     seed: U64
+    """Seed of all random choices of this worker."""
     payload: Payload
+    """Data that are written."""
     verify: Verify | None = None
+    """Verification: data that are read are compared with what was written."""
     log: LogPlan | None = None
+    """Log of the operations, in addition to the intervals."""
     submission_latency: bool = False
-    """Measures submission latency apart (fio's slat): each operation is then sent to the kernel as soon as it is
-    submitted. Only for engines that carry out operations after they were sent."""
+    """Submission latency is measured apart (fio's slat): each batch is then sent as soon as it is submitted. Only for
+    engines that complete operations after sending them."""
     cpus: tuple[U32, ...] = ()
     """Processors that the thread may run on; empty leaves the choice to the scheduler."""
 
@@ -814,18 +1030,17 @@ class Group(Struct):
     """Workers that start at the same instant."""
 
     workers: Annotated[tuple[Worker, ...], Meta(min_length=1)]
-
-    def on_clients(self, clients: Sequence[int]) -> Group:
-        """The same workers, each on its load client."""
-        placed = zip(self.workers, clients, strict=True)
-        return self.replace(workers=tuple(worker.replace(client=client) for worker, client in placed))
+    """Each worker is one thread."""
 
 
 class Plan(Struct):
     """A whole run: groups that start one after another."""
 
     version: Literal[2] = 2
+    """Version of this contract; this build runs version 2."""
     name: str
+    """Name of the run, for messages."""
     interval_ns: U64
     """Length of one reporting interval."""
     groups: Annotated[tuple[Group, ...], Meta(min_length=1)]
+    """Each group starts when the one before it has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from iocurve.engine.derived import block_bytes_mean
 from iocurve.engine.describe import (
     batch_text,
     flush_text,
@@ -244,7 +245,7 @@ def _paced_ns(worker: Worker) -> int | None:
     if worker.rate:
         per_second = _bytes_per_second(worker.rate, _mean_bytes(worker.operations))
     elif all(operation.rate for operation in worker.operations):
-        per_second = sum(_bytes_per_second(operation.rate, operation.blocks.mean) for operation in worker.operations)
+        per_second = sum(_bytes_per_second(each.rate, block_bytes_mean(each.blocks)) for each in worker.operations)
     else:
         return None
     return int(worker.end.bytes / per_second * SECOND_NS)
@@ -252,7 +253,7 @@ def _paced_ns(worker: Worker) -> int | None:
 
 def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
     shares = sum(operation.share for operation in operations) or 1
-    return sum(operation.blocks.mean * operation.share for operation in operations) / shares
+    return sum(block_bytes_mean(operation.blocks) * operation.share for operation in operations) / shares
 
 
 def _bytes_per_second(rate: Rate | None, mean_bytes: float) -> float:

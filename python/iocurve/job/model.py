@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from msgspec import Meta
 
 from iocurve.engine import plan as planned
+from iocurve.engine.derived import block_bytes_max, block_bytes_min
 from iocurve.engine.plan import Durability, FileSelect
 from iocurve.errors import Where
 from iocurve.job.words import Words
@@ -196,11 +197,11 @@ class Load(Struct):
 
     def smallest_block(self) -> int:
         """Bytes of the smallest operation."""
-        return min(self.blocks.of(kind).smallest for kind in self.kinds())
+        return min(block_bytes_min(self.blocks.of(kind)) for kind in self.kinds())
 
     def largest_block(self) -> int:
         """Bytes of the largest operation."""
-        return max(self.blocks.of(kind).largest for kind in self.kinds())
+        return max(block_bytes_max(self.blocks.of(kind)) for kind in self.kinds())
 
 
 class Pace(Struct):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
+from iocurve.engine.derived import block_bytes_min
 from iocurve.job.model import Level, PlanNote, Section, paths_text
 from iocurve.job.words import Words
 from iocurve.units import format_bytes
@@ -208,7 +209,7 @@ def _cpus_not_bound(case: _Case) -> PlanNote | None:
 
 
 def _block_misfit(case: _Case) -> PlanNote | None:
-    blocks = [operation.blocks.smallest for operation in case.workers[0].operations]
+    blocks = [block_bytes_min(operation.blocks) for operation in case.workers[0].operations]
     left = [file.bytes % block for worker in case.workers for file in worker.files for block in blocks]
     if not any(left):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
+from iocurve.engine.derived import on_clients
 from iocurve.engine.plan import FilePlan, Group, Layout, Plan, Worker
 
 SEED_STEP = 0x9E37_79B9_7F4A_7C15
@@ -108,7 +109,7 @@ def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
 def assigned(plan: Plan, clients: Sequence[int]) -> Plan:
     """A plan of one group, with the client of each worker."""
     (group,) = plan.groups
-    return plan.replace(groups=(group.on_clients(clients),))
+    return plan.replace(groups=(on_clients(group, clients),))
 
 
 def _copies(workers: Sequence[Worker], clients: int, rename: Rename) -> list[Worker]:

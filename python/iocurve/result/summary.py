@@ -13,6 +13,7 @@ from typing import Literal
 
 from iocurve._native import Histogram
 from iocurve.engine import plan as planned
+from iocurve.engine.derived import cpu_share, measured_ns
 from iocurve.engine.outcome import (
     CpuTime,
     IntervalKind,
@@ -146,7 +147,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         paced=any(worker.rate or any(operation.rate for operation in worker.operations) for worker in plans),
         cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
         cpu_system_ns=sum(worker.cpu.system_ns for worker in workers),
-        cpu_share_max=max((worker.cpu_share for worker in workers), default=0.0),
+        cpu_share_max=max((cpu_share(worker) for worker in workers), default=0.0),
         reconnects=sum(worker.reconnects for worker in workers),
         labels=tuple(sorted({label for worker in workers for label in worker.labels})),
         engines=tuple(dict.fromkeys(worker.engine for worker in workers)),
@@ -418,7 +419,7 @@ def _phases(workers: Iterable[WorkerOutcome]) -> list[_Phase]:
 def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
     """The window in which all ran; without one (staggered starts), the whole time from first to last."""
     # A worker that failed before its window opened does not shorten the window of the others.
-    ran = [worker for worker in workers if worker.window_ns]
+    ran = [worker for worker in workers if measured_ns(worker)]
     starts, ends = [worker.window_start_ns for worker in ran] or [0], [worker.window_end_ns for worker in ran] or [0]
     whole = max(ends) - min(starts)
     common = max(0, min(ends) - max(starts))

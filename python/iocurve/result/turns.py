@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import IntervalOutcome, KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
@@ -84,7 +85,7 @@ def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index
     if before is None:
         return run
     shift_ns = before.window_end_ns - run.window_start_ns
-    end_ns = before.window_end_ns + run.window_ns
+    end_ns = before.window_end_ns + measured_ns(run)
     return run.replace(
         window_start_ns=before.window_start_ns,
         window_end_ns=end_ns,

@@ -227,14 +227,13 @@ fn refused_tree(worker: &Worker) -> Option<&'static str> {
 }
 
 fn refused_syncs(syncs: &[SyncPlan]) -> Option<&'static str> {
-    let after_writes = [OperationKind::Fsync, OperationKind::Fdatasync, OperationKind::SyncFileRange];
     let is_twice = |kind| syncs.iter().filter(|sync| sync.kind == kind).count() > 1;
     if syncs.iter().any(|sync| sync.every == 0) {
         Some("the number of writes between flushes must be above 0")
-    } else if syncs.iter().any(|sync| !after_writes.contains(&sync.kind)) {
+    } else if syncs.iter().any(|sync| !SyncPlan::KINDS.contains(&sync.kind)) {
         Some("only fsync, fdatasync and sync_file_range can follow writes")
     } else {
-        after_writes
+        SyncPlan::KINDS
             .into_iter()
             .any(is_twice)
             .then_some("each kind of flush can have only one number of writes between flushes")

@@ -48,7 +48,7 @@ impl Worker {
 }
 
 impl TreeTask {
-    /// The kinds of operation that a task needs in any case; transfers need a read or a write besides.
+    /// The kinds of operation that a task needs in any case; transfers also need a read or a write.
     pub(crate) fn kinds(self) -> &'static [OperationKind] {
         use OperationKind as Kind;
         match self {

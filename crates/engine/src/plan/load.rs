@@ -7,6 +7,7 @@ use super::pacing::Rate;
 /// Kinds of operation. Reads, writes and trims come first, then metadata operations, which need a metadata engine.
 /// Flushes (NFS: COMMIT) come last; only a replay has them in its mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
     /// Reads data.
@@ -114,6 +115,7 @@ impl OperationKind {
 
 /// One kind of operation in a worker's mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OperationPlan {
     /// Kind of the operation.
@@ -123,10 +125,13 @@ pub struct OperationPlan {
     /// Block sizes.
     pub blocks: Blocks,
     /// Alignment of random offsets; 0 is the smallest block.
+    #[cfg_attr(test, schemars(default))]
     pub align_bytes: u64,
     /// Per cent of the operations that go to a random offset; the others continue after the last one.
+    #[cfg_attr(test, schemars(range(max = 100)))]
     pub random_percent: u32,
     /// Distribution of random offsets.
+    #[cfg_attr(test, schemars(extend("default" = {"kind": "uniform"})))]
     pub distribution: Distribution,
     /// Rate limit of this kind; `null` is as fast as possible.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -135,34 +140,43 @@ pub struct OperationPlan {
 
 /// Bytes of one operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("class" = "Block{}")))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Blocks {
-    /// One size.
+    /// Operations of one size.
+    #[cfg_attr(test, schemars(title = "FixedBlocks"))]
     Fixed {
         /// At least 1.
+        #[cfg_attr(test, schemars(range(min = 1)))]
         bytes: u32,
     },
     /// `low`, `low + step` and so on up to `high`, all equally likely.
     Range {
         /// Smallest; at least 1.
+        #[cfg_attr(test, schemars(range(min = 1)))]
         low: u32,
         /// Largest.
+        #[cfg_attr(test, schemars(range(min = 1)))]
         high: u32,
         /// At least 1.
+        #[cfg_attr(test, schemars(range(min = 1)))]
         step: u32,
     },
-    /// Several sizes by weight (fio's `bssplit`).
+    /// Several sizes by weight (fio's bssplit).
     Split {
         /// At least one, with a sum of weights above 0.
+        #[cfg_attr(test, schemars(length(min = 1)))]
         parts: Vec<BlockShare>,
     },
 }
 
 /// One of several block sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BlockShare {
     /// Size; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub bytes: u32,
     /// Share of the operations, relative to the other sizes.
     pub weight: u32,
@@ -171,6 +185,7 @@ pub struct BlockShare {
 /// Distribution of random offsets. In Zipf and Pareto the popular blocks are spread over the region by a hash; normal
 /// and zones have locations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// All blocks are equally likely.
@@ -178,39 +193,48 @@ pub enum Distribution {
     /// The k-th most popular block has a probability proportional to 1/k^theta.
     Zipf {
         /// Above 0, not 1.
+        #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
         theta: f64,
         /// Position of the most popular block, as a fraction of the region; `null` spreads popular blocks by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
+        #[cfg_attr(test, schemars(range(min = 0.0, max = 1.0), default))]
         center: Option<f64>,
     },
-    /// Self-similar: a share of `1 - h` of the operations goes to a share of `h` of the blocks.
+    /// Self-similar: a share of 1 - h of the operations goes to a share h of the blocks.
     Pareto {
         /// Between 0 and 1.
+        #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1)))]
         h: f64,
         /// Position of the most popular block, as a fraction of the region; `null` spreads popular blocks by a hash.
         #[serde(deserialize_with = "Option::deserialize")]
+        #[cfg_attr(test, schemars(range(min = 0.0, max = 1.0), default))]
         center: Option<f64>,
     },
     /// Gaussian around the middle of the region.
     Normal {
         /// Standard deviation in per cent of the region.
+        #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
         deviation_percent: f64,
         /// Position of the mean, as a fraction of the region; `null` is one half.
         #[serde(deserialize_with = "Option::deserialize")]
+        #[cfg_attr(test, schemars(range(min = 0.0, max = 1.0), default))]
         center: Option<f64>,
     },
     /// Consecutive zones, each with a share of the operations.
     Zones {
         /// Zones in the order of their offsets. Anything beyond the region's end is cut off.
+        #[cfg_attr(test, schemars(length(min = 1)))]
         zones: Vec<Zone>,
     },
 }
 
 /// A part of a region, with its share of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     /// Per cent of the operations.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 100.0)))]
     pub access_percent: f64,
     /// Start of the zone, from the region's start.
     pub offset_bytes: u64,
@@ -220,29 +244,39 @@ pub struct Zone {
 
 /// Order of the offsets in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Access {
     /// Order of the random blocks. With a distribution other than uniform a block can always come again.
+    #[cfg_attr(test, schemars(extend("default" = "once")))]
     pub cover: Cover,
     /// Random sequence of the next pass over the region.
+    #[cfg_attr(test, schemars(extend("default" = "same")))]
     pub passes: Passes,
     /// Consecutive operations at each random offset, the first included (fio's `randread:8`); at least 1.
+    #[cfg_attr(test, schemars(range(min = 1), extend("default" = 1)))]
     pub run_length: u32,
     /// Bytes skipped after each sequential operation; negative goes backwards (fio's `read:8k`).
+    #[cfg_attr(test, schemars(default))]
     pub gap_bytes: i64,
     /// Further bytes skipped after each sequential operation, drawn from 0 up to this (vdbench's `stride`).
+    #[cfg_attr(test, schemars(default))]
     pub gap_spread_bytes: u64,
     /// Behaviour at the end of the region in sequential order.
+    #[cfg_attr(test, schemars(extend("default" = "wrap")))]
     pub at_end: AtEnd,
     /// Sharing of the sequential position.
+    #[cfg_attr(test, schemars(extend("default" = "kind")))]
     pub position: Position,
     /// fio's strided zones; `null` uses the whole region.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub strided: Option<Strided>,
 }
 
 /// Behaviour at the end of the region in sequential order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AtEnd {
     /// Wraps to the region's start.
@@ -253,6 +287,7 @@ pub enum AtEnd {
 
 /// Sharing of the sequential position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
     /// Each kind of operation of a worker has a position (fio).
@@ -268,9 +303,10 @@ pub enum Position {
     Repeated,
 }
 
-/// A window of `range_bytes` that advances by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it
+/// Zones with gaps between them: a window of `range_bytes` that advances by `range_bytes + skip_bytes` when `zone_bytes` have been transferred in it
 /// (fio's `zonemode=strided`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Strided {
     /// Bytes of the region that a zone spans (fio's `zonerange`).
@@ -283,6 +319,7 @@ pub struct Strided {
 
 /// Order of the random blocks in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cover {
     /// Every block once per pass (fio's random map).
@@ -293,6 +330,7 @@ pub enum Cover {
 
 /// Random sequence of the next pass over the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Passes {
     /// The same sequence again (fio's `randrepeat=1`).
@@ -304,37 +342,53 @@ pub enum Passes {
 /// Batch sizes of submission and completion. `submit` 0, `complete_min` 1, `complete_max` 0 and `low` 0 submit and
 /// complete as soon as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
     /// Most operations submitted at once; 0 is all that are due.
+    #[cfg_attr(test, schemars(default))]
     pub submit: u32,
     /// Completions to wait for at once; 0 polls without waiting.
+    #[cfg_attr(test, schemars(extend("default" = 1)))]
     pub complete_min: u32,
     /// Most completions reaped at once; 0 is all that are available.
+    #[cfg_attr(test, schemars(default))]
     pub complete_max: u32,
     /// Once the depth is reached, the worker submits nothing until at most this many operations are in flight (fio's
     /// `iodepth_low`); 0 is the depth itself.
+    #[cfg_attr(test, schemars(default))]
     pub low: u32,
 }
 
 /// A flush after every `every` writes, reported as its own kind (NFS: COMMIT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SyncPlan {
     /// `fsync`, `fdatasync` or `sync_file_range`, each at most once.
+    #[cfg_attr(test, schemars(extend("subset" = "SyncKind")))]
     pub kind: OperationKind,
     /// Writes between two flushes; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub every: u32,
+}
+
+impl SyncPlan {
+    /// Kinds of flush that can follow writes.
+    pub(crate) const KINDS: [OperationKind; 3] =
+        [OperationKind::Fsync, OperationKind::Fdatasync, OperationKind::SyncFileRange];
 }
 
 /// Replay of a recording (fio's `read_iolog`). `operations` lists its kinds and their largest sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Replay"))]
 #[serde(deny_unknown_fields)]
 pub struct ReplayPlan {
-    /// File of 32-byte records, in the form that `offsets/replay.rs` describes.
+    /// File of records, little-endian: due time (u64, ns since the worker's start), offset (u64), bytes (u32), index of
+    /// the file (u32), index of the kind in `OperationKind` (u32), 4 bytes of zeros.
     pub path: String,
     /// Number of records.
     pub records: u64,
-    /// Each operation waits for its recorded time; otherwise they run as fast as possible.
+    /// Each operation waits for its due time; otherwise they run as fast as possible.
     pub paced: bool,
 }

@@ -8,6 +8,7 @@ use iocurve_meter::Nanos;
 
 /// Engine that performs the I/O.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("class" = "{}Engine")))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum EnginePlan {
     /// No I/O: the cost of the loop itself.
@@ -52,17 +53,18 @@ pub enum EnginePlan {
         /// close it at once.
         keep_open: bool,
     },
-    /// The same on an NFS export, over one TCP connection, one call at a time.
+    /// Metadata operations on an NFS export, one call at a time on one connection.
     NfsMetadata {
         /// Server and export.
         mount: NfsMount,
-        /// As in `metadata`.
+        /// As in `MetadataEngine`.
         keep_open: bool,
     },
 }
 
 /// Call of the space engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceCall {
     /// `fallocate(2)` of the range: a write allocates it and extends the file, a read allocates it and keeps the length,
@@ -74,6 +76,7 @@ pub enum SpaceCall {
 
 /// Flags that local files are opened with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FileOpen {
     /// Bypass the page cache (`O_DIRECT`).
@@ -86,9 +89,10 @@ pub struct FileOpen {
 
 /// Guarantee of a completed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// None (NFS: UNSTABLE).
+    /// No guarantee (NFS: UNSTABLE).
     None,
     /// The data are on stable storage (`O_DSYNC`; NFS: `DATA_SYNC`).
     DataSync,
@@ -98,6 +102,7 @@ pub enum Durability {
 
 /// A user-space NFS mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NfsMount {
     /// Host name or address.
@@ -111,11 +116,11 @@ pub struct NfsMount {
     /// Exported path, as the MOUNT program knows it.
     pub export: String,
     /// Protocol version: 3, or 4 for 4.1.
+    #[cfg_attr(test, schemars(extend("enum" = [3, 4])))]
     pub version: u32,
-    /// TCP connections, 1 to 16.
+    /// TCP connections of each worker, 1 to 16.
+    #[cfg_attr(test, schemars(range(min = 1, max = 16)))]
     pub nconnect: u32,
-    /// NFSv4.1: slots to ask the server for, the most calls in flight of this worker; 1 to 1024.
-    pub session_slots: u32,
     /// `AUTH_SYS` user.
     pub uid: u32,
     /// `AUTH_SYS` group.
@@ -128,11 +133,16 @@ pub struct NfsMount {
     pub keep_payload: bool,
     /// Local address of all connections, MOUNT's too; `null` leaves the choice to the system.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub source: Option<IpAddr>,
+    /// NFSv4.1: slots to ask the server for, the most calls in flight of each worker; 1 to 1024.
+    #[cfg_attr(test, schemars(range(min = 1, max = 1024), extend("default" = 64)))]
+    pub session_slots: u32,
 }
 
 /// A file or device, and the region of it that is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FilePlan {
     /// Path; for NFS relative to the export.
@@ -142,6 +152,7 @@ pub struct FilePlan {
     /// Length of the region.
     pub bytes: u64,
     /// Offset in the region at which sequential operations begin.
+    #[cfg_attr(test, schemars(default))]
     pub start_bytes: u64,
     /// Preparation before the run.
     pub layout: Layout,
@@ -151,6 +162,7 @@ pub struct FilePlan {
 
 /// Preparation of a file before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// The file must exist and be long enough (always so for devices and the null engine).
@@ -163,9 +175,9 @@ pub enum Layout {
     New,
     /// Created if missing; the length stays. Writes behind the end extend the file, reads there return no data.
     Create,
-    /// Created if missing, emptied if not, and written. Existing data are lost: the user asked for it.
+    /// Created if missing, emptied if not, and written. Existing data are lost: the user requested it.
     Recreate,
-    /// As `Recreate`, but extended without writing.
+    /// As `recreate`, but extended without writing.
     RecreateReserve,
     /// Nothing is prepared: metadata operations create the file or directory, or find it there.
     Nothing,
@@ -173,6 +185,7 @@ pub enum Layout {
 
 /// Order in which operations go to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileSelect {
     /// One file after another, in turn.

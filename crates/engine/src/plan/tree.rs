@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Work of one worker on a tree. The worker's only file is the root of the tree, which is created where it is missing;
+/// Work on the files of a directory tree, one file after another (vdbench's FSD and FWD). The worker's only file is the root of the tree, which is created where it is missing;
 /// its operations give the kinds that the tasks need, their transfer sizes, and the shares of reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct TreeWork {
@@ -12,47 +13,62 @@ pub struct TreeWork {
     pub tree: Tree,
     /// Tasks, one after another; at least one. Workers of a group on the same tree share the first three kinds: each
     /// file or directory is done by one of them, and the next task begins when all are done.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub tasks: Vec<TreeTask>,
     /// Order in which files and directories are selected.
     pub select: TreeSelect,
     /// Each file is selected once; the worker then ends.
+    #[cfg_attr(test, schemars(default))]
     pub select_once: bool,
     /// A file that exists is deleted and created again before it is written.
+    #[cfg_attr(test, schemars(default))]
     pub delete_first: bool,
     /// A file that was written is flushed before it is closed.
+    #[cfg_attr(test, schemars(default))]
     pub flush_before_close: bool,
     /// Several workers may use one file at the same time.
+    #[cfg_attr(test, schemars(default))]
     pub files_shared: bool,
     /// End of the transfers on a file; `null` is as many bytes as the file has.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub stop_after: Option<StopAfter>,
 }
 
 /// Directories `vdb.LEVEL_NUMBER.dir` below a root, with files `vdb_fNUMBER.file` in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tree {
     /// Levels of directories; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub depth: u32,
     /// Directories in each directory; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub width: u32,
     /// Files in each directory that has files; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub files: u32,
     /// Every directory has files, not only those of the lowest level.
     pub files_on_all_levels: bool,
     /// Sizes of files with their weights; at least one.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub sizes: Vec<SizeShare>,
     /// Sizes are drawn evenly between a half and one and a half times the size.
+    #[cfg_attr(test, schemars(default))]
     pub sizes_spread: bool,
     /// Only files with this sum of sizes are used, chosen at random; `null` uses all.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub used_bytes: Option<u64>,
     /// Missing directories above the root are created, too.
+    #[cfg_attr(test, schemars(default))]
     pub creates_parents: bool,
 }
 
 /// One of several file sizes. The size of a file follows from its number alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SizeShare {
     /// At least 1.
@@ -63,6 +79,7 @@ pub struct SizeShare {
 
 /// A task of a worker on a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TreeTask {
     /// Removes everything below the root that has a name of such a tree; other files stay, with their directories.
@@ -93,6 +110,7 @@ pub enum TreeTask {
 
 /// Order in which files and directories of a tree are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("class" = "{}Select")))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TreeSelect {
     /// In turn; all workers on the tree share the position.
@@ -102,22 +120,25 @@ pub enum TreeSelect {
     /// Files near the start are more likely: half of the selections go to the first files.
     Skewed {
         /// Those files, in millionths of all files; at least 1.
+        #[cfg_attr(test, schemars(range(min = 1)))]
         half_within_ppm: u32,
     },
 }
 
 /// End of the transfers on one file. Sequential transfers continue there when the file is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("class" = "After{}")))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StopAfter {
-    /// After a number of transfers.
+    /// A file is closed after a number of transfers.
     Transfers {
         /// At least 1.
         count: u64,
     },
-    /// After a part of the file's size.
+    /// A file is closed after a part of its size.
     Percent {
         /// 1 to 100.
+        #[cfg_attr(test, schemars(range(max = 100)))]
         percent: u32,
     },
 }

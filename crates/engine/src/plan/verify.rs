@@ -2,46 +2,59 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Comparison of data that are read with the data that were written. Blocks carry a header with magic, length, offset,
-/// seed and checksum, or hold a pattern.
+/// Comparison of data that are read with what was written. Blocks carry a header with magic, length, offset, seed and
+/// checksum, or hold a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Verify {
     /// Method of verification.
     pub method: VerifyMethod,
     /// Bytes with one header each, a divisor of all block sizes; 0 is the largest divisor.
+    #[cfg_attr(test, schemars(default))]
     pub interval_bytes: u32,
     /// Offset of the header in an interval.
+    #[cfg_attr(test, schemars(default))]
     pub header_offset: u32,
-    /// The pattern in hexadecimal, for methods with one.
+    /// For methods with a pattern; in hexadecimal, as in `PatternContent`.
+    #[cfg_attr(test, schemars(regex(pattern = "^([0-9a-f]{2}|o{16})*$"), default))]
     pub pattern: String,
     /// Written data are read back and compared (fio's `do_verify`).
+    #[cfg_attr(test, schemars(extend("default" = true)))]
     pub read_back: bool,
     /// Bytes issued, all kinds together, after which written data are read back before the next pass begins (a loop of
     /// fio's); `null` reads back once, at the end.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub pass_bytes: Option<u64>,
     /// Number of writes after which they are read back at once, without waiting for the end of the pass.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub backlog: Option<u32>,
     /// Writes of a backlog that are read back in one batch; 0 is all of them.
+    #[cfg_attr(test, schemars(default))]
     pub backlog_batch: u32,
     /// Writes nothing: reads and compares what an earlier run with this plan wrote (fio's `verify_only`).
+    #[cfg_attr(test, schemars(default))]
     pub only: bool,
     /// The first difference ends the worker at once; otherwise the worker fails at its end.
+    #[cfg_attr(test, schemars(default))]
     pub fatal: bool,
     /// Blocks that differ, and the blocks expected, are dumped into the current directory under fio's names
     /// (`NAME.OFFSET.received`, `NAME.OFFSET.expected`).
+    #[cfg_attr(test, schemars(default))]
     pub dump: bool,
-    /// Files that remember which data were written, for other workers and later runs; every read is compared (vdbench's
+    /// Files that remember what was written, for other workers and later runs; every read is compared (vdbench's
     /// data validation). `null` compares only what this worker knows.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
     pub map: Option<VerifyMap>,
 }
 
-/// Files that remember which data were written. Operations lock their range; others wait until it is unlocked.
+/// Files that remember what was written. Operations lock their range; others wait until it is unlocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VerifyMap {
     /// One map for each of the worker's files, created if missing. Blocks are marked with the map's name.
@@ -57,6 +70,7 @@ pub struct VerifyMap {
 
 /// Method of verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyMethod {
     /// The header alone.

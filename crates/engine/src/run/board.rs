@@ -77,6 +77,7 @@ impl Board {
             intervals: 0,
             operations: BTreeMap::new(),
             waiting: None,
+            clients: Vec::new(),
         };
         let clock = Clock::new();
         let stalls = Stalls::new(clock.clone());

@@ -2,7 +2,7 @@
 
 use crate::engines::request::Address;
 use crate::error::Fault;
-use crate::outcome::DifferenceOutcome;
+use crate::outcome::{DifferenceKind, DifferenceOutcome};
 use crate::plan::Worker;
 
 /// Most differences that are described one by one; all are counted.
@@ -115,15 +115,15 @@ impl Difference {
         }
     }
 
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> DifferenceKind {
         match (self.nature, self.persists) {
-            (Nature::FlippedBits { .. }, _) => "flipped_bits",
-            (Nature::Torn { .. }, _) => "torn_write",
-            (Nature::Older { .. }, Some(true)) if self.expected_write.is_some() => "lost_write",
-            (Nature::Older { .. }, Some(false)) => "stale_read",
-            (Nature::Older { .. }, _) => "older_data",
-            (Nature::Misplaced, _) => "misdirected_write",
-            (Nature::Other, _) => "damaged",
+            (Nature::FlippedBits { .. }, _) => DifferenceKind::FlippedBits,
+            (Nature::Torn { .. }, _) => DifferenceKind::TornWrite,
+            (Nature::Older { .. }, Some(true)) if self.expected_write.is_some() => DifferenceKind::LostWrite,
+            (Nature::Older { .. }, Some(false)) => DifferenceKind::StaleRead,
+            (Nature::Older { .. }, _) => DifferenceKind::OlderData,
+            (Nature::Misplaced, _) => DifferenceKind::MisdirectedWrite,
+            (Nature::Other, _) => DifferenceKind::Damaged,
         }
     }
 
@@ -138,7 +138,7 @@ impl Difference {
             offset,
             length,
             first_offset: offset + byte as u64,
-            kind: self.kind().to_owned(),
+            kind: self.kind(),
             found_write: self.found_write,
             expected_write: self.expected_write,
             persists: self.persists,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::offsets::{Offsets, SharedPositions};
+use crate::outcome::DifferenceKind;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{
     Access, BlockShare, Blocks, Content, Cover, End, EnginePlan, FilePlan, NfsMount, OperationPlan, Payload, Renew,
@@ -529,7 +530,7 @@ fn a_flipped_bit_is_named_wherever_it_is() {
             vec![(4096, block)]
         };
         let found = only(differs(flipped, true));
-        assert_eq!((found.kind.as_str(), found.persists), ("flipped_bits", Some(false)));
+        assert_eq!((found.kind, found.persists), (DifferenceKind::FlippedBits, Some(false)));
         assert_eq!((found.offset, found.first_offset), (4096, 4096 + byte as u64));
         assert_eq!(found.expected_write, Some(2));
         let text =
@@ -546,7 +547,7 @@ fn a_torn_write_is_named_with_its_seam() {
         vec![(4096, block)]
     };
     let found = only(differs(torn, false));
-    assert_eq!((found.kind.as_str(), found.persists, found.first_offset), ("torn_write", Some(true), 4096 + 1536));
+    assert_eq!((found.kind, found.persists, found.first_offset), (DifferenceKind::TornWrite, Some(true), 4096 + 1536));
     assert_eq!((found.found_write, found.expected_write), (Some(2), Some(2)));
     assert!(found.text.ends_with(
         "; its first 1536 bytes are right: the write was torn; it should hold write number 2; a second read is the same"
@@ -557,13 +558,13 @@ fn a_torn_write_is_named_with_its_seam() {
 fn a_second_read_tells_a_lost_write_from_a_stale_read() {
     let nothing = |_: &[Vec<u8>]| vec![(4096, vec![0; BLOCK as usize])];
     let (lost, stale) = (only(differs(nothing, false)), only(differs(nothing, true)));
-    assert_eq!((lost.kind.as_str(), lost.found_write, lost.expected_write), ("lost_write", None, Some(2)));
+    assert_eq!((lost.kind, lost.found_write, lost.expected_write), (DifferenceKind::LostWrite, None, Some(2)));
     assert!(
         lost.text.ends_with(
             "; it is all zeros; it should hold write number 2; a second read is the same: the write was lost"
         )
     );
-    assert_eq!((stale.kind.as_str(), stale.persists), ("stale_read", Some(false)));
+    assert_eq!((stale.kind, stale.persists), (DifferenceKind::StaleRead, Some(false)));
     assert!(stale.text.ends_with("; a second read is right: the first was stale"), "{}", stale.text);
 }
 
@@ -571,8 +572,8 @@ fn a_second_read_tells_a_lost_write_from_a_stale_read() {
 fn a_misdirected_write_is_found_where_it_is_and_where_it_is_not() {
     let misdirected = |blocks: &[Vec<u8>]| vec![(4096, blocks[2].clone()), (8192, vec![0; BLOCK as usize])];
     let found = differs(misdirected, false);
-    let facts: Vec<_> = found.iter().map(|one| (one.kind.as_str(), one.offset, one.found_write)).collect();
-    assert_eq!(facts, [("misdirected_write", 4096, Some(3)), ("lost_write", 8192, None)]);
+    let facts: Vec<_> = found.iter().map(|one| (one.kind, one.offset, one.found_write)).collect();
+    assert_eq!(facts, [(DifferenceKind::MisdirectedWrite, 4096, Some(3)), (DifferenceKind::LostWrite, 8192, None)]);
     assert!(found[0].text.starts_with("it holds data of offset 8192 instead of 4096"), "{}", found[0].text);
 }
 
@@ -585,5 +586,5 @@ fn a_difference_that_only_a_second_read_finds_is_found() {
     bench.read(at(0), &content).unwrap();
     assert_eq!(bench.failure(), "");
     bench.read(at(0), &[0; BLOCK as usize]).unwrap();
-    assert_eq!(only(bench.verifier.differences()).kind, "stale_read");
+    assert_eq!(only(bench.verifier.differences()).kind, DifferenceKind::StaleRead);
 }

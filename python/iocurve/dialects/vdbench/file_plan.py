@@ -14,6 +14,7 @@ from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine import plan as plans
+from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import PlanNote
 from iocurve.targets.target import NfsTarget
@@ -366,7 +367,7 @@ def _blocks(transfers: Shares) -> plans.Blocks:
 
 
 def _root(worker: plans.Worker, operations: Sequence[plans.OperationPlan]) -> tuple[plans.FilePlan]:
-    largest = max(operation.blocks.largest for operation in operations)
+    largest = max(block_bytes_max(operation.blocks) for operation in operations)
     return (worker.files[0].replace(bytes=largest),)
 
 

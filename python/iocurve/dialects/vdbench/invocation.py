@@ -22,6 +22,7 @@ from iocurve.dialects.vdbench.read.options import Loop, Options
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Topology
 from iocurve.dialects.vdbench.validation import Validation
+from iocurve.engine.derived import on_clients
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError, in_order
 from iocurve.job.model import PlanNote
@@ -121,7 +122,7 @@ class Invocation:
         if self.cluster is None:
             return plan
         clients = [self.cluster.names.index(self.topology.nodes[placement.host]) for placement in placements]
-        return plan.replace(groups=tuple(group.on_clients(clients) for group in plan.groups))
+        return plan.replace(groups=tuple(on_clients(group, clients) for group in plan.groups))
 
     def recovery(self) -> Resolution | None:
         """Plans the recovery of the journals; None without a journal. Raises ``PlanError``."""

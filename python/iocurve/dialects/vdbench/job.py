@@ -21,6 +21,7 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import THREADS, Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.words import WORDS
+from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import BlockRange, FixedBlocks, Flow, Plan
 from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import Job, PerKind, PlanNote, Said
@@ -298,7 +299,7 @@ class Builder:
         )
         whole = min(self._whole(one, lun) for one, lun in zip(placement.storage, placement.luns, strict=True))
         is_device = _is_device(placement.luns[0])
-        return spread.fields(whole, workload.blocks.largest, self._rng, self._errors, is_device=is_device)
+        return spread.fields(whole, block_bytes_max(workload.blocks), self._rng, self._errors, is_device=is_device)
 
     def _whole(self, storage: Storage, lun: str) -> int:
         """Size of an SD. If it neither exists nor has a size=, adds an obstacle and returns ``UNKNOWN_BYTES``."""
@@ -324,7 +325,7 @@ def constants(run: Run, rate: float | None, built: Built, plan: Plan, general: D
         found = set(map(float, values))
         return found.pop() if len(found) == 1 else None
 
-    sizes = {operation.blocks.largest for worker in workers for operation in worker.operations}
+    sizes = {block_bytes_max(operation.blocks) for worker in workers for operation in worker.operations}
     return {
         "reqrate": requested_rate(run, rate),
         "xfersize": sizes.pop() if len(sizes) == 1 else None,

@@ -22,6 +22,7 @@ from iocurve.dialects.vdbench.output.table import Table, clock, ms
 from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.engine.derived import difference_text
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group
 from iocurve.errors import Interrupted, IocurveError, RunError
@@ -127,7 +128,7 @@ class Runner:
             if worker.error:
                 self._directory.error(self._now(), f"journal_recovery: {worker.error}")
             for found in worker.differences:
-                self._directory.error(self._now(), f"journal_recovery: {found}")
+                self._directory.error(self._now(), f"journal_recovery: {difference_text(found)}")
         if outcome.state != "finished":
             return False
         read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
@@ -252,7 +253,7 @@ class Runner:
             if worker.error:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {worker.error}")
             for found in worker.differences:
-                self._directory.error(done.ended, f"rd={name} {worker.job}: {found}")
+                self._directory.error(done.ended, f"rd={name} {worker.job}: {difference_text(found)}")
         for workload in done.idle(self._table):
             text = f"fwd={workload} found no file or directory that it could use: format=yes creates them"
             self._print(f"{clock(done.ended)} {text}")

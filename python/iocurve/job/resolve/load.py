@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from iocurve.engine import plan as planned
+from iocurve.engine.derived import block_bytes_min
 from iocurve.job.model import Data, Pace, Percent, PerKind, Section, ZonesSaid
 from iocurve.job.resolve.files import Region
 from iocurve.units import SECOND_NS
@@ -265,7 +266,8 @@ def _set_blocks(section: Section, regions: Sequence[Region]) -> int:
     percent = section.data.payload_dedupe_set_percent
     if not (percent and section.data.payload_dedupe_percent):
         return 0
-    return max(1, sum(region.bytes for region in regions) * percent // 100 // section.load.blocks.write.smallest)
+    written = sum(region.bytes for region in regions) * percent // 100
+    return max(1, written // block_bytes_min(section.load.blocks.write))
 
 
 def _content(data: Data) -> planned.Content:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iocurve.dialects.diskspd.job import PreparedSpan, Row
+from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.result.summary import Interval, Spread, View, intervals
 from iocurve.units import MILLISECOND_NS, SECOND_NS
@@ -65,7 +66,7 @@ def span_stats(prepared: PreparedSpan, outcome: Outcome | None, clients: int = 1
         for client in range(clients)
         for rows in prepared.threads
     )
-    return SpanStats(max((worker.window_ns for worker in workers.values()), default=0) / SECOND_NS, threads)
+    return SpanStats(max((measured_ns(worker) for worker in workers.values()), default=0) / SECOND_NS, threads)
 
 
 def _worker_positions(prepared: PreparedSpan) -> list[tuple[int, int]]:

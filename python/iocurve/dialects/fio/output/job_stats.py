@@ -10,6 +10,7 @@ from typing import get_args
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
+from iocurve.engine.derived import block_bytes_min, measured_ns
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result.document import Result
@@ -122,7 +123,7 @@ class JobStats:
     @property
     def runtime_ns(self) -> int:
         """Sum of the measured windows of its workers."""
-        return sum(worker.window_ns for worker in self.workers)
+        return sum(measured_ns(worker) for worker in self.workers)
 
     @property
     def elapsed_s(self) -> int:
@@ -219,7 +220,7 @@ def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionRe
 def _blocks_of_metadata(prepared: Invocation) -> dict[str, int]:
     """Bytes that fio counts for a metadata operation, by the name of the job."""
     loads = [(section.name, section.load) for section in prepared.job.sections if section.load.metadata]
-    return {name or "": (load.blocks.read if load.reads else load.blocks.write).smallest for name, load in loads}
+    return {name or "": block_bytes_min(load.blocks.read if load.reads else load.blocks.write) for name, load in loads}
 
 
 def _as_direction(worker: WorkerOutcome, report: SectionReport, blocks: Mapping[str, int]) -> WorkerOutcome:
@@ -284,9 +285,10 @@ def _planned(worker: WorkerOutcome, plan: Plan) -> Worker:
 def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     """Runtime of one kind. fio times the load and the verify phase after it separately."""
     planned = _planned(worker, plan).operations
+    whole_ns = measured_ns(worker)
     if kind != "read":
-        return worker.window_ns - worker.read_back_ns
-    return worker.window_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or worker.window_ns
+        return whole_ns - worker.read_back_ns
+    return whole_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or whole_ns
 
 
 # -- latency bins ------------------------------------------------------------------------------------------------------

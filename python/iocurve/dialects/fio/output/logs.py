@@ -18,7 +18,8 @@ from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
-from iocurve.engine.outcome import LogRecords, WorkerOutcome
+from iocurve.engine.derived import LogRecords, measured_ns, unpack
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Worker
 from iocurve.errors import TargetError
 from iocurve.result.document import Result
@@ -87,7 +88,7 @@ def _iolog_lines(worker: WorkerOutcome, planned: Worker) -> Iterator[str]:
     for action in ("add", "open"):
         yield from (f"0 {name} {action}" for name in names)
     last_us = 0
-    for last_us, kind, offset, length, file in _submitted(worker.log.unpack()):
+    for last_us, kind, offset, length, file in _submitted(unpack(worker.log)):
         yield f"{last_us} {names[file]} {kind} {offset} {length}"
     yield from (f"{last_us} {name} close" for name in names)
 
@@ -141,7 +142,7 @@ def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, W
 def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[str, str, Iterable[str]]]:
     """Yields prefix, name and lines of each log file of a worker."""
     assert worker.log is not None
-    records = worker.log.unpack()
+    records = unpack(worker.log)
     start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
 
     def lines(window_ms: int, value: Callable[[Record], str], latency: str = "clat") -> Iterator[str]:
@@ -223,7 +224,7 @@ def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, w
     for (number, kind), group in groupby(known, key=lambda each: ((each[0] - start_ns) // window_ns, each[1])):
         parts = list(group)
         operations = sum(part[2] for part in parts)
-        end_ns = min((number + 1) * window_ns, worker.window_ns)
+        end_ns = min((number + 1) * window_ns, measured_ns(worker))
         yield Record(
             at_ns=end_ns,
             length_ns=max(1, end_ns - number * window_ns),
@@ -250,5 +251,5 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
             for number, count in counts_by_bin(buckets).items():
                 row[number >> logs.histogram_coarseness] += count
     for (window, direction), row in sorted(counts.items()):
-        moment = min((window + 1) * window_ns, worker.window_ns) // MILLISECOND_NS
+        moment = min((window + 1) * window_ns, measured_ns(worker)) // MILLISECOND_NS
         yield moment, ", ".join(map(str, (direction, 0, *row)))

@@ -11,6 +11,7 @@ from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, SteadyMeans, job_stats
+from iocurve.engine.derived import block_bytes_max, block_bytes_min, difference_text
 from iocurve.job.model import Section
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, Spread
@@ -84,7 +85,7 @@ def _headers(prepared: Invocation) -> Iterator[str]:
 def _header(section: Section, report: SectionReport, group: int) -> str:
     blocks = section.load.blocks
     shown = [
-        "-".join(scaled(size, 1024, "B") for size in (sizes.smallest, sizes.largest))
+        "-".join(scaled(size, 1024, "B") for size in (block_bytes_min(sizes), block_bytes_max(sizes)))
         for sizes in (blocks.read, blocks.write, blocks.trim)
     ]
     ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
@@ -99,7 +100,7 @@ def _job(job: JobStats, result: Result) -> list[str]:
     jobs = f"(groupid={job.group}, jobs={len(job.workers)})"
     lines = [f"{job.report.name}: {jobs}: {number}: pid={os.getpid()}: {moment}"]
     lines += [f"  error        : {error}" for error in dict.fromkeys(worker.error for worker in job.workers) if error]
-    lines += [f"  verification : {found}" for worker in job.workers for found in worker.differences]
+    lines += [f"  verification : {difference_text(found)}" for worker in job.workers for found in worker.differences]
     if job.report.description:
         lines.append(f"  Description  : [{job.report.description}]")
     for kind in job.shown:

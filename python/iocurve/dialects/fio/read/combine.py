@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from iocurve.dialects.fio.read import splits, traces
 from iocurve.dialects.fio.read.draft import Draft
+from iocurve.engine.derived import block_bytes_max, block_bytes_min
 from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Flow, LogPlan, SteadyState, Uniform, Verify
 from iocurve.job import model
 from iocurve.job.model import Data, Ending, Files, Load, Pace, PerKind, Target
@@ -78,7 +79,7 @@ def _map(draft: Draft) -> None:
         draft.put(Load, cover="independent")
         return
     aligned = zip(load.align_bytes.values(), load.blocks.values(), strict=True)
-    if any(align not in (0, blocks.smallest) for align, blocks in aligned):
+    if any(align not in (0, block_bytes_min(blocks)) for align, blocks in aligned):
         draft.put(Load, cover="independent")
         text = "blockalign other than the block size switches the random map off, as norandommap does"
         draft.note("ba", "map_off", text, "warning")
@@ -191,7 +192,7 @@ def _metadata(draft: Draft) -> None:
         return
     if draft.target.nfs_url:
         draft.put(Target, engine="nfs")
-    block = (load.blocks.read if load.reads else load.blocks.write).smallest
+    block = block_bytes_min(load.blocks.read if load.reads else load.blocks.write)
     if load.metadata == "create" and not (files.size or files.file_bytes):
         draft.put(Files, file_bytes=(block, block))
     elif files.file_bytes != (block, block):
@@ -294,7 +295,7 @@ def _verify(draft: Draft) -> None:
         return
     write = load.blocks.write if load.writes else load.blocks.read
     interval, offset = _interval(deferred.verify_interval, write), deferred.verify_offset
-    if offset and offset + VERIFY_HEADER_BYTES > (interval or write.smallest):
+    if offset and offset + VERIFY_HEADER_BYTES > (interval or block_bytes_min(write)):
         draft.error("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
     if method == "pattern" and not deferred.verify_pattern:
         draft.error("verify", "verify=pattern needs verify_pattern", "add one, such as verify_pattern=0xdeadbeef")
@@ -319,13 +320,14 @@ def _interval(asked: int, write: Blocks) -> int:
 
     0 is one header per block.
     """
-    sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [write.smallest, write.largest]
+    smallest, largest = block_bytes_min(write), block_bytes_max(write)
+    sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [smallest, largest]
     if isinstance(write, BlockRange):
         sizes.append(write.low + write.step)
-    if asked and asked <= write.smallest and not any(size % asked for size in sizes):
-        return asked if asked != write.largest else 0
+    if asked and asked <= smallest and not any(size % asked for size in sizes):
+        return asked if asked != largest else 0
     common = math.gcd(*sizes)
-    return 0 if common == write.largest else common
+    return 0 if common == largest else common
 
 
 def _verify_notes(draft: Draft, verify: Verify) -> None:

@@ -1,0 +1,115 @@
+"""Values derived from plans and outcomes, each computed in one place."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
+from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Group
+
+
+def block_bytes_min(blocks: Blocks) -> int:
+    """Bytes of the smallest operation."""
+    if isinstance(blocks, FixedBlocks):
+        return blocks.bytes
+    return blocks.low if isinstance(blocks, BlockRange) else min(part.bytes for part in blocks.parts)
+
+
+def block_bytes_max(blocks: Blocks) -> int:
+    """Bytes of the largest operation."""
+    if isinstance(blocks, FixedBlocks):
+        return blocks.bytes
+    return blocks.high if isinstance(blocks, BlockRange) else max(part.bytes for part in blocks.parts)
+
+
+def block_bytes_mean(blocks: Blocks) -> float:
+    """Mean bytes per operation."""
+    if isinstance(blocks, FixedBlocks):
+        return blocks.bytes
+    if isinstance(blocks, BlockRange):
+        return (blocks.low + blocks.low + (blocks.high - blocks.low) // blocks.step * blocks.step) / 2
+    weight = sum(part.weight for part in blocks.parts)
+    return sum(part.bytes * part.weight for part in blocks.parts) / weight if weight else block_bytes_min(blocks)
+
+
+def on_clients(group: Group, clients: Sequence[int]) -> Group:
+    """The same workers, each on its load client."""
+    placed = zip(group.workers, clients, strict=True)
+    return group.replace(workers=tuple(worker.replace(client=client) for worker, client in placed))
+
+
+def measured_ns(worker: WorkerOutcome) -> int:
+    """Length of the measured window."""
+    return max(0, worker.window_end_ns - worker.window_start_ns)
+
+
+def cpu_share(worker: WorkerOutcome) -> float:
+    """Share of one processor that the worker's thread used in its window."""
+    length_ns = measured_ns(worker)
+    return (worker.cpu.user_ns + worker.cpu.system_ns) / length_ns if length_ns else 0.0
+
+
+def difference_text(found: DifferenceOutcome) -> str:
+    """A difference with its place, in one line."""
+    kind = found.kind.replace("_", " ")
+    return f"{kind}: {found.length} bytes at offset {found.offset} of {found.path}: {found.text}"
+
+
+@dataclass(frozen=True)
+class LogRecords:
+    """A log as lists: entry k of each list is record k. Times are since the group's start."""
+
+    at_ns: list[int]
+    """Completion of the operation, or start of the window."""
+    kind: list[str]
+    bytes: list[int]
+    service_ns: list[float]
+    """Service latency; the mean over a window."""
+    response_ns: list[int]
+    """Response latency; empty where the worker is not paced, and with windows."""
+    offset: list[int]
+    """Offset in the file; empty with windows."""
+    file: list[int]
+    """Index of the file among those of the worker; empty unless the plan asks for it."""
+    operations: list[int]
+    """Operations in the window; 1 where each record is one operation."""
+    service_ns_max: list[int]
+    """Largest service latency in the window; empty without windows."""
+    submission_ns: list[float]
+    """Submission latency; the mean over a window. Empty unless it was measured."""
+    submission_ns_max: list[int]
+    """Largest submission latency in the window; empty without windows, and unless it was measured."""
+    completion_ns_max: list[int]
+    """Largest completion latency in the window; empty without windows, and unless submission latency was measured."""
+    histograms: list[str]
+    """As in ``LatencyOutcome``; of the completion latency where submission latency was measured. Empty unless the plan
+    has them."""
+
+
+def unpack(log: LogOutcome) -> LogRecords:
+    """The columns of a log as lists."""
+    return LogRecords(
+        at_ns=_column("Q", log.at_ns),
+        kind=[log.kinds[number] for number in base64.b64decode(log.kind)],
+        bytes=_column("Q", log.bytes),
+        service_ns=_column("d", log.service_ns),
+        response_ns=_column("Q", log.response_ns),
+        offset=_column("Q", log.offset),
+        file=_column("I", log.file),
+        operations=[1] * log.records if log.window_ns is None else _column("Q", log.operations),
+        service_ns_max=_column("Q", log.service_ns_max),
+        submission_ns=_column("d", log.submission_ns),
+        submission_ns_max=_column("Q", log.submission_ns_max),
+        completion_ns_max=_column("Q", log.completion_ns_max),
+        histograms=list(log.histograms),
+    )
+
+
+def _column(figure: str, packed: str) -> list[Any]:
+    """Unpacks figures, little-endian; ``figure`` is their format in ``struct``."""
+    raw = base64.b64decode(packed)
+    return list(struct.unpack(f"<{len(raw) // struct.calcsize(f'<{figure}')}{figure}", raw))
