@@ -32,6 +32,22 @@ pytestmark = pytest.mark.slow
 
 IOCURVE = (sys.executable, "-m", "iocurve")
 REPORT = {"points.csv", "report.html", "result.json"}
+CTRL_C_IN_AN_IMPORT = """
+import os, signal, sys
+from iocurve.__main__ import main
+
+waited_for = {"datetime"}
+assert waited_for.isdisjoint(sys.modules)
+
+class CtrlC:
+    def find_spec(name, path=None, target=None):
+        if name in waited_for:
+            waited_for.remove(name)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC)
+main()
+"""
 SCENARIO = """
 title = "Some depths"
 why = "It takes some seconds."
@@ -248,6 +264,14 @@ def test_ctrl_c_before_anything_runs_leaves_no_stack_trace(tmp_path: Path) -> No
             continue
         assert "Traceback" not in stderr or "iocurve" not in stderr.replace("<frozen", "")
         assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT), stderr
+
+
+def test_ctrl_c_while_msgspec_loads_datetime_ends_the_process(tmp_path: Path) -> None:
+    """msgspec overlooks an exception in that import: its first value then ended the process with SIGSEGV."""
+    job = ["fio", "--name=t", "--ioengine=null", "--size=1m", "--time_based", "--runtime=5"]
+    command = [sys.executable, "-c", CTRL_C_IN_AN_IMPORT, *job]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,6 +42,9 @@ _signals = _Signals()
 
 def install() -> None:
     """Lets the ending signals raise ``KeyboardInterrupt``. A signal that the process ignores (nohup) stays ignored."""
+    # msgspec loads datetime from C and overlooks an exception there: the signal would be lost, and the first value that
+    # msgspec reads would end the process with SIGSEGV. Loaded here, where a signal still ends the process.
+    import_module("datetime")
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _signals.handle)
