@@ -18,8 +18,8 @@ WRITE_REPLY_BYTES = 164
 
 
 def build() -> None:
-    """Builds the program. Raises ``CalledProcessError``."""
-    words = ("cargo", "build", "--release", "--quiet", "--package=iocurve-engine", "--example=socket_limit")
+    """Builds the program, in a crate with few dependencies: a minute less. Raises ``CalledProcessError``."""
+    words = ("cargo", "build", "--release", "--quiet", "--package=iocurve-epoll", "--example=socket_limit")
     subprocess.run(words, cwd=EXAMPLE.parents[3], check=True)
 
 

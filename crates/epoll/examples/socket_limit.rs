@@ -18,8 +18,6 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 const BUFFER_BYTES: usize = 1 << 20;
 /// Replies from this size on are discarded unread.
 const DISCARD_BYTES: usize = 32 << 10;
@@ -251,6 +249,7 @@ fn moved(result: isize) -> io::Result<usize> {
 fn print(load: Load, operations: u64, elapsed: Duration) {
     let iops = operations as f64 / elapsed.as_secs_f64();
     let bytes = load.request_bytes.max(load.reply_bytes) as f64;
-    let kind = json!({"total_ios": operations, "iops": iops, "bw_bytes": iops * bytes, "clat_ns": {}});
-    println!("{}", json!({"jobs": [{"read": kind, "write": {"total_ios": 0}}]}));
+    let kind =
+        format!(r#"{{"total_ios": {operations}, "iops": {iops}, "bw_bytes": {}, "clat_ns": {{}}}}"#, iops * bytes);
+    println!(r#"{{"jobs": [{{"read": {kind}, "write": {{"total_ios": 0}}}}]}}"#);
 }
