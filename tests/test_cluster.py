@@ -35,7 +35,7 @@ from iocurve.measure.deployment import own_file, replicated
 from iocurve.measure.group import ClientGroup, silence
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
-from iocurve.units import MIB, MILLISECOND_NS
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import local_engine, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
@@ -43,7 +43,13 @@ pytestmark = pytest.mark.slow
 
 OBJECT_STORE_BYTES = 80 * MIB
 PLACES: tuple[commands.Place, ...] = ("ssh", "cloud-init", "slurm", "kuberay")
-LASTING = planned.End(runtime_ns=2000 * MILLISECOND_NS, bytes=None, operations=None)
+
+
+def lasting(milliseconds: int) -> planned.Plan:
+    """A plan that takes this time on three clients, at a rate that leaves the processors to Ray."""
+    rate = planned.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
+    end = planned.End(runtime_ns=milliseconds * MILLISECOND_NS, bytes=None, operations=None)
+    return replicated(plan_of(worker(planned.NullEngine(), "nothing", end=end, rate=rate)), 3)
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +238,7 @@ name = "reads"
 engine = "null"
 size = "1MiB"
 time_based = true
+rate_operations = 1000
 runtime = "600s"
 """
 
@@ -270,8 +277,7 @@ def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, mo
     monkeypatch.setattr(silence, "SILENT_S_MIN", 2.5)
     with opened(cluster) as group:
         process = _process_of(group, 1)
-        end = planned.End(runtime_ns=(2000 if how == "killed" else 7000) * MILLISECOND_NS, bytes=None, operations=None)
-        running = group.start(replicated(plan_of(worker(planned.NullEngine(), "nothing", end=end)), 3), "point")
+        running = group.start(lasting(2000 if how == "killed" else 7000), "point")
         while running.live().intervals < 3:
             assert running.wait(0.05) is None
         os.kill(process, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
@@ -291,7 +297,7 @@ def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, mo
 def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
     node = next(one for one in cluster.worker_nodes if one.node_ip_address == "127.0.0.13")
     with opened(cluster) as group:
-        running = group.start(replicated(plan_of(worker(planned.NullEngine(), "nothing", end=LASTING)), 3), "point")
+        running = group.start(lasting(2000), "point")
         while running.live().intervals < 3:
             assert running.wait(0.05) is None
         cluster.remove_node(node, allow_graceful=False)

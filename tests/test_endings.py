@@ -71,7 +71,7 @@ interval = "100ms"
 name = "depths"
 title = "Depths"
 axes = {{ depth = {depths} }}
-load = {{ blocks = "4KiB", random = true }}
+load = {{ blocks = "4KiB", random = true, rate_operations = 2000 }}
 
 [short]
 """
