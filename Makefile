@@ -39,7 +39,12 @@ demo: build ## serve the embedded NFS volume, measure it, write the report
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json beside it."
 
 .PHONY: test
-test: check test-rust test-python ## build, check formatting, lints and types, run every test
+test: compile check test-rust test-python ## build, check formatting, lints and types, run every test
+
+# pip uses one core, so cargo compiles the tests of the crates at the same time. Neither prints unless it fails.
+.PHONY: compile
+compile: | cargo $(VENV)/.created
+	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; wait $$tests && exit $$built
 
 .PHONY: check
 check: build ## formatting, lints and types of both languages
