@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The limits that the Flexible service level of Azure NetApp Files has, far above what is served.
+/// The limits that the Flexible service level of Azure `NetApp` Files has, far above what is served.
 fn limits() -> Limits {
     const RATE: u64 = 1 << 52;
     let of_both = |cap: Cap| [cap.of(Kind::Read), cap.of(Kind::Write)];
