@@ -97,7 +97,7 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
         experiment = EXPERIMENTS.get(before.code) if before else None
         if experiment is None:
             return _diagnosed(plan, facts)
-        return _tested(Probes(plan, facts, _measured, _measured(plan)), experiment, facts)
+        return tested(Probes(plan, facts, _measured, _measured(plan)), experiment)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
@@ -107,12 +107,16 @@ def judged(response: Response, experiment: Experiment) -> Outcome:
     return "confirmed" if response.is_same else "refuted" if response.grows else "not told"
 
 
-def _tested(probes: Probes, experiment: Experiment, facts: TargetFacts) -> Confirmation:
+def tested(probes: Probes, experiment: Experiment) -> Confirmation:
+    """The outcome of one experiment. If it refutes the verdict, the other probes look for the limit."""
     response = probes.response(experiment.variation)
-    verdict = verdict_of(probes.base, facts)
+    verdict = verdict_of(probes.base, probes.target)
     if response is None:
         return Confirmation("not told", verdict, (f"{experiment.variation.text}: not possible with this load",))
     outcome = judged(response, experiment) if probes.is_consistent else "not told"
+    if outcome == "refuted":
+        verdict, _ = diagnose(probes.plan, probes.target, probes.run)
+        return Confirmation(outcome, verdict, (response.evidence, *verdict.evidence))
     return Confirmation(outcome, verdict, (response.evidence,))
 
 
