@@ -22,7 +22,7 @@ from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import KindOutcome
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Worker
 from iocurve.measure import variations
-from iocurve.measure.confirm import EXPERIMENTS, Experiment, judged, tested
+from iocurve.measure.confirm import EXPERIMENTS, Experiment, judged, run_experiment
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import RESULT_NAME, MachineUse, Point, TargetFacts
@@ -320,7 +320,7 @@ def test_an_experiment_confirms_or_refutes(expects: Literal["more", "same"], val
 
 def test_a_refuted_verdict_gives_way_to_the_limit_that_other_probes_find() -> None:
     target = Computed(throughput=40 * MIB)
-    found = tested(Probes(load(), SILENT, target.run, target.run(load())), EXPERIMENTS["depth"])
+    found = run_experiment(Probes(load(), SILENT, target.run, target.run(load())), EXPERIMENTS["depth"])
     assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "volume_throughput")
     assert found.evidence[0].startswith("twice the depth: 1.00 times the IOPS")
     assert found.evidence[1].startswith("half the block size: 2.00 times the IOPS")

@@ -97,7 +97,7 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
         experiment = EXPERIMENTS.get(before.code) if before else None
         if experiment is None:
             return _diagnosed(plan, facts)
-        return tested(Probes(plan, facts, _measured, _measured(plan)), experiment)
+        return run_experiment(Probes(plan, facts, _measured, _measured(plan)), experiment)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
@@ -107,7 +107,7 @@ def judged(response: Response, experiment: Experiment) -> Outcome:
     return "confirmed" if response.is_same else "refuted" if response.grows else "not told"
 
 
-def tested(probes: Probes, experiment: Experiment) -> Confirmation:
+def run_experiment(probes: Probes, experiment: Experiment) -> Confirmation:
     """The outcome of one experiment. If it refutes the verdict, the other probes look for the limit."""
     response = probes.response(experiment.variation)
     verdict = verdict_of(probes.base, probes.target)
