@@ -47,7 +47,8 @@ def text_of(page: Path) -> str:
 
 TUTORIAL_PORT = "20490"
 STEP_S_MAX = 200
-NUMBER = r"\d[\d,]*(?:\.\d+)?k?"
+NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"
+"""Negative ones, too: a bucket in debt has a level below 0."""
 TIME_UNITS = ("ns", "µs", "ms", "s")
 
 
