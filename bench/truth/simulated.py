@@ -103,7 +103,7 @@ def gain_coverage(
             if place.member in (0, members - 1):
                 rates[place.member > 0][place.round] = (math.exp(logarithm), place.order)
         base, rate = rates
-        pairs = [RatePair(1.5 * rate[number][0], base[number][0], base[number][1] < rate[number][1]) for number in base]
+        pairs = [RatePair(1.5 * rate[turn][0], base[turn][0], rate[turn][1], base[turn][1]) for turn in base]
         found = rate_ratio(pairs)
         assert found is not None
         assert found.low is not None

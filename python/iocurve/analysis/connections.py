@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from iocurve.analysis.families import MeasuredPoint
-from iocurve.analysis.gains import NO_DIFFERENCE, Gain, gain_of
-from iocurve.result.document import Interval
+from iocurve.analysis.gains import Gain, gain_of
+from iocurve.result.paired import RateRatio
 from iocurve.units import format_bytes
 
-PAYS = 1.10
-"""From this ratio of the rates on, more connections pay."""
-HARMS = 0.95
-"""Below this ratio of the rates, more connections harm."""
-NOTHING = Gain(Interval(value=0.0, low=None, high=None))
-"""The gain where one of the points measured nothing."""
-Advice = Literal["pays", "neutral", "harms", "no difference seen", "not told"]
+NOTHING = Gain(RateRatio(0.0, None, None, doubt="no operations"))
+"""The gain where the base measured nothing."""
+
+
+def spread_text(members: Sequence[MeasuredPoint]) -> str:
+    """The smallest and the largest gain: ``0.90 times [0.87, 0.93] the rate (read 4 KiB at depth 1) to …``."""
+    ordered = sorted(pairs(members), key=lambda pair: pair.gain.ratio)
+    if not ordered:
+        return ""
+    least, most = ordered[0], ordered[-1]
+    return (
+        f"{least.gain.times_text} the rate ({load_text(least.few)}) to {most.gain.times_text} ({load_text(most.few)})"
+    )
 
 
 @dataclass(frozen=True)
@@ -30,18 +35,11 @@ class Pair:
 
     @cached_property
     def gain(self) -> Gain:
-        """The rate with many connections divided by the rate with few."""
-        return gain_of(self.many, self.few) or NOTHING
+        """The rate with many connections divided by the rate with few.
 
-    @property
-    def advice(self) -> Advice:
-        """The verdict on the gain. In a closed loop latency follows from the rate, so the gain covers both.
-
-        There is none without an interval that leaves out 1, and where this machine bounds the rates.
+        In a closed loop latency follows from the rate, so the gain covers both.
         """
-        if not self.gain.is_told:
-            return NO_DIFFERENCE if self.gain.difference == "none seen" else "not told"
-        return "pays" if self.gain.ratio >= PAYS else "harms" if self.gain.ratio < HARMS else "neutral"
+        return gain_of(self.many, self.few) or NOTHING
 
 
 def fewest_and_most(members: Sequence[MeasuredPoint]) -> tuple[int, int]:

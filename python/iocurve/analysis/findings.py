@@ -35,14 +35,8 @@ def _family_findings(family: Family) -> list[str]:
 
 def _advice(family: Family) -> list[str]:
     """The smallest and the largest gain of more connections."""
-    pairs = sorted(connections.pairs(family.members), key=lambda pair: pair.gain.ratio)
-    if not pairs:
-        return []
-    least, most = pairs[0], pairs[-1]
-    return [
-        f"{family.heading}: more connections give from {_times(least.gain)} the rate "
-        f"({connections.load_text(least.few)}) to {_times(most.gain)} ({connections.load_text(most.few)})."
-    ]
+    spread = connections.spread_text(family.members)
+    return [f"{family.heading}: more connections give from {spread}."] if spread else []
 
 
 # ---- depth series
@@ -99,15 +93,7 @@ def _gain_in_turns(
 ) -> str:
     best, base = (format_count(point.summary.iops) for point in points)
     depth = f"depth {points[0].axis('depth'):g}"
-    if gain.difference == "none seen":
-        return f"{family.heading}: {last} reaches {best} IOPS at {depth} and {first} {base}: {gain.full_text}."
-    doubt = f" ({gain.verdict})" if gain.verdict else ""
-    return f"{family.heading}: {last} reaches {best} IOPS, {_times(gain)} the {base} of {first} at {depth}{doubt}."
-
-
-def _times(gain: Gain) -> str:
-    """``1.42 times [1.35, 1.50]``."""
-    return " ".join(filter(None, (f"{gain.ratio:.2f} times", gain.bounds_text)))
+    return f"{family.heading}: {last} reaches {best} IOPS at {depth} and {first} {base}: {gain.full_text}."
 
 
 @dataclass(frozen=True)

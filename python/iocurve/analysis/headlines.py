@@ -145,9 +145,10 @@ def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
 
 def _advice(family: Family) -> list[_Candidate]:
     pairs = connections.pairs(family.members)
-    pays = sum(pair.advice == "pays" for pair in pairs)
+    faster = sum(pair.gain.verdict == "faster" and not pair.gain.figure.is_small for pair in pairs)
     _, most = connections.fewest_and_most(family.members)
-    return [_Candidate(Headline(f"{pays}", f"of {len(pairs)}", f"loads gain from nconnect {most}"), "advice", pays)]
+    what = f"loads are faster with nconnect {most}"
+    return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what), "advice", faster)]
 
 
 # ---- jobs

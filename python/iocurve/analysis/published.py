@@ -36,8 +36,8 @@ class PublishedComparison:
 
     @property
     def is_same(self) -> bool:
-        """Within the tolerance; of a gain, a difference from 1 must be seen as well."""
-        return abs(self.ratio - 1) <= TOLERANCE and (self.gain is None or self.gain.difference != "none seen")
+        """Within the tolerance; a gain must have a verdict as well."""
+        return abs(self.ratio - 1) <= TOLERANCE and (self.gain is None or self.gain.verdict != "cannot tell")
 
 
 def comparisons_of(result: Result) -> list[PublishedComparison]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from iocurve.analysis.doubts import doubts_of, remarks_of
-from iocurve.analysis.families import Family, families_of
+from iocurve.analysis.families import Family, MeasuredPoint, families_of
 from iocurve.analysis.findings import Knee, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import Headline, headlines_of
@@ -84,11 +84,14 @@ class Reading:
         return tuple(comparisons_of(self.result))
 
     def gain_text(self, point: Point) -> str:
-        """The gain of a point over the first that it takes turns with, ``1.42 × [1.35, 1.50]``; may be empty."""
+        """The gain of a point over the first of its turns, ``1.42 × [1.35, 1.50], faster``; may be empty."""
         if not point.compared_with or point.compared_with[0] == point.name:
             return ""
-        members = {member.point.name: member for family in self.families for member in family.members}
-        if point.name not in members or point.compared_with[0] not in members:
+        members = {
+            one.name: MeasuredPoint(one, one.summary(), limit)
+            for one, limit in zip(self.result.points, self.limits, strict=True)
+        }
+        if point.compared_with[0] not in members:
             return ""
         gain = gain_of(members[point.name], members[point.compared_with[0]])
-        return " ".join(filter(None, (gain.text, gain.verdict))) if gain else ""
+        return gain.full_text if gain else f"cannot tell: {point.compared_with[0]} had no operations"

@@ -147,10 +147,13 @@ class ScenarioOptions:
     rounds: Rounds | None = None
     """Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
     least 3; 1 measures each point once. Default: the scenario's, 6."""
+    margin: Ratio | None = None
+    """Smallest difference between compared points that matters: 5%. Verdicts say "no difference" only if the interval
+    of a gain excludes it. Default: the scenario's, 10%."""
 
     def request(self, scenario: str, files: FileOptions, *, keep_data: bool) -> Request:
         """The request of a scenario. Raises ``DialectError`` and ``TargetError``."""
-        return scenarios.requested(
+        request = scenarios.requested(
             documents.load(scenario),
             self.target,
             short=self.short,
@@ -162,6 +165,7 @@ class ScenarioOptions:
             overwrite=files.overwrite,
             keep_data=keep_data,
         )
+        return replace(request, margin=self.margin)
 
 
 SCENARIO = ScenarioOptions()

@@ -31,6 +31,7 @@ from iocurve.result.document import (
     SearchFacts,
     TargetFacts,
 )
+from iocurve.result.paired import MARGIN
 from iocurve.units import SECOND_NS, counted, format_duration
 
 NULL_CEILING_S = 0.1
@@ -80,6 +81,8 @@ class Measurement:
     """Makes the plan of a further run, with new offsets. Default: the same plan."""
     repeats_max: int = 0
     """The point is measured again at most this many times where others on this machine disturb it."""
+    margin: float = MARGIN
+    """Smallest relative difference from the points that it takes turns with that matters."""
 
     @property
     def title(self) -> str:
@@ -177,7 +180,8 @@ class Campaign:
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.repeats)
-                kept = self._put(turns.in_state(point.replace(compared_with=names), _state(point, rounds)), kept)
+                compared = point.replace(compared_with=names, margin=one.margin)
+                kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
         assert kept is not None, "there is at least one attempt"
         if place.round == rounds:

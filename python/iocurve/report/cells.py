@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
@@ -14,6 +14,7 @@ from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
 from iocurve.result.document import Point, Result, TargetFacts
+from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
 from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, capitalised
 
@@ -129,24 +130,29 @@ def ratio(measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS")
 def gain_bar(
     group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS"
 ) -> list[charts.GainBar]:
-    """The bar of a gain; none without an interval, as where points were measured once."""
+    """The bar of a gain; none where points were measured once."""
     gain = gain_of(measured, base, unit)
-    if gain is None or not gain.bounds_text:
+    if gain is None or not measured.point.turns:
         return []
-    difference = "not told" if gain.own_limit else gain.difference
     low, high = gain.figure.low, gain.figure.high
-    return [charts.GainBar(group, series, gain.ratio, low, high, difference, gain.full_text, bool(gain.disturbance))]
+    bar = charts.GainBar(group, series, gain.ratio, low, high, gain.verdict, gain.full_text, bool(gain.disturbance))
+    return [replace(bar, margin=gain.figure.margin)]
 
 
-GAIN_CAPTION = "Error bars are 95 % intervals, from points that took turns; where one spans 1 no difference is seen."
+GAIN_CAPTION = (
+    "Error bars are 95 % intervals, from points that took turns: faster or slower if one excludes 1, no difference if "
+    "it excludes differences of {margin} or more, and cannot tell otherwise."
+)
 DISTURBED_CAPTION = "* disturbed by other work on this machine, also when measured again."
 
 
 def gain_caption(bars: Sequence[charts.GainBar]) -> str:
-    """Says what the error bars and the marks of gains mean; empty without error bars."""
-    if not any(bar.low is not None for bar in bars):
+    """Says what the error bars and the marks of gains mean; empty without gains."""
+    if not bars:
         return ""
-    return caption(GAIN_CAPTION, DISTURBED_CAPTION if any(bar.is_disturbed for bar in bars) else "")
+    margin = margin_text(bars[0].margin)
+    disturbed = DISTURBED_CAPTION if any(bar.is_disturbed for bar in bars) else ""
+    return caption(GAIN_CAPTION.format(margin=margin), disturbed)
 
 
 def count(value: float) -> str:

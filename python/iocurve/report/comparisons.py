@@ -35,14 +35,14 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
+from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency, sentence
 
 ADVICE_CAPTION = (
     "Each cell shows the gain with its 95 % interval, and the mean latency without and with more connections. Green "
-    f"pays: at least {connections.PAYS:.2f} times the rate. Red harms: less than {connections.HARMS:.2f} times, so "
-    "each operation waits longer. Yellow is neutral. Cells are grey where the interval spans 1 or is missing, and "
-    "where this machine was the limit."
+    "is faster and red slower: the interval excludes 1. Yellow is no difference: it excludes differences of {margin} "
+    "or more. Grey cannot tell: it allows for both or is missing, or this machine was the limit."
 )
 
 
@@ -214,12 +214,12 @@ def advice_table(family: Family) -> Figure:
         "gain",
         f"mean {{unit}}, nconnect {few}",
         f"mean {{unit}}, nconnect {many}",
-        "advice",
+        "verdict",
     )
     return Figure(
         slug=slug(f"{family.name} advice"),
         title=family.title or f"Where nconnect {many} pays",
-        caption=ADVICE_CAPTION,
+        caption=ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.figure.margin if pairs else MARGIN)),
         charts=(charts.advice(advice_cells(pairs)),),
         table=Table.of(columns, list(map(_advice_row, pairs)), text_columns=2),
     )
@@ -231,7 +231,7 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
         charts.AdviceCell(
             row=connections.kind_and_block(pair.few),
             depth=int(pair.few.axis("depth")),
-            advice=pair.advice,
+            verdict=pair.gain.verdict,
             text="/".join(
                 [
                     f"{pair.gain.ratio:.2f} ×{' *' if pair.gain.disturbance else ''}",
@@ -253,10 +253,10 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
         str(axes.get("depth", "")),
         count(few.iops),
         count(many.iops),
-        pair.gain.full_text,
+        pair.gain.text,
         Nanoseconds(few.latency.mean_ns),
         Nanoseconds(many.latency.mean_ns),
-        pair.advice,
+        pair.gain.verdict_text,
     )
 
 
@@ -301,7 +301,7 @@ def _published_row(one: PublishedComparison) -> tuple[str, ...]:
                 (
                     published.figure_text(one.measured, one.figure.unit),
                     one.gain.bounds_text if one.gain else "",
-                    one.gain.verdict if one.gain else "",
+                    one.gain.verdict_text if one.gain else "",
                 ),
             )
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
-from iocurve.result.paired import RatePair, rate_ratio
+from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
@@ -304,6 +305,11 @@ class Limit(Struct):
     """The step that gets past the limit, or the experiment that would name it."""
 
 
+OWN_LIMITS = ("machine", "generator", "foreign_cpu")
+"""Codes of the limits of the machine that makes the load: a ratio of rates that they bound says nothing of the
+target."""
+
+
 class ClientClock(Struct):
     """The clock of a load client compared with the clock of the head program."""
 
@@ -410,6 +416,8 @@ class Point(Struct, dict=True):
     """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
     compared_with: tuple[str, ...] = ()
     """Names of all points that take turns, this one included; the first is the base of gains."""
+    margin: float = MARGIN
+    """Smallest relative difference from these points that matters: 0.1 is 10 %."""
     repeats: int = 0
     """Number of runs that were measured again because others disturbed them."""
     disturbance: str | None = None
@@ -430,16 +438,17 @@ class Point(Struct, dict=True):
             members.setdefault(worker.report_group, []).append(worker)
         return [_report_group(self.plan, group) for group in members.values()]
 
-    def gain_over(self, base: Point, rate: RateName = "iops") -> Interval | None:
+    def gain_over(self, base: Point, rate: RateName = "iops") -> RateRatio | None:
         """A rate relative to that of another point, with a 95 % interval from the rounds in which both ran.
 
-        Without such rounds the ratio has no interval. None where one of them measured nothing.
+        Without such rounds the ratio has no interval. None where the other one measured nothing.
         """
-        found = rate_ratio(_rate_pairs(self, base, rate)) if base.name in self.compared_with else None
-        if found is not None:
-            return Interval(value=found.value, low=found.low, high=found.high)
-        figure, other = getattr(self.summary(), rate), getattr(base.summary(), rate)
-        return Interval(value=figure / other, low=None, high=None) if figure and other else None
+        pairs = _rate_pairs(self, base, rate) if base.name in self.compared_with else []
+        if not pairs:
+            pairs = [RatePair(getattr(self.summary(), rate), getattr(base.summary(), rate), 1, 0)]
+        found = rate_ratio(pairs, self.margin)
+        limits = [one.limit for one in (self, base) if one.limit and one.limit.code in OWN_LIMITS]
+        return replace(found, own_limit=limits[0].short_name) if found and limits else found
 
     def of_client(self, client: int) -> Summary:
         """Merges the workers of one load client."""
@@ -580,7 +589,7 @@ class Result(Struct):
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
     turns = {turn.round: turn for turn in base.turns if turn.state == "finished"}
     return [
-        RatePair(getattr(turn, rate), getattr(turns[turn.round], rate), turns[turn.round].order < turn.order)
+        RatePair(getattr(turn, rate), getattr(turns[turn.round], rate), turn.order, turns[turn.round].order)
         for turn in point.turns
         if turn.state == "finished" and turn.round in turns
     ]
@@ -625,8 +634,10 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
     if base is None or base is point:
         return record
     found = point.gain_over(base)
-    figures = (found.value, found.low, found.high) if found else (None, None, None)
-    return record | {"gain_over": base.name} | dict(zip(("gain", "gain_low", "gain_high"), figures, strict=True))
+    record["gain_over"] = base.name
+    for name in ("value", "low", "high", "margin", "verdict", "verdict_text"):
+        record["gain" if name == "value" else f"gain_{name}"] = getattr(found, name, None)
+    return record
 
 
 def _limit_record(limit: Limit | None) -> dict[str, Axis | None]:

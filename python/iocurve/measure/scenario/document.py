@@ -13,6 +13,7 @@ from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
+from iocurve.result.paired import MARGIN
 from iocurve.structs import bundled_names
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
@@ -155,6 +156,8 @@ class Scenario:
     comparisons: tuple[Comparison, ...]
     """Families to compare."""
     references: tuple[str, ...]
+    margin: float = MARGIN
+    """Smallest relative difference between compared points that matters."""
 
 
 def names() -> list[str]:
@@ -188,6 +191,7 @@ _KEYS = (
     "cache",
     "family",
     "compare",
+    "margin",
     "short",
 )
 _FAMILY_KEYS = (
@@ -207,6 +211,7 @@ _FAMILY_KEYS = (
 _POLICY = Word(get_args(CachePolicy))
 _CLIENTS = whole(1, 4096)
 _ROUNDS = whole(1, 100)
+_MARGIN = Plain(float, "a number such as 0.1", 0.001, 1)
 _WORKERS = Word(("processors",))
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 
@@ -265,6 +270,7 @@ class _Scenario:
             families=tuple(families),
             comparisons=self._comparisons(names),
             references=self._references(),
+            margin=self._value(document, (), "margin", _MARGIN, MARGIN),
         )
 
     def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:

@@ -57,6 +57,8 @@ class Request:
     """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     is_wanted: Callable[[Case], bool] = lambda _: True
     machines: Machines = THIS_MACHINE
+    margin: float | None = None
+    """Smallest difference between compared points that matters. Default: the scenario's."""
 
     @property
     def cluster_clients(self) -> int:
@@ -200,6 +202,7 @@ class _Run:
             after=after,
             plan_again=lambda: self._plan(case.job),
             repeats_max=REPEATS_MAX,
+            margin=self.request.margin or self.request.scenario.margin,
         )
 
     def _plan(self, job: Job) -> Plan:

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 import altair as alt
 
 from iocurve.report.charts.style import INK, Chart, data, finished, group_axis, independent_strokes, legend
+from iocurve.result.paired import MARGIN, Verdict
 
 HEIGHT = 220
-COLORS = {"more": "#009E73", "less": "#D55E00", "none seen": "#b9c0c8", "not told": "#dfe3e8"}
-LABELS = {
-    "more": "more",
-    "less": "less",
-    "none seen": "no difference seen",
-    "not told": "not told: this machine was the limit, or no interval",
+COLORS: dict[Verdict, str] = {
+    "faster": "#009E73",
+    "slower": "#D55E00",
+    "no difference": "#b9c0c8",
+    "cannot tell": "#dfe3e8",
 }
 LABELLED_BARS_MAX = 12
 
@@ -31,20 +31,20 @@ class GainBar:
     ratio: float
     low: float | None
     high: float | None
-    difference: str
-    """A key of ``COLORS``."""
+    verdict: Verdict
     text: str
     """The ratio with its interval and its doubts."""
     is_disturbed: bool = False
+    margin: float = MARGIN
 
 
 def gains(bars: Sequence[GainBar], base: str) -> Chart:
     """Bars of ratios to ``base``; the error bars are 95 % intervals."""
     groups = list(dict.fromkeys(bar.group for bar in bars))
     series = list(dict.fromkeys(bar.series for bar in bars))
-    present = [name for name in COLORS if name in {bar.difference for bar in bars}]
-    rows = [asdict(bar) | {"verdict": LABELS[bar.difference], "label": _label(bar)} for bar in bars]
-    scale = alt.Scale(domain=[LABELS[name] for name in present], range=[COLORS[name] for name in present])
+    present = [name for name in COLORS if name in {bar.verdict for bar in bars}]
+    rows = [asdict(bar) | {"label": _label(bar)} for bar in bars]
+    scale = alt.Scale(domain=present, range=[COLORS[name] for name in present])
     highest = max([1.0, *(bar.high or bar.ratio for bar in bars)])
     base_chart = alt.Chart(data(rows)).encode(
         x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
@@ -57,7 +57,7 @@ def gains(bars: Sequence[GainBar], base: str) -> Chart:
     )
     y = alt.Y("ratio:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
     columns = base_chart.mark_bar().encode(
-        y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend([LABELS[name] for name in present]))
+        y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
     )
     unity = alt.Chart(data([{"one": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(y="one:Q")
     layers = [columns, unity, *_error_bars(base_chart, rows), *_labels(base_chart, len(bars))]
@@ -66,9 +66,9 @@ def gains(bars: Sequence[GainBar], base: str) -> Chart:
 
 def _error_bars(base: alt.Chart, rows: Sequence[dict[str, object]]) -> list[alt.Chart]:
     """A line from the lower bound to the upper one, with a tick at each; none without an interval."""
-    if not any(row["low"] is not None for row in rows):
+    if not any(row["low"] is not None and row["high"] is not None for row in rows):
         return []
-    known = base.transform_filter("isValid(datum.low)")
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     ticks = [
         known.mark_tick(color=INK, size=10, thickness=1.5, orient="horizontal").encode(y=f"{bound}:Q")
         for bound in ("low", "high")
@@ -92,14 +92,13 @@ def _label(bar: GainBar) -> str:
 LINE_HEIGHT = 14
 ROW_HEIGHT = 66
 """Up to four lines of text, so that a cell is narrow enough for narrow pages."""
-ADVICE_COLORS = {
-    "pays": "#8fd19e",
-    "neutral": "#ffe08a",
-    "harms": "#f1a5a0",
-    "no difference seen": "#eef0f2",
-    "not told": "#dfe3e8",
+ADVICE_COLORS: dict[Verdict, str] = {
+    "faster": "#8fd19e",
+    "no difference": "#ffe08a",
+    "slower": "#f1a5a0",
+    "cannot tell": "#dfe3e8",
 }
-ADVICE = ("pays", "neutral", "harms")
+ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
 """Always in the legend."""
 
 
@@ -110,8 +109,7 @@ class AdviceCell:
     row: str
     """Kind and block size."""
     depth: int
-    advice: str
-    """``pays``, ``neutral`` or ``harms``, or why there is no colour."""
+    verdict: Verdict
     text: str
     """Lines with a slash between them."""
 
@@ -123,11 +121,11 @@ def advice(cells: Sequence[AdviceCell]) -> Chart:
         x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
         y=alt.Y("row:N", sort=rows, title=None),
     )
-    present = {cell.advice for cell in cells}
+    present = {cell.verdict for cell in cells}
     colors = {name: color for name, color in ADVICE_COLORS.items() if name in ADVICE or name in present}
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
-        color=alt.Color("advice:N", title=None, scale=scale, legend=legend())
+        color=alt.Color("verdict:N", title=None, scale=scale, legend=legend())
     )
     # A text of several lines has its first line, not its middle, at the middle of the cell.
     lines = max((cell.text.count("/") for cell in cells), default=0) + 1
