@@ -161,7 +161,7 @@ def test_points_are_grouped_by_their_limit_most_points_first() -> None:
             text="at the requested depth, 64 in flight all the time; more may give more",
             count=9,
             points=("4 KiB random: all points", "64 KiB sequential: mix 75:25, 50:50, 25:75, 0:100"),
-            next_step="Where the depth is the limit, a greater depth, more jobs or more connections may give more.",
+            next_step="iocurve why --confirm varies one thing at a time to find the limit.",
         ),
         LimitGroup(
             code="volume_throughput",

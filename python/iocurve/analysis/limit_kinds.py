@@ -9,11 +9,13 @@ from typing import Literal
 from iocurve.result.document import Limit, TargetFacts
 from iocurve.units import MIB, format_number
 
-__all__ = ["LIMIT_KINDS", "UNKNOWN", "Confidence", "Limit", "LimitKind", "limit", "next_steps"]
+__all__ = ["LIMIT_KINDS", "UNKNOWN", "Confidence", "Limit", "LimitKind", "is_sure", "limit", "next_steps"]
 
 Confidence = Literal["certain", "likely", "possible", "none"]
 UNKNOWN = "unknown"
 """The code of a verdict that names no limit."""
+SURE: tuple[Confidence, ...] = ("certain", "likely")
+"""The confidence of verdicts that give advice."""
 
 
 @dataclass(frozen=True)
@@ -113,20 +115,26 @@ def limit(
     confidence: Confidence = "certain",
     evidence: Iterable[str] = (),
 ) -> Limit:
-    """A verdict, with the name and the next step of its kind."""
+    """A verdict, with the name and the next step of its kind; where others fit as well, the step that would tell."""
     return Limit(
         code=code,
         short_name=LIMIT_KINDS[code].short_name,
         text=text,
         confidence=confidence,
         evidence=tuple(evidence),
-        next_step=_next_step(code, target),
+        next_step=_next_step(code if confidence in SURE else UNKNOWN, target),
     )
 
 
+def is_sure(limit: Limit | None) -> bool:
+    """True of a verdict that follows from the figures; others fit as well where it is false."""
+    return limit is not None and limit.code != UNKNOWN and limit.confidence in SURE
+
+
 def next_steps(target: TargetFacts, limits: Iterable[Limit]) -> list[str]:
-    """The steps that get past the given limits of a target, each once."""
-    steps = (_next_step(code, target) for code in dict.fromkeys(limit.code for limit in limits))
+    """The steps that get past the given limits of a target, each once; of one that is not sure, the step that tells."""
+    codes = dict.fromkeys(limit.code if is_sure(limit) else UNKNOWN for limit in limits)
+    steps = (_next_step(code, target) for code in codes)
     return [step for step in steps if step]
 
 

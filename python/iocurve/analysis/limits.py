@@ -19,6 +19,8 @@ from iocurve.analysis.load_limits import (
     slowed_by,
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
+from iocurve.analysis.observations import tells_nothing
+from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
 
@@ -36,16 +38,46 @@ def limits_of(result: Result) -> list[Limit | None]:
 def verdicts_of(result: Result) -> list[Limit | None]:
     """The verdict on each point, in the order of the points; None where nothing was measured.
 
-    Verdicts that the result holds are taken over. In a depth series, points past the knee are saturated.
+    Verdicts that the result holds are taken over. Where a point by itself leaves the limit open, the points of a target
+    that tells nothing of itself are compared with one another; in a depth series, points past the knee are saturated.
     """
-    saturated = {
-        id(point): found for series in depth_series(result.points) for point, found in _saturated(series, result)
-    }
     verdicts = [point.limit or verdict_of(point, result.target_of(point)) for point in result.points]
-    return [
-        saturated.get(id(point), verdict) if verdict and verdict.code in ("depth", UNKNOWN) else verdict
-        for point, verdict in zip(result.points, verdicts, strict=True)
+    open_points = [
+        point for point, verdict in zip(result.points, verdicts, strict=True) if not point.limit and _is_open(verdict)
     ]
+    together = _together(open_points, result)
+    saturated = {
+        id(point): found
+        for series in depth_series(result.points)
+        if not tells_nothing(result.target_of(series[0]))
+        for point, found in _saturated(series, result)
+    }
+    found = [together.get(id(point), verdict) for point, verdict in zip(result.points, verdicts, strict=True)]
+    return [
+        saturated.get(id(point), verdict) if _is_open(verdict) else verdict
+        for point, verdict in zip(result.points, found, strict=True)
+    ]
+
+
+def _is_open(verdict: Limit | None) -> bool:
+    """True if something else may be the limit."""
+    return verdict is not None and (
+        verdict.code == UNKNOWN or (verdict.code, verdict.confidence) == ("depth", "possible")
+    )
+
+
+def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
+    """What points show together, target by target."""
+    by_target: dict[str, list[Point]] = {}
+    for point in points:
+        by_target.setdefault(result.target_of(point).address, []).append(point)
+    targets = [(result.target_of(of_target[0]), of_target) for of_target in by_target.values()]
+    return {
+        key: limit
+        for target, of_target in targets
+        if tells_nothing(target)
+        for key, limit in limits_together(of_target, target).items()
+    }
 
 
 def with_verdicts(result: Result) -> Result:
