@@ -179,9 +179,9 @@ def test_the_table_has_every_point_and_what_limited_it() -> None:
     assert [line.rstrip() for line in text(out).splitlines()] == snapshot(
         [
             "point                 IOPS  MiB/s     mean      p50      p99    p99.9   in flight  limited by",
-            "4 KiB, 0 % reads     64.9k  253.5   986 µs   852 µs  2.73 ms  2.73 ms  64.0 of 64  depth",
+            "4 KiB, 0 % reads     64.9k  253.5   986 µs   852 µs  2.73 ms  2.73 ms  64.0 of 64  depth (possible)",
             "",
-            "64 KiB, 100 % reads  8.19k  512.0  7.81 ms  6.75 ms  21.6 ms  21.6 ms  64.0 of 64  MiB/s limit",
+            "64 KiB, 100 % reads  8.19k  512.0  7.81 ms  6.75 ms  21.6 ms  21.6 ms  64.0 of 64  MiB/s limit (certain)",
         ]
     )
 
@@ -210,7 +210,7 @@ def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
     out.print(result_table(envelope))
     lines = [line.rstrip() for line in text(out).splitlines()]
     assert lines[0] == "point                   IOPS  MiB/s      p50      p99  limited by"
-    assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  MiB/s limit"
+    assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  MiB/s limit (certain)"
     assert all("…" not in line and len(line) <= 80 for line in lines)
 
 

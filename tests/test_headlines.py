@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import pytest
 
 from data import synthetic
@@ -30,7 +28,9 @@ Tile = tuple[str, str, str, str]
 
 
 def tiles(result: Result) -> list[Tile]:
-    return [astuple(headline) for headline in read(result).headlines]
+    """Each headline: value, unit, load, and the detail with the bounds."""
+    found = read(result).headlines
+    return [(one.value, one.unit, one.what, " · ".join(filter(None, (one.detail, one.bounds)))) for one in found]
 
 
 def job(name: str, operations: dict[str, int], block_bytes: int, *, group: int = 0, rate: Rate | None = None) -> Worker:

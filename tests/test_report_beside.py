@@ -302,7 +302,7 @@ def test_what_a_search_found_is_said_first() -> None:
         "The search stopped: it was found.",
         "It is sharp.",
     ]
-    assert read(result).headlines == (Headline("100", "in flight", "knee", "rw=randread · 95 %: 98 to 102 in flight"),)
+    assert read(result).headlines == (Headline("100", "in flight", "knee", "rw=randread", "95 %: 98 to 102 in flight"),)
     assert figures(read(result))[0].title == "What the search found"
     assert figures(read(result))[0].table.rows == (("knee", "100 in flight", "95 %: 98 to 102"),)
 

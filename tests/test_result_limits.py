@@ -154,31 +154,31 @@ def test_the_next_step_names_what_a_tebibyte_gives() -> None:
     assert next_steps(result([]).target, []) == []
 
 
-def test_points_are_grouped_by_their_limit_most_points_first() -> None:
-    assert read(synthetic.envelope()).limit_groups == (
-        LimitGroup(
-            code="depth",
-            text="at the requested depth, 64 in flight all the time; more may give more",
-            count=9,
-            points=("4 KiB random: all points", "64 KiB sequential: mix 75:25, 50:50, 25:75, 0:100"),
-            next_step="iocurve why --confirm varies one thing at a time to find the limit.",
-        ),
-        LimitGroup(
-            code="volume_throughput",
-            text="at the volume's limit of 512 MiB/s (ultra, 4 TiB)",
-            count=5,
-            points=("64 KiB sequential: mix 100:0", "4 KiB random read: nconnect 8 at depth 16, 32, 64, 128"),
-            next_step=(
-                "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
-                "level. --unlimited shows what this machine itself carries."
-            ),
+def test_points_are_grouped_by_their_limit_and_possible_ones_go_last() -> None:
+    groups = read(synthetic.envelope()).limit_groups
+    assert [(group.code, group.confidence, group.name, group.count) for group in groups] == [
+        ("saturated", "likely", "saturation", 7),
+        ("volume_throughput", "certain", "MiB/s limit", 5),
+        ("depth", "possible", "depth", 14),
+    ]
+    assert groups[1] == LimitGroup(
+        code="volume_throughput",
+        confidence="certain",
+        name="MiB/s limit",
+        text="at the volume's limit of 512 MiB/s (ultra, 4 TiB)",
+        count=5,
+        points=("64 KiB sequential: mix 100:0", "4 KiB random read: nconnect 8 at depth 16, 32, 64, 128"),
+        next_step=(
+            "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
+            "level. --unlimited shows what this machine itself carries."
         ),
     )
+    assert groups[2].next_step.startswith("iocurve why --confirm")
 
 
 def test_the_steps_of_the_groups_are_the_next_steps() -> None:
     reading = read(synthetic.envelope())
-    assert reading.next_steps == tuple(group.next_step for group in reading.limit_groups)
+    assert reading.next_steps == tuple(filter(None, (group.next_step for group in reading.limit_groups)))
 
 
 def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
@@ -194,8 +194,10 @@ def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
     )
 
 
-def test_no_known_limit_makes_no_group() -> None:
-    assert read(result([at(10)], target=FREE)).limit_groups == ()
+def test_points_without_a_known_limit_are_a_group_too() -> None:
+    (group,) = read(result([at(10)], target=FREE)).limit_groups
+    assert (group.text, group.confidence, group.count) == ("cannot tell", "none", 1)
+    assert group.next_step.startswith("iocurve why --confirm")
 
 
 def test_every_limit_has_a_short_name() -> None:

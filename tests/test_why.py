@@ -338,7 +338,7 @@ def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest
         main(["why", str(tmp_path), "--point", "64 KiB, 100 % reads"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == (
-        "64 KiB, 100 % reads: MiB/s limit: at the volume's limit of 512 MiB/s (ultra, 4 TiB)\n"
+        "64 KiB, 100 % reads: MiB/s limit (certain): at the volume's limit of 512 MiB/s (ultra, 4 TiB)\n"
         "  512 MiB/s measured, 512 allowed (100.0%)\n"
         "  next: For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
         "level. --unlimited shows what this machine itself carries.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from iocurve.analysis import disk_limits
@@ -10,6 +11,7 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
+from iocurve.result.disturbance import Condition, condition, culprits, starved_share
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary, course
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
@@ -59,6 +61,24 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
     ]
 
 
+def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
+    """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
+    points = [member.point for member in measured]
+    counts = Counter(map(condition, points))
+    disturbed = [point for point in points if point.disturbance]
+    whole = counted(len(points), "point")
+    if disturbed:
+        told = f"isturbed: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
+        if not counts["starved"]:
+            return "disturbed", f"D{told}"
+        most = max(starved_share(point.machine) for point in disturbed)
+        starved = f"Starved of processors: {counts['starved']} of {whole}, for up to {100 * most:.0f} % of the time"
+        return "starved", f"{starved}; d{told}"
+    if counts["quiet"] < len(points):
+        return "not known", f"Other work on this machine is not known for {counts['not known']} of {whole}"
+    return "quiet", f"Quiet: other work on this machine disturbed none of {whole}" if points else ""
+
+
 def remarks_of(result: Result) -> list[str]:
     """Facts that are worth knowing and cast no doubt on the figures."""
     return [note.text for note in result.notes if note.level == "info"] + cache_remarks(result)
@@ -93,6 +113,8 @@ def _level_doubts(point: Point) -> list[str]:
         return [_drift_text(point.name, change, intervals)]
     at_s = (intervals[change.index].start_ns - intervals[0].start_ns) / SECOND_NS
     why = "burst credits that are spent look like this" if change.after < change.before else "its start was not steady"
+    if point.disturbance:
+        why = "other work on this machine disturbed the point"
     return [
         f"{point.name} left its level {format_number(at_s, 3)} s into the measured time: "
         f"{format_count(change.before)} IOPS before, {format_count(change.after)} after; {why}"
@@ -177,14 +199,15 @@ def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:
 
 def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
     """Points that others on this machine disturbed, also when they were measured again."""
-    found = [(member.point.name, why) for member in measured if (why := member.point.disturbance)]
+    found = [member.point for member in measured if member.point.disturbance]
     if not found:
         return []
-    names = [f"{name} ({why})" for name, why in found[:DISTURBED_NAMED_MAX]]
+    names = [f"{point.name} ({point.disturbance})" for point in found[:DISTURBED_NAMED_MAX]]
     more = [f"{len(found) - len(names)} more"] if len(found) > len(names) else []
+    again = ", also when measured again" if any(point.repeats for point in found) else ""
     return [
-        f"{len(found)} of {counted(len(measured), 'point')} were disturbed by other work on this machine, also when "
-        f"measured again: {'; '.join([*names, *more])}."
+        f"{len(found)} of {counted(len(measured), 'point')} were disturbed by other work on this machine{again}: "
+        f"{'; '.join([*names, *more])}."
     ]
 
 

@@ -7,8 +7,8 @@ the best throughput, the lowest latency and the advice, then further loads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from iocurve.analysis import connections
@@ -18,9 +18,10 @@ from iocurve.analysis.load_names import axis_text, cache_word, load_name, rate_u
 from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, Worker
+from iocurve.result.disturbance import condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
 from iocurve.result.summary import Summary, Totals, summarise
-from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency, format_number
+from iocurve.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
 
 HEADLINES_MAX = 5
 JOBS_NAMED_MAX = 3
@@ -38,17 +39,33 @@ class Headline:
     """The load: ``8 KiB random writes, no cache``. For a latency, a gain or a search it says what the figure is."""
     detail: str = ""
     """Further figures of the same load: ``100 MiB/s · p50 40 ms · p99 40.4 ms``."""
+    bounds: str = ""
+    """The interval of the figure: ``95 %: 99 to 101``, ``104 did not hold``; empty where it is not known."""
+    mark: str = ""
+    """Why the figure is doubtful: ``disturbed``, ``3 of 14 points disturbed``; empty if nothing disturbed it."""
 
 
 def headlines_of(
-    result: Result, families: Sequence[Family], published: Sequence[PublishedComparison]
+    result: Result,
+    families: Sequence[Family],
+    published: Sequence[PublishedComparison],
+    at_most: int = HEADLINES_MAX,
 ) -> list[Headline]:
     """The headlines, in the order in which their loads were measured."""
     if result.search:
-        return _search_headlines(result, result.search)[:HEADLINES_MAX]
+        return _search_headlines(result, result.search)[:at_most]
     stated = {id(one.point) for one in published}
     found = [candidate for family in families for candidate in _candidates(result, family, stated)]
-    return [candidate.headline for candidate in _chosen(_best_of_each_load(found))]
+    return [candidate.headline for candidate in _chosen(_best_of_each_load(found), at_most)]
+
+
+def mark_of(points: Collection[Point]) -> str:
+    """Why a figure of some points is doubtful: ``disturbed``, ``3 of 14 points disturbed``; empty without a doubt."""
+    found = [state for point in points if (state := condition(point)) in ("disturbed", "starved")]
+    if not found:
+        return ""
+    worst = "starved of processors" if "starved" in found else "disturbed"
+    return worst if len(points) == 1 else f"{len(found)} of {len(points)} points {worst}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ def _best_of_each_load(candidates: Iterable[_Candidate]) -> list[_Candidate]:
     return list(best.values())
 
 
-def _chosen(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+def _chosen(candidates: Sequence[_Candidate], at_most: int) -> list[_Candidate]:
     best: dict[str, float] = {}
     for candidate in candidates:
         best[candidate.figure] = max(candidate.value, best.get(candidate.figure, candidate.value))
@@ -79,7 +96,7 @@ def _chosen(candidates: Sequence[_Candidate]) -> list[_Candidate]:
         is_best = candidate.value == best[candidate.figure]
         return not (candidate.is_published or is_best), not is_best, candidate.figure == "latency"
 
-    first = sorted(candidates, key=rank)[:HEADLINES_MAX]
+    first = sorted(candidates, key=rank)[:at_most]
     return [candidate for candidate in candidates if candidate in first]
 
 
@@ -109,13 +126,35 @@ def _best_points(family: Family) -> list[MeasuredPoint]:
 
 def _rate_of_point(result: Result, family: Family, member: MeasuredPoint, published: set[int]) -> _Candidate:
     workers = workers_of(member.point)
-    return _rate(
+    found = _rate(
         _load(result, member),
         member.summary,
         workers,
         place=_place(family, member, ("nconnect", "clients", "target", "depth", "rate")),
         is_published=any(id(other.point) in published for other in family.members),
     )
+    return _of_point(found, member.point)
+
+
+def _of_point(candidate: _Candidate, point: Point) -> _Candidate:
+    """The rate of a whole point, with its interval and the mark of the point."""
+    bounds = _rate_bounds(point, candidate.headline.unit)
+    return _marked(replace(candidate, headline=replace(candidate.headline, bounds=bounds)), point)
+
+
+def _marked(candidate: _Candidate, point: Point) -> _Candidate:
+    """The rate of some jobs of a point. Its interval is unknown: intervals are of whole points."""
+    return replace(candidate, headline=replace(candidate.headline, mark=mark_of([point])))
+
+
+def _rate_bounds(point: Point, unit: str) -> str:
+    """``95 %: 99 to 101``; ``95 %: ±0.02 %`` where both bounds round to the rate; empty where they are not known."""
+    figure = point.rate_interval("iops" if unit == "IOPS" else "bytes_per_s")
+    if figure.low is None or figure.high is None:
+        return ""
+    low, high = (_number_text(bound / (1 if unit == "IOPS" else MIB), unit) for bound in (figure.low, figure.high))
+    relative = f"±{format_number(100 * (figure.high / figure.value - 1), 1)} %"
+    return f"95 %: {relative if low == high else f'{low} to {high}'}"
 
 
 def _load(result: Result, member: MeasuredPoint) -> str:
@@ -140,15 +179,16 @@ def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
     what = f"p50 of {_load(result, shallow)} at depth {shallow.axis('depth'):g}"
     place = _place(family, shallow, [axis for axis in GRID_AXES if axis not in ("kind", "block_bytes", "order")])
     detail = _joined(place, f"p99 {format_latency(latency.percentile(99))}")
-    return [_Candidate(Headline(value, unit, what, detail), "latency", -latency.percentile(50))]
+    headline = Headline(value, unit, what, detail, mark=mark_of([shallow.point]))
+    return [_Candidate(headline, "latency", -latency.percentile(50))]
 
 
 def _advice(family: Family) -> list[_Candidate]:
     pairs = connections.pairs(family.members)
     faster = sum(pair.gain.verdict == "faster" and not pair.gain.figure.is_small for pair in pairs)
     _, most = connections.fewest_and_most(family.members)
-    what = f"loads are faster with nconnect {most}"
-    return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what), "advice", faster)]
+    what, mark = f"loads are faster with nconnect {most}", mark_of([member.point for member in family.members])
+    return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what, mark=mark), "advice", faster)]
 
 
 # ---- jobs
@@ -163,7 +203,8 @@ def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
             names = [member.point.name] if len(family.members) > 1 else []
             names += [_jobs(outcomes)] if len(groups) > 1 else []
             if total.operations:
-                yield _rate(": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, workers)
+                found = _rate(": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, workers)
+                yield _of_point(found, member.point) if len(groups) == 1 else _marked(found, member.point)
 
 
 def _groups(point: Point) -> list[list[WorkerOutcome]]:
@@ -214,10 +255,14 @@ def _details(summary: Summary, unit: str) -> list[str]:
 
 
 def _rate_text(totals: Totals, unit: str) -> str:
+    return _number_text(totals.iops if unit == "IOPS" else totals.mib_per_s, unit)
+
+
+def _number_text(rate: float, unit: str) -> str:
     """IOPS are shortened to k and M, MiB/s are not."""
     if unit == "IOPS":
-        return format_count(totals.iops)
-    return f"{totals.mib_per_s:,.0f}" if totals.mib_per_s >= 100 else format_number(totals.mib_per_s, 3)
+        return format_count(rate)
+    return f"{rate:,.0f}" if rate >= 100 else format_number(rate, 3)
 
 
 def _percentile(totals: Totals, percent: int) -> str:
@@ -233,14 +278,14 @@ def _joined(*parts: str) -> str:
 
 def _search_headlines(result: Result, search: SearchFacts) -> list[Headline]:
     """The findings in the order of the search, which puts its answer first."""
-    load = search_load(result, search)
-    return [_finding_headline(finding, load) for finding in search.findings if not finding.name.startswith(LAW_PREFIX)]
+    load, mark = search_load(result, search), mark_of(result.points)
+    found = [finding for finding in search.findings if not finding.name.startswith(LAW_PREFIX)]
+    return [replace(_finding_headline(finding, load), mark=mark) for finding in found]
 
 
 def _finding_headline(finding: Finding, load: str) -> Headline:
     value, _, unit = _text(finding)(finding.figure.value).partition(" ")
-    bounds = _bounds(finding)
-    return Headline(value, unit, finding.name, f"{load} · {bounds}" if bounds else load)
+    return Headline(value, unit, finding.name, load, _bounds(finding))
 
 
 def _bounds(finding: Finding) -> str:

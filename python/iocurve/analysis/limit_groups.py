@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
-from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, next_steps
 from iocurve.analysis.load_names import axis_text
 from iocurve.result.document import Result
 
@@ -18,46 +18,58 @@ class LimitGroup:
 
     code: str
     """A key of ``LIMIT_KINDS``."""
+    confidence: Confidence
+    """How sure the verdict on these points is."""
+    name: str
+    """The short name of the limit, as in all tables."""
     text: str
     """The limit: ``at the volume's limit of 512 MiB/s``; its short name where the points have different texts."""
     count: int
     points: tuple[str, ...]
     """The points, family by family: ``64 KiB sequential: mix 100:0, 75:25``."""
     next_step: str
-    """The step that gets past the limit; empty where there is no advice."""
+    """The step that gets past the limit; of a limit that is only possible, the step that would name it."""
 
 
 def limit_groups_of(result: Result, families: Sequence[Family]) -> list[LimitGroup]:
-    """One group for each kind of limit, the kind with the most points first."""
-    held: dict[str, list[tuple[Family, list[MeasuredPoint]]]] = {}
+    """One group for each kind of limit and confidence, so that each measured point is in one group.
+
+    The group with the most points goes first; those that are only possible, and then unknown limits, go last.
+    """
+    held: dict[_Verdict, list[tuple[Family, list[MeasuredPoint]]]] = {}
     for family in families:
-        for code, members in _by_code(family).items():
-            held.setdefault(code, []).append((family, members))
-    groups = [_group(result, code, parts) for code, parts in held.items()]
-    return sorted(groups, key=lambda group: -group.count)
+        for verdict, members in _by_verdict(family).items():
+            held.setdefault(verdict, []).append((family, members))
+    groups = [_group(result, verdict, parts) for verdict, parts in held.items()]
+    return sorted(groups, key=lambda group: (group.confidence not in SURE, group.code == UNKNOWN, -group.count))
 
 
-def _by_code(family: Family) -> dict[str, list[MeasuredPoint]]:
-    """The members by the code of their limit. In a depth series the knee covers depth and saturation."""
-    found: dict[str, list[MeasuredPoint]] = {}
+_Verdict = tuple[str, Confidence]
+
+
+def _by_verdict(family: Family) -> dict[_Verdict, list[MeasuredPoint]]:
+    found: dict[_Verdict, list[MeasuredPoint]] = {}
     for member in family.members:
-        if member.limit and not (family.is_depth and member.limit.code in ("saturated", "depth")):
-            found.setdefault(member.limit.code, []).append(member)
+        verdict = (member.limit.code, member.limit.confidence) if member.limit else (UNKNOWN, "none")
+        found.setdefault(verdict, []).append(member)
     return found
 
 
-def _group(result: Result, code: str, parts: Sequence[tuple[Family, list[MeasuredPoint]]]) -> LimitGroup:
+def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[Family, list[MeasuredPoint]]]) -> LimitGroup:
+    code, confidence = verdict
     members = [member for _, of_family in parts for member in of_family]
     limits = [member.limit for member in members if member.limit]
-    texts = list(dict.fromkeys(limit.text for limit in limits))
-    steps = next_steps(result.target_of(members[0].point), limits)
+    texts = list(dict.fromkeys(limit.text for limit in limits)) or [LIMIT_KINDS[UNKNOWN].short_name]
+    steps = next_steps(result.target_of(members[0].point), limits) if limits else [LIMIT_KINDS[UNKNOWN].next_step]
     if len(texts) == 1:
         points = [_points_text(family, of_family) for family, of_family in parts]
     else:
         points = [text for family, of_family in parts for text in _points_with_limits(family, of_family)]
     return LimitGroup(
         code=code,
-        text=texts[0] if len(texts) == 1 else LIMIT_KINDS[code].short_name,
+        confidence=confidence,
+        name=limits[0].short_name if limits else LIMIT_KINDS[UNKNOWN].short_name,
+        text=texts[0] if len(texts) == 1 else limits[0].short_name,
         count=len(members),
         points=tuple(points),
         next_step=" ".join(steps),

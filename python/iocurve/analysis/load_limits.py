@@ -10,7 +10,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
-from iocurve.result.disturbance import DELAYED, starved_share
+from iocurve.result.disturbance import DELAYED, STARVED, starved_share
 from iocurve.result.document import MachineUse
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
 
@@ -20,8 +20,6 @@ AT_LATENCY = 0.6
 """The depth is the limit when the known latency explains at least this fraction of the time in flight."""
 SURE = 0.85
 """From this fraction on, that is certain."""
-STARVED = 0.3
-"""A thread that waits for a processor for more than this fraction gets too little of it to tell anything else."""
 CONTENDED = 0.5
 """Others that use more than this fraction of a busy machine hold up whatever else runs on it."""
 PAUSED = 0.3

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from iocurve.analysis.doubts import doubts_of, remarks_of
+from iocurve.analysis.answers import answer_of
+from iocurve.analysis.doubts import doubts_of, remarks_of, trust_of
 from iocurve.analysis.families import Family, MeasuredPoint, families_of
 from iocurve.analysis.findings import Knee, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
-from iocurve.analysis.headlines import Headline, headlines_of
+from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.result.disturbance import Condition
 from iocurve.result.document import Point, Result
 
 
@@ -45,8 +47,10 @@ class Reading:
 
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
-        """The few figures that a reader came for."""
-        return tuple(headlines_of(self.result, self.families, self.published))
+        """The few figures that a reader came for; first the answer to the question of the scenario."""
+        answer = answer_of(self.result, self.families)
+        others = headlines_of(self.result, self.families, self.published, HEADLINES_MAX - len(answer))
+        return (*answer, *others)
 
     @cached_property
     def limit_groups(self) -> tuple[LimitGroup, ...]:
@@ -67,6 +71,11 @@ class Reading:
     def next_steps(self) -> tuple[str, ...]:
         """The steps that get past the limits, each once; those for the most points first."""
         return tuple(dict.fromkeys(group.next_step for group in self.limit_groups if group.next_step))
+
+    @cached_property
+    def trust(self) -> tuple[Condition, str]:
+        """Whether other work on this machine disturbed the points, and a sentence that counts those it did."""
+        return trust_of([member for family in self.families for member in family.members])
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:

@@ -65,9 +65,12 @@ def show(rendered: RenderableType) -> None:
 
 def show_tables(result: Result) -> None:
     """Prints the table of a result, and the one of its load clients where there are any."""
+    from iocurve.analysis import read
     from iocurve.report.table import clients_table, result_table
 
     show(result_table(result))
+    if trust := read(result).trust[1]:
+        print(f"\n{trust}")
     if of_clients := clients_table(result):
         print()
         show(of_clients)

@@ -100,11 +100,10 @@ def _client_lines(verdicts: Sequence[ClientVerdict]) -> Iterator[str]:
         yield f"  {limited_clients(verdicts, len(verdicts))}"
         return
     for one in verdicts:
-        yield f"  {who_of([one], len(verdicts))}: {one.limit.short_name}: {one.limit.text}"
+        yield f"  {who_of([one], len(verdicts))}: {one.limit.label}: {one.limit.text}"
 
 
 def _lines(point: Point, verdict: Limit) -> list[str]:
-    sure = {"certain": "", "likely": " (likely)", "possible": " (possible)", "none": ""}[verdict.confidence]
-    lines = [f"{point.name}: {verdict.short_name}{sure}: {verdict.text}"]
+    lines = [f"{point.name}: {verdict.label}: {verdict.text}"]
     lines += [f"  {evidence}" for evidence in verdict.evidence]
     return lines + ([f"  next: {verdict.next_step}"] if verdict.next_step else [])

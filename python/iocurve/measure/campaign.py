@@ -345,9 +345,7 @@ class Attempts:
 
     @property
     def facts(self) -> dict[str, object]:
-        """The fields of a point that tell of disturbances; none where runs are never repeated."""
-        if not self.repeats_max:
-            return {}
+        """The fields of a point that tell of disturbances."""
         return {"repeats": self.repeats, "disturbance": _disturbance(self.best)}
 
 

@@ -11,12 +11,11 @@ from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
-from iocurve.analysis.load_limits import STARVED
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, shortened
-from iocurve.result.disturbance import starved_share
+from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point, TargetFacts
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)

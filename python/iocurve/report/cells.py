@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.gains import gain_of
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
+from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, capitalised
+from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, capitalised
 
 LIMITED_BY = "limited by"
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
@@ -84,8 +86,9 @@ class Figure:
 
 
 def last_cells(member: MeasuredPoint) -> tuple[str, str]:
-    """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit."""
-    return cpu(member.summary), member.limit.short_name if member.limit else "no known limit"
+    """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit with the mark of a disturbed point."""
+    label = member.limit.label if member.limit else LIMIT_KINDS[UNKNOWN].short_name
+    return cpu(member.summary), f"{label}, {condition(member.point)}" if member.point.disturbance else label
 
 
 def cpu(summary: Summary) -> str:
@@ -139,11 +142,17 @@ def gain_bar(
     return [replace(bar, margin=gain.figure.margin)]
 
 
+BARS_CAPTION = "Error bars are 95 % intervals."
 GAIN_CAPTION = (
     "Error bars are 95 % intervals, from points that took turns: faster or slower if one excludes 1, no difference if "
     "it excludes differences of {margin} or more, and cannot tell otherwise."
 )
 DISTURBED_CAPTION = "* disturbed by other work on this machine, also when measured again."
+
+
+def bars_caption(bars: Iterable[charts.MixBar | charts.GroupBar | charts.DepthBar]) -> str:
+    """Says what the error bars of rates mean; empty without error bars."""
+    return BARS_CAPTION if any(bar.low is not None for bar in bars) else ""
 
 
 def gain_caption(bars: Sequence[charts.GainBar]) -> str:
@@ -176,6 +185,15 @@ def rate_unit(family: Family) -> RateUnit:
 def rate(totals: Totals, unit: str) -> float:
     """The rate in one of the units of ``rate_unit``."""
     return totals.mib_per_s if unit == "MiB/s" else totals.iops
+
+
+def bounds(member: MeasuredPoint, unit: str, kind: str | None = None) -> tuple[float | None, float | None]:
+    """The 95 % interval of a rate, in one of the units of ``rate_unit``; None where it is not known."""
+    figure = member.point.rate_interval("bytes_per_s" if unit == "MiB/s" else "iops", kind)
+    if figure.low is None or figure.high is None:
+        return None, None
+    scale = MIB if unit == "MiB/s" else 1
+    return figure.low / scale, figure.high / scale
 
 
 # ---- limits in charts

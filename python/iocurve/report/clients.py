@@ -127,5 +127,5 @@ def _client_row(point: Point, one: ClientVerdict) -> tuple[Cell, ...]:
         decimal(summary.mib_per_s),
         *(percentile(percent)(summary) for percent in (50.0, 99.0)),
         cpu(summary),
-        one.limit.short_name,
+        one.limit.label,
     )

@@ -16,6 +16,8 @@ from iocurve.report.cells import (
     Figure,
     Nanoseconds,
     Table,
+    bars_caption,
+    bounds,
     cap_caption,
     caps,
     caption,
@@ -70,7 +72,7 @@ def grid(family: Family, reading: Reading) -> Figure:
             sentence(family.fixed),
             cap_caption(limits, drawn, target_of(family, reading)),
             far_caption(far),
-            gain_caption(ratios),
+            gain_caption(ratios) or bars_caption(bars),
         ),
         charts=(charts.grouped(bars, unit, drawn, near), *([charts.gains(ratios, base)] if ratios else [])),
         table=_grid_table(family, series_axis),
@@ -92,7 +94,8 @@ def _gain_bars(family: Family, series_axis: str | None) -> tuple[str, list[chart
 
 
 def _bar(group: str, series: str, member: MeasuredPoint, unit: str) -> charts.GroupBar:
-    return charts.GroupBar(group, series, rate(member.summary, unit), member.summary.latency.percentile(99))
+    p99_ns = member.summary.latency.percentile(99)
+    return charts.GroupBar(group, series, rate(member.summary, unit), p99_ns, *bounds(member, unit))
 
 
 def _place(family: Family, member: MeasuredPoint, series_axis: str | None) -> str:
@@ -162,7 +165,7 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     return Figure(
         slug=slug(title),
         title=title,
-        caption=caption("Only loads that were measured in all of them.", gain_caption(ratios)),
+        caption=caption("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
         charts=(
             *([charts.grouped(bars, unit, drawn)] if bars else []),
             *([charts.gains(ratios, first)] if ratios else []),

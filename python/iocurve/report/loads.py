@@ -13,6 +13,8 @@ from iocurve.report.cells import (
     Figure,
     Nanoseconds,
     Table,
+    bars_caption,
+    bounds,
     cap_caption,
     caps,
     caption,
@@ -61,16 +63,18 @@ def mix(family: Family, reading: Reading) -> Figure:
     drawn = charts.within_sight(limits, highest)
     near, far = near_and_far(published_marks(family, reading, unit, lambda member: member.mix), highest)
     title = f"{family.subject}: {unit} by mix"
+    bars = mix_bars(family, unit, lambda member: member.mix)
     return Figure(
         slug=slug(title),
         title=title,
         caption=caption(
             MIX_CAPTION,
+            bars_caption(bars),
             sentence(family.fixed),
             cap_caption(limits, drawn, target),
             far_caption(far),
         ),
-        charts=(charts.mix(mix_bars(family, unit, lambda member: member.mix), unit, drawn, near),),
+        charts=(charts.mix(bars, unit, drawn, near),),
         table=_mix_table(family),
     )
 
@@ -79,7 +83,12 @@ def mix_bars(family: Family, unit: str, place: Callable[[MeasuredPoint], str]) -
     """Reads and writes of each point; those at the same place are stacked."""
     return [
         charts.MixBar(
-            place(member), kind, rate(totals, unit), totals.latency.percentile(50), totals.latency.percentile(99)
+            place(member),
+            kind,
+            rate(totals, unit),
+            totals.latency.percentile(50),
+            totals.latency.percentile(99),
+            *bounds(member, unit),
         )
         for member in family.members
         for kind, totals in member.summary.kinds.items()
@@ -176,7 +185,7 @@ def side_by_side(family: Family, reading: Reading) -> list[Figure]:
         return []
     limits = charts.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary, unit))
     bars = [
-        charts.DepthBar(name, int(member.axis("depth")), rate(member.summary, unit))
+        charts.DepthBar(name, int(member.axis("depth")), rate(member.summary, unit), *bounds(member, unit))
         for name, members in series.items()
         for member in members
     ]
@@ -196,7 +205,7 @@ def side_by_side(family: Family, reading: Reading) -> list[Figure]:
             title=f"{family.subject}: {names} side by side",
             caption=caption(
                 f"{unit} at the same depth, all operations in flight counted over all connections.",
-                gain_caption(ratios),
+                gain_caption(ratios) or bars_caption(bars),
             ),
             charts=(charts.depth_bars(bars, unit, limits), *([charts.gains(ratios, first)] if ratios else [])),
             table=_side_by_side_table(series, unit),

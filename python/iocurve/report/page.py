@@ -15,6 +15,7 @@ from typing import Literal
 
 from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
+from iocurve.analysis.limits import with_verdicts
 from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
@@ -105,7 +106,8 @@ def _limited_share(group: LimitGroup, points: int) -> str:
 
 def points_csv(reading: Reading) -> str:
     """One line per point; units are in the names of the columns."""
-    records = reading.result.to_records()
+    # A result of a run that still goes on, or of an earlier version, holds no verdicts.
+    records = with_verdicts(reading.result).to_records()
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()

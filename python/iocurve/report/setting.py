@@ -71,7 +71,7 @@ def _limits(target: TargetFacts) -> list[str]:
 
 def _scenario(scenario: ScenarioFacts) -> list[str]:
     shortened = [f"Not the full scenario: {'; '.join(scenario.shortened)}."] if scenario.shortened else []
-    return [" ".join(scenario.why.split()), *shortened]
+    return [*filter(None, (scenario.question, " ".join(scenario.why.split()))), *shortened]
 
 
 def _search(search: SearchFacts) -> list[str]:

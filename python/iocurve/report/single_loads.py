@@ -12,6 +12,8 @@ from iocurve.report.cells import (
     Cell,
     Figure,
     Table,
+    bars_caption,
+    bounds,
     caps,
     caption,
     count,
@@ -73,13 +75,19 @@ def _single_chart(unit: str, singles: Sequence[Family], reading: Reading) -> tup
     told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
     if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
         stacks = [bar for family in families for bar in _stack(family, unit)]
-        return charts.mix(stacks, unit, drawn, near, title=None), told
+        return charts.mix(stacks, unit, drawn, near, title=None), (*told, bars_caption(stacks))
     bars = [
-        charts.GroupBar(family.subject, kind, rate(totals, unit), totals.latency.percentile(99))
+        charts.GroupBar(
+            family.subject,
+            kind,
+            rate(totals, unit),
+            totals.latency.percentile(99),
+            *bounds(family.members[0], unit, kind),
+        )
         for family in families
         for kind, totals in family.members[0].summary.kinds.items()
     ]
-    return charts.grouped(bars, unit, drawn, near), told
+    return charts.grouped(bars, unit, drawn, near), (*told, bars_caption(bars))
 
 
 def _stack(family: Family, unit: str) -> list[charts.MixBar]:

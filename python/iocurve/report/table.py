@@ -12,6 +12,7 @@ from rich.text import Text
 
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
+from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, format_count, format_latency
@@ -109,18 +110,18 @@ def result_table(result: Result) -> FittingTable:
     rows: list[tuple[str, ...]] = []
     points, reading = result.points, read(result)
     last = _last_columns(points)
-    for index, (point, limit) in enumerate(zip(points, reading.limits, strict=True)):
+    for index, (point, verdict) in enumerate(zip(points, reading.verdicts, strict=True)):
         if index and point.family != points[index - 1].family:
             rows.append(())
         figures = (column.cell(point.summary()) for column in COLUMNS)
-        further = {GAIN: reading.gain_text(point), DISTURBED: point.disturbance or ""}
-        rows.append((point.name, *figures, limit.short_name if limit else "", *(further[name] for name in last)))
+        further = {GAIN: reading.gain_text(point), DISTURBED: condition(point) if point.disturbance else ""}
+        rows.append((point.name, *figures, verdict.label if verdict else "", *(further[name] for name in last)))
     return FittingTable(
         ("point", *(column.title for column in COLUMNS), "limited by", *last),
         rows,
         essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by", *last),
         numbers=[column.title for column in COLUMNS],
-        texts=last,
+        texts=("limited by", *last),
     )
 
 

@@ -6,8 +6,19 @@ thresholds are set so that a disturbance may move a rate by more than the 2 % wi
 
 from __future__ import annotations
 
-from iocurve.result.document import MachineUse
+from collections.abc import Iterable
+from typing import Literal
+
+from iocurve.result.document import MachineUse, Point
 from iocurve.units import MILLISECOND_NS
+
+Condition = Literal["quiet", "disturbed", "starved", "not known"]
+"""The machine while a point ran.
+
+disturbed: others may have moved the rate by more than 2 %. starved: and a thread of the load or of its target waited
+for a processor for so long that the rate is one of this machine. not known: the system does not tell, or the point was
+too short.
+"""
 
 FOREIGN_SHARE = 0.10
 """Others use this share of all processors. Services of an idle system use 1 to 3 %; ours could not run elsewhere on a
@@ -17,8 +28,11 @@ STEAL_SHARE = 0.02
 DELAYED = 0.10
 """A thread was ready and waited for a processor for this share of the time. Threads of the load and of the target also
 wait for each other, so this counts only together with ``FOREIGN_PROCESSORS``."""
+STARVED = 0.30
+"""A thread that waits for a processor for more than this share gets too little of it to tell anything else."""
 FOREIGN_PROCESSORS = 0.2
 """Others use this much of one processor."""
+OTHERS, HYPERVISOR = "other processes", "the hypervisor"
 WINDOW_NS_MIN = 200 * MILLISECOND_NS
 """The kernel counts CPU time in ticks of 10 ms: the shares of a shorter run are too coarse to tell."""
 
@@ -29,8 +43,8 @@ def disturbance(use: MachineUse | None, window_ns: int) -> str | None:
         return None
     others, steal, delay = use.others_share or 0.0, use.steal_share or 0.0, starved_share(use)
     found = [
-        *([f"other processes used {others:.0%} of the processors"] if others >= FOREIGN_SHARE else []),
-        *([f"the hypervisor took {steal:.0%}"] if steal >= STEAL_SHARE else []),
+        *([f"{OTHERS} used {others:.0%} of the processors"] if others >= FOREIGN_SHARE else []),
+        *([f"{HYPERVISOR} took {steal:.0%}"] if steal >= STEAL_SHARE else []),
         *(
             [f"a thread waited for a processor for {delay:.0%} of the time"]
             if delay >= DELAYED and (others + steal) * use.cpus >= FOREIGN_PROCESSORS
@@ -48,3 +62,25 @@ def severity(use: MachineUse | None) -> float:
 def starved_share(use: MachineUse | None) -> float:
     """Longest share of time for which a thread of the load or of its target was ready and had no processor."""
     return max(use.thread_delay_share or 0.0, use.target_delay_share or 0.0) if use else 0.0
+
+
+def condition(point: Point) -> Condition:
+    """The machine while a point ran."""
+    use = point.machine
+    if point.disturbance:
+        # Without others, the threads of the load and of its target wait for each other.
+        return "starved" if starved_share(use) >= STARVED else "disturbed"
+    is_told = use is not None and use.others_share is not None and point.summary().window_ns >= WINDOW_NS_MIN
+    return "quiet" if is_told else "not known"
+
+
+def culprits(points: Iterable[Point]) -> str:
+    """The parties that disturbed some points, with the most that each took: ``other processes (up to 48 %)``."""
+    found = [(point.disturbance, point.machine) for point in points if point.disturbance]
+    parties = [
+        (party, max((getattr(use, share) or 0.0 for _, use in found if use), default=0.0))
+        for party, share in ((OTHERS, "others_share"), (HYPERVISOR, "steal_share"))
+        if any(party in text for text, _ in found)
+    ]
+    named = [f"{party} (up to {100 * most:.0f} % of the processors)" if most else party for party, most in parties]
+    return " and ".join(named) or OTHERS

@@ -24,8 +24,8 @@ from iocurve.errors import ResultError, TargetError
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
-from iocurve.result.stats import Estimate
-from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, series, summarise
+from iocurve.result.stats import Estimate, sample_mean, series_mean
+from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, course, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, format_number
@@ -255,6 +255,10 @@ class ScenarioFacts(Struct):
     name: str
     title: str
     why: str
+    question: str = ""
+    """The question that the scenario asks; empty where it asks none."""
+    answer: str = ""
+    """The axis that answers it: its last value is compared with its first. Empty where the rates are the answer."""
     form: Literal["full", "short", "scaled"]
     shortened: tuple[str, ...] = ()
     """Reductions against the full form: ``data set 256 MiB instead of 1 TiB``."""
@@ -303,6 +307,11 @@ class Limit(Struct):
     evidence: tuple[str, ...] = ()
     next_step: str = ""
     """The step that gets past the limit, or the experiment that would name it."""
+
+    @property
+    def label(self) -> str:
+        """The name with its confidence, as every table has it: ``depth (possible)``, ``cannot tell``."""
+        return self.short_name if self.confidence == "none" else f"{self.short_name} ({self.confidence})"
 
 
 OWN_LIMITS = ("machine", "generator", "foreign_cpu")
@@ -437,6 +446,24 @@ class Point(Struct, dict=True):
         for worker in self.outcome.workers:
             members.setdefault(worker.report_group, []).append(worker)
         return [_report_group(self.plan, group) for group in members.values()]
+
+    def rate_interval(self, rate: RateName = "iops", kind: str | None = None) -> Interval:
+        """A rate, of all kinds or of one, with its 95 % interval: from the turns, or from the intervals of one run.
+
+        Turns keep no rates by kind. The bounds are unknown where there are too few values.
+        """
+        summary = self.summary()
+        value = getattr(summary if kind is None else summary.kinds[kind], rate)
+        if not self.turns:
+            found = series_mean([getattr(one, rate) for one in course(self.outcome.workers, kind)])
+        elif kind is None or len(summary.kinds) == 1:
+            found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])
+        else:
+            return Interval(value=value, low=None, high=None)
+        if not found.mean or math.isinf(found.half_width):
+            return Interval(value=value, low=None, high=None)
+        # The series leaves out the ends of the window, so its mean is not quite the rate.
+        return Interval(value=value, low=max(0.0, value * (1 - found.precision)), high=value * (1 + found.precision))
 
     def gain_over(self, base: Point, rate: RateName = "iops") -> RateRatio | None:
         """A rate relative to that of another point, with a 95 % interval from the rounds in which both ran.
@@ -610,6 +637,7 @@ def _record(point: Point) -> dict[str, Axis | None]:
         "window_s": summary.window_ns / SECOND_NS,
         "skew_s": summary.skew_ns / SECOND_NS,
         **_totals_record("", summary),
+        **_bounds_record(point),
         "depth_requested": summary.depth_requested,
         "concurrency_achieved": summary.concurrency_achieved,
         "cpu_us_per_operation": summary.cpu_us_per_operation,
@@ -642,8 +670,18 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
 
 def _limit_record(limit: Limit | None) -> dict[str, Axis | None]:
     if limit is None:
-        return {"limit": None, "limit_confidence": None, "limit_text": None}
-    return {"limit": limit.code, "limit_confidence": limit.confidence, "limit_text": limit.text}
+        return {"limit": None, "limit_name": None, "limit_confidence": None, "limit_text": None}
+    return {
+        "limit": limit.code,
+        "limit_name": limit.short_name,
+        "limit_confidence": limit.confidence,
+        "limit_text": limit.text,
+    }
+
+
+def _bounds_record(point: Point) -> dict[str, Axis | None]:
+    figure = point.rate_interval()
+    return {"iops_low": figure.low, "iops_high": figure.high}
 
 
 def _totals_record(prefix: str, totals: Totals) -> dict[str, Axis | None]:

@@ -374,12 +374,17 @@ class CourseInterval:
     start_ns: int
     """Since the group's start."""
     iops: float
+    bytes_per_s: float
     mean_ns: float
 
 
-def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
-    """The time series of the measured window, without partial intervals at either end and without flushes."""
+def course(workers: Iterable[WorkerOutcome], kind: str | None = None) -> list[CourseInterval]:
+    """The time series of the measured window, without partial intervals at either end and without flushes.
+
+    ``kind`` selects one kind of operation.
+    """
     parts = [part for part in series(workers) if not part.ramp and part.kind not in planned.FLUSH_KINDS]
+    parts = [part for part in parts if kind in (None, part.kind)]
     longest = max((part.end_ns - part.start_ns for part in parts), default=0)
     cells: dict[tuple[int, int], list[SeriesInterval]] = {}
     for part in parts:
@@ -391,7 +396,8 @@ def course(workers: Iterable[WorkerOutcome]) -> list[CourseInterval]:
 def _together(kinds: Sequence[SeriesInterval]) -> CourseInterval:
     iops = math.fsum(kind.iops for kind in kinds)
     waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
-    return CourseInterval(kinds[0].start_ns, iops, waited / iops if iops else 0.0)
+    size = math.fsum(kind.bytes_per_s for kind in kinds)
+    return CourseInterval(kinds[0].start_ns, iops, size, waited / iops if iops else 0.0)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def described(scenario: Scenario) -> dict[str, object]:
     return {
         "name": scenario.name,
         "title": scenario.title,
+        "question": scenario.question,
         "why": " ".join(scenario.why.split()),
         "targets": [{"name": need.name, "about": need.about, "default": need.standard} for need in scenario.targets],
         "forms": {name: _described_form(scenario, facts) for name, facts in forms(scenario).items()},
@@ -146,7 +147,8 @@ def _described_form(scenario: Scenario, facts: FormFacts) -> dict[str, object]:
 
 def shown(scenario: Scenario) -> str:
     """A scenario for people: its purpose, its targets, its points in both forms, their duration."""
-    lines = [f"{scenario.name}: {scenario.title}", "", " ".join(scenario.why.split()), "", "targets"]
+    about = [*filter(None, (scenario.question, " ".join(scenario.why.split())))]
+    lines = [f"{scenario.name}: {scenario.title}", "", *about, "", "targets"]
     lines += [f"  {need.name}: {need.about} (default: {need.standard})" for need in scenario.targets]
     for name, facts in forms(scenario).items():
         lines += [

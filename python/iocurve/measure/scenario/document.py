@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
@@ -146,6 +147,9 @@ class Scenario:
     name: str
     title: str
     why: str
+    question: str
+    answer: str
+    """The axis whose gain answers the question; empty where the rates are the answer."""
     targets: tuple[TargetNeed, ...]
     """The first is the default of loads that name no target."""
     files: int
@@ -181,6 +185,8 @@ def is_scenario(path: Path) -> bool:
 
 _KEYS = (
     "title",
+    "question",
+    "answer",
     "why",
     "reference",
     "target",
@@ -263,6 +269,8 @@ class _Scenario:
             name=name,
             title=self._value(document, (), "title", TEXT, name),
             why=self._value(document, (), "why", TEXT, ""),
+            question=self._value(document, (), "question", TEXT, ""),
+            answer=self._value(document, (), "answer", Word(COMPARED_AXES), ""),
             targets=targets,
             files=self._value(self._table(document, (), "data"), ("data",), "files", whole(1, 4096), 1),
             full=full,

@@ -128,6 +128,8 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
         name=scenario.name,
         title=scenario.title,
         why=scenario.why,
+        question=scenario.question,
+        answer=scenario.answer,
         form=request.form_name,
         shortened=shortened(request, left_out),
         targets=facts,

@@ -15,6 +15,7 @@ from iocurve.report.charts.style import (
     Chart,
     data,
     end_of_axis,
+    error_bars,
     finished,
     group_axis,
     independent_strokes,
@@ -55,6 +56,9 @@ class MixBar:
     rate: float
     p50_ns: int
     p99_ns: int
+    low: float | None = None
+    """Lower bound of the interval of the whole stack, the same in each of its bars; None without one."""
+    high: float | None = None
 
 
 def mix(
@@ -67,14 +71,21 @@ def mix(
     """Stacked bars of reads and writes; ``unit`` is that of the rates, ``title`` that of the bars."""
     totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in dict.fromkeys(bar.mix for bar in bars)}
     order = list(totals)
-    highest = max([*totals.values(), *(mark.value for mark in published)])
+    tops = {bar.mix: max(bar.high or 0.0, totals[bar.mix]) for bar in bars}
+    highest = max([*tops.values(), *(mark.value for mark in published)])
     x = alt.X("mix:N", scale=alt.Scale(domain=order), title=title, axis=group_axis(order))
     stacked = _stacked(bars, unit, x, alt.Scale(domain=[0, end_of_axis(highest, caps)]))
-    labels = _total_labels(totals, unit, x)
+    labels = _total_labels(totals, tops, unit, x)
     # A white rim keeps a figure legible where the line of the limit runs through it.
+    bounded = {bar.mix: {"mix": bar.mix, "low": bar.low, "high": bar.high} for bar in bars}
+    base = alt.Chart(data(list(bounded.values()))).encode(x=x)
     rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=order)), unit)
-    return finished(independent_strokes(alt.layer(stacked, *limit_lines("y", caps), rims, labels, *marks)))
+    return finished(
+        independent_strokes(
+            alt.layer(stacked, *error_bars(base, list(bounded.values())), *limit_lines("y", caps), rims, labels, *marks)
+        )
+    )
 
 
 def _stacked(bars: Sequence[MixBar], unit: str, x: alt.X, scale: alt.Scale) -> alt.Chart:
@@ -99,12 +110,13 @@ def _stacked(bars: Sequence[MixBar], unit: str, x: alt.X, scale: alt.Scale) -> a
     return chart
 
 
-def _total_labels(totals: dict[str, float], unit: str, x: alt.X) -> alt.Chart:
-    rows = [{"mix": name, "total": total, "label": _number(total, unit)} for name, total in totals.items()]
+def _total_labels(totals: dict[str, float], tops: dict[str, float], unit: str, x: alt.X) -> alt.Chart:
+    """The figures above the bars and their error bars."""
+    rows = [{"mix": name, "top": tops[name], "label": _number(total, unit)} for name, total in totals.items()]
     chart: alt.Chart = (
         alt.Chart(data(rows))
         .mark_text(dy=-10, color=INK, fontSize=12, fontWeight=600)
-        .encode(x=x, y="total:Q", text="label:N")
+        .encode(x=x, y="top:Q", text="label:N")
     )
     return chart
 
@@ -125,6 +137,9 @@ class GroupBar:
     series: str
     value: float
     p99_ns: int
+    low: float | None = None
+    """Lower bound of the interval; None without one."""
+    high: float | None = None
 
 
 def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published: Sequence[PublishedMark] = ()) -> Chart:
@@ -134,10 +149,11 @@ def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published:
         key=lambda name: list(KIND_COLORS).index(name) if name in KIND_COLORS else -1,
     )
     groups = list(dict.fromkeys(bar.group for bar in bars))
-    highest = max([*(bar.value for bar in bars), *(mark.value for mark in published)])
+    highest = max([*(max(bar.value, bar.high or 0.0) for bar in bars), *(mark.value for mark in published)])
     offset = alt.XOffset("series:N", sort=series)
+    rows = [asdict(bar) | {"p99": format_latency(bar.p99_ns)} for bar in bars]
     chart = (
-        alt.Chart(data([asdict(bar) | {"p99": format_latency(bar.p99_ns)} for bar in bars]))
+        alt.Chart(data(rows))
         .mark_bar()
         .encode(
             x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
@@ -155,9 +171,13 @@ def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published:
         )
     )
     marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=groups)), unit, offset)
+    x = alt.X("group:N", scale=alt.Scale(domain=groups), title=None)
+    base = alt.Chart(data(rows)).encode(x=x, xOffset=offset)
     # The mark of a published figure often lies where the bar ends, under its label.
     labels = _bar_labels(bars, unit, groups, offset, above=-18 if published else -8)
-    return finished(independent_strokes(alt.layer(chart, *limit_lines("y", caps), *labels, *marks)))
+    return finished(
+        independent_strokes(alt.layer(chart, *error_bars(base, rows), *limit_lines("y", caps), *labels, *marks))
+    )
 
 
 def _bar_labels(
@@ -166,9 +186,9 @@ def _bar_labels(
     """The figures above the bars, as long as they fit."""
     if len(bars) > LABELLED_BARS_MAX:
         return []
-    rows = [asdict(bar) | {"label": _number(bar.value, unit)} for bar in bars]
+    rows = [asdict(bar) | {"label": _number(bar.value, unit), "top": max(bar.value, bar.high or 0.0)} for bar in bars]
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("group:N", scale=alt.Scale(domain=list(groups))), xOffset=offset, y="value:Q", text="label:N"
+        x=alt.X("group:N", scale=alt.Scale(domain=list(groups))), xOffset=offset, y="top:Q", text="label:N"
     )
     return [
         base.mark_text(dy=above, fontSize=11, fontWeight=600, stroke="white", strokeWidth=4, strokeJoin="round"),
@@ -183,18 +203,23 @@ class DepthBar:
     series: str
     depth: int
     rate: float
+    low: float | None = None
+    """Lower bound of the interval; None without one."""
+    high: float | None = None
 
 
 def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[Cap]) -> Chart:
     """Several series as bars side by side, by depth."""
     series = list(dict.fromkeys(bar.series for bar in bars))
-    scale = alt.Scale(domain=[0, end_of_axis(max(bar.rate for bar in bars), caps)])
+    scale = alt.Scale(domain=[0, end_of_axis(max(max(bar.rate, bar.high or 0.0) for bar in bars), caps)])
+    rows = [asdict(bar) for bar in bars]
+    offset = alt.XOffset("series:N", sort=series)
     chart = (
-        alt.Chart(data([asdict(bar) for bar in bars]))
+        alt.Chart(data(rows))
         .mark_bar()
         .encode(
             x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0)),
-            xOffset=alt.XOffset("series:N", sort=series),
+            xOffset=offset,
             y=alt.Y("rate:Q", title=unit, scale=scale, axis=rate_axis(unit)),
             color=series_color(series),
             tooltip=[
@@ -204,7 +229,8 @@ def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[Cap]) -> Char
             ],
         )
     )
-    return finished(independent_strokes(alt.layer(chart, *limit_lines("y", caps))))
+    base = alt.Chart(data(rows)).encode(x="depth:O", xOffset=offset)
+    return finished(independent_strokes(alt.layer(chart, *error_bars(base, rows), *limit_lines("y", caps))))
 
 
 # ---- published figures

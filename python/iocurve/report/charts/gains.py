@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import altair as alt
 
-from iocurve.report.charts.style import INK, Chart, data, finished, group_axis, independent_strokes, legend
+from iocurve.report.charts.style import INK, Chart, data, error_bars, finished, group_axis, independent_strokes, legend
 from iocurve.result.paired import MARGIN, Verdict
 
 HEIGHT = 220
@@ -60,20 +60,8 @@ def gains(bars: Sequence[GainBar], base: str) -> Chart:
         y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
     )
     unity = alt.Chart(data([{"one": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(y="one:Q")
-    layers = [columns, unity, *_error_bars(base_chart, rows), *_labels(base_chart, len(bars))]
+    layers = [columns, unity, *error_bars(base_chart, rows), *_labels(base_chart, len(bars))]
     return finished(independent_strokes(alt.layer(*layers)), height=HEIGHT)
-
-
-def _error_bars(base: alt.Chart, rows: Sequence[dict[str, object]]) -> list[alt.Chart]:
-    """A line from the lower bound to the upper one, with a tick at each; none without an interval."""
-    if not any(row["low"] is not None and row["high"] is not None for row in rows):
-        return []
-    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    ticks = [
-        known.mark_tick(color=INK, size=10, thickness=1.5, orient="horizontal").encode(y=f"{bound}:Q")
-        for bound in ("low", "high")
-    ]
-    return [known.mark_rule(color=INK, strokeWidth=1.5).encode(y="low:Q", y2="high:Q"), *ticks]
 
 
 def _labels(base: alt.Chart, bars: int) -> list[alt.Chart]:

@@ -123,6 +123,18 @@ def limit_lines(axis: str, caps: Sequence[Cap]) -> list[alt.Chart]:
     ]
 
 
+def error_bars(base: alt.Chart, rows: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
+    """A line from the lower bound to the upper one, with a tick at each; none without an interval."""
+    if not any(row["low"] is not None and row["high"] is not None for row in rows):
+        return []
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    ticks = [
+        known.mark_tick(color=INK, size=10, thickness=1.5, orient="horizontal").encode(y=f"{bound}:Q")
+        for bound in ("low", "high")
+    ]
+    return [known.mark_rule(color=INK, strokeWidth=1.5).encode(y="low:Q", y2="high:Q"), *ticks]
+
+
 def kind_color(kinds: Iterable[str]) -> alt.Color:
     """The colours of the kinds of operations that are present."""
     wanted = set(kinds)

@@ -1,0 +1,225 @@
+"""What a report says at a glance: whether it can be trusted, how sure each figure and verdict is, and one answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from iocurve.analysis import read
+from iocurve.analysis.limits import with_verdicts
+from iocurve.report import page
+from iocurve.report.figures import figures
+from iocurve.report.table import result_table
+from iocurve.result.disturbance import disturbance
+from iocurve.result.document import MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
+from iocurve.result.stats import student_quantile
+from iocurve.units import SECOND_NS
+
+QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)
+BUSY = QUIET.replace(others_share=0.48)
+STARVED = QUIET.replace(others_share=0.9, thread_delay_share=0.64)
+STOLEN = QUIET.replace(steal_share=0.04)
+
+
+def on(*machines: MachineUse | None) -> Result:
+    """The first points of an envelope, each on a machine in a given state."""
+    whole = synthetic.envelope()
+    points = [
+        point.replace(machine=machine, disturbance=disturbance(machine, SECOND_NS))
+        for point, machine in zip(whole.points, machines, strict=False)
+    ]
+    return whole.replace(points=tuple(points))
+
+
+# ---- the line below the title
+
+
+@pytest.mark.parametrize(
+    ("machines", "state", "line"),
+    [
+        ([QUIET, QUIET], "quiet", "Quiet: other work on this machine disturbed none of 2 points"),
+        (
+            [QUIET, BUSY, BUSY.replace(others_share=0.3)],
+            "disturbed",
+            "Disturbed: 2 of 3 points, by other processes (up to 48 % of the processors)",
+        ),
+        ([STOLEN], "disturbed", "Disturbed: 1 of 1 point, by the hypervisor (up to 4 % of the processors)"),
+        (
+            [QUIET, BUSY, STARVED],
+            "starved",
+            "Starved of processors: 1 of 3 points, for up to 64 % of the time; disturbed: 2 of 3 points, by other "
+            "processes (up to 90 % of the processors)",
+        ),
+        ([QUIET, None], "not known", "Other work on this machine is not known for 1 of 2 points"),
+        ([], "quiet", ""),
+    ],
+)
+def test_one_line_says_whether_the_figures_can_be_trusted(
+    machines: list[MachineUse | None], state: str, line: str
+) -> None:
+    result = on(*machines)
+    assert read(result).trust == (state, line)
+    assert line in page.html(read(result))
+
+
+def test_a_load_and_a_target_that_wait_for_each_other_are_not_starved_by_others() -> None:
+    assert read(on(QUIET.replace(target_delay_share=0.5))).trust[0] == "quiet"
+
+
+def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
+    """Pure reads and pure writes have a tile each; the mixes between them have none."""
+    result = on(QUIET, BUSY, BUSY, BUSY, STARVED)
+    assert [headline.mark for headline in read(result).headlines] == ["", "starved of processors"]
+    shown = page.html(read(result))
+    assert len(re.findall(r'class="mark"', shown)) == 1
+    limits = [row[-1] for row in figures(read(result))[0].table.rows]
+    assert [limit.rpartition(", ")[2] for limit in limits[1:]] == ["disturbed", "disturbed", "disturbed", "starved"]
+    assert "disturbed" not in limits[0]
+    rows = [row[-1] for row in vars(result_table(result))["_rows"]]
+    assert rows == ["", "disturbed", "disturbed", "disturbed", "starved"]
+
+
+# ---- intervals
+
+
+def in_turns(*rates: float) -> Point:
+    point = synthetic.envelope().points[0]
+    turns = [
+        Turn(
+            round=number,
+            order=number,
+            state="finished",
+            window_ns=SECOND_NS,
+            operations=round(rate),
+            iops=rate,
+            bytes_per_s=4096 * rate,
+            mean_ns=1.0,
+            seeds=(),
+        )
+        for number, rate in enumerate(rates, 1)
+    ]
+    return point.replace(turns=tuple(turns))
+
+
+def test_the_interval_of_a_point_in_turns_is_that_of_its_turns() -> None:
+    """Student's interval of the mean, around the rate of the point."""
+    found = in_turns(90, 100, 110).rate_interval()
+    half = student_quantile(2) * 10 / 3**0.5 / 100
+    assert found.value == 118_000
+    assert (found.low, found.high) == pytest.approx((118_000 * (1 - half), 118_000 * (1 + half)))
+
+
+def test_no_rate_has_a_bound_below_zero_and_one_turn_has_no_bounds() -> None:
+    assert in_turns(1, 200).rate_interval().low == 0.0
+    assert in_turns(100).rate_interval().high is None
+
+
+def test_tiles_and_bars_have_the_interval_of_their_point() -> None:
+    point = in_turns(90, 100, 110)
+    result = synthetic.envelope().replace(points=(point, *synthetic.envelope().points[1:5]))
+    (reads, _) = read(result).headlines
+    assert reads.bounds == "95 %: 88.7k to 147k"
+    assert "95 %: 88.7k to 147k" in page.html(read(result))
+    figure = figures(read(result))[0]
+    bounds = {row["mix"]: row["high"] for rows in figure.charts[0]["datasets"].values() for row in rows if "low" in row}
+    assert bounds["100:0"] == pytest.approx(147_312, abs=1)
+    assert bounds["75:25"] is None
+    assert "Error bars are 95 % intervals." in figure.caption
+
+
+# ---- the answer of a scenario
+
+
+def scenario(answer: str) -> ScenarioFacts:
+    return ScenarioFacts(
+        name="s", title="", why="", question="?", answer=answer, form="full", targets={}, families=(), tag=""
+    )
+
+
+def gains() -> Result:
+    """Reads and writes at two depths, with one connection and with eight; eight carry three and two times as much."""
+    points = [
+        synthetic.nfs_point(
+            f"{kind} {nconnect} {depth}",
+            kind,
+            {
+                "order": "random",
+                "block_bytes": 4096,
+                "read_percent": 100 if kind == "read" else 0,
+                "nconnect": nconnect,
+                "depth": depth,
+            },
+            1000.0 * depth * (1 if nconnect == 1 else factor),
+        )
+        for kind, factor in (("read", 3), ("write", 2))
+        for nconnect in (1, 8)
+        for depth in (1, 16)
+    ]
+    return synthetic.result(points)
+
+
+def test_the_first_tile_answers_the_question_of_the_scenario() -> None:
+    result = gains().replace(scenario=scenario("nconnect"))
+    answer, *others = read(result).headlines
+    assert (answer.value, answer.what) == ("3.00 × reads, 2.00 × writes", "8 connections instead of 1")
+    assert answer.detail == (
+        "4 KiB random reads at depth 16: 3.00 ×, cannot tell: measured once · 4 KiB random writes at depth 16: "
+        "2.00 ×, cannot tell: measured once"
+    )
+    assert 0 < len(others) < 5
+    assert "8 connections instead of 1" in page.html(read(result))
+
+
+def test_a_scenario_that_asks_for_rates_has_no_tile_of_gains() -> None:
+    assert "×" not in str(read(gains().replace(scenario=scenario(""))).headlines)
+
+
+# ---- one truth
+
+
+def recorded() -> Result:
+    """The runs that were recorded with one limit switched on at a time, as one result, and one without a limit."""
+    points, targets = [], {}
+    for path in sorted((Path(__file__).parent / "data" / "limits").glob("known-*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        targets[path.stem] = TargetFacts.from_builtins(document["target"])
+        point = Point.from_builtins(document["points"][0])
+        points.append(point.replace(name=path.stem, family=path.stem, target=path.stem))
+    targets["nothing"] = TargetFacts(kind="nfs", address="nfs://server/vol")
+    points.append(points[0].replace(name="nothing", family="nothing", target="nothing", machine=QUIET))
+    return synthetic.result(points).replace(scenario=scenario("").replace(targets=targets))
+
+
+LIMIT_NAMES = 25
+"""Distinct limits of the recorded runs, ``cannot tell`` among them."""
+
+
+def test_page_table_csv_and_json_name_and_count_the_same_limits() -> None:
+    result = recorded()
+    reading = read(result)
+    document = json.loads(with_verdicts(result).to_json())
+    rows = list(csv.DictReader(io.StringIO(page.points_csv(reading))))
+    of_json = [point["limit"] for point in document["points"]]
+    labels = [one["short_name"] + ("" if one["confidence"] == "none" else f" ({one['confidence']})") for one in of_json]
+    assert [row["limit_name"] for row in rows] == [one["short_name"] for one in of_json]
+    assert [(row["limit"], row["limit_confidence"]) for row in rows] == [
+        (one["code"], one["confidence"]) for one in of_json
+    ]
+    table = vars(result_table(result))
+    place = table["_columns"].index("limited by")
+    assert [row[place] for row in table["_rows"] if row] == labels
+    shown = figures(reading)[0].table
+    assert {row[-1] for row in shown.rows} == set(labels)
+    groups = {
+        (group.name if group.confidence == "none" else f"{group.name} ({group.confidence})"): group.count
+        for group in reading.limit_groups
+    }
+    assert groups == Counter(labels)
+    assert len({one["short_name"] for one in of_json}) == LIMIT_NAMES
