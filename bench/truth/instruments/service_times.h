@@ -16,9 +16,9 @@ enum { NANOS_PER_MICRO = 1000, NANOS_PER_SECOND = 1000000000 };
 static const int64_t SPIN_NS = 80 * NANOS_PER_MICRO;
 
 typedef struct {
-    char shape;         // c: constant, e: exponential, l: lognormal, b: bimodal
+    char shape;         // c: constant, e: exponential, l: lognormal, b: bimodal, p: Pareto
     double mean_us;     // of the faster mode for a bimodal distribution
-    double sigma;       // lognormal: standard deviation of the logarithm
+    double sigma;       // lognormal: standard deviation of the logarithm; Pareto: index of the tail, more than 1
     double slow_us;     // bimodal
     double slow_share;  // bimodal
     uint64_t state;
@@ -60,22 +60,25 @@ static inline int64_t next_service_ns(service_times *times) {
     } else if (times->shape == 'l') {
         double normal = sqrt(-2 * log(uniform(times))) * cos(2 * M_PI * uniform(times));
         us *= exp(times->sigma * normal - times->sigma * times->sigma / 2);
+    } else if (times->shape == 'p') {
+        us *= (times->sigma - 1) / times->sigma * pow(uniform(times), -1 / times->sigma);
     } else if (times->shape == 'b' && uniform(times) <= times->slow_share) {
         us = times->slow_us;
     }
     return (int64_t)(us * NANOS_PER_MICRO);
 }
 
-// Reads "constant:MEAN", "exponential:MEAN", "lognormal:MEAN:SIGMA" or "bimodal:FAST:SLOW:SHARE_OF_SLOW", in us.
+// Reads "constant:MEAN", "exponential:MEAN", "lognormal:MEAN:SIGMA", "pareto:MEAN:INDEX" or
+// "bimodal:FAST:SLOW:SHARE_OF_SLOW", in us.
 static inline service_times parse_service_times(const char *text, uint64_t seed) {
     service_times times = {.shape = text[0], .state = seed * 0x9E3779B97F4A7C15ULL + 1};
-    double *second = times.shape == 'l' ? &times.sigma : &times.slow_us;
+    double *second = strchr("lp", times.shape) ? &times.sigma : &times.slow_us;
     const char *colon = strchr(text, ':');
     int found = colon ? sscanf(colon, ":%lf:%lf:%lf", &times.mean_us, second, &times.slow_share) : 0;
-    int wanted = times.shape == 'b' ? 3 : times.shape == 'l' ? 2 : 1;
-    if (found != wanted || !strchr("celb", times.shape) || times.mean_us < 0) {
-        fprintf(stderr, "%s is no service time; write constant:US, exponential:US, lognormal:US:SIGMA or "
-                        "bimodal:US:US:SHARE\n", text);
+    int wanted = times.shape == 'b' ? 3 : strchr("lp", times.shape) ? 2 : 1;
+    if (found != wanted || !strchr("celbp", times.shape) || times.mean_us < 0) {
+        fprintf(stderr, "%s is no service time; write constant:US, exponential:US, lognormal:US:SIGMA, "
+                        "pareto:US:INDEX or bimodal:US:US:SHARE\n", text);
         exit(2);
     }
     for (int draw = 0; draw < 16; draw++) uniform(&times);

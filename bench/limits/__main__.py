@@ -1,0 +1,117 @@
+"""``make truth-limits``: counts how often iocurve names the limit of servers that it knows nothing of.
+
+Each run draws a server and a load from a kind by a seed, measures a second, lets ``iocurve why --confirm`` look for the
+limit, and compares the name with the account of the server, which says which limit held the requests back. Runs take
+some ten seconds, most of them asleep, so that several go on at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from bench.limits import kinds, tables
+from bench.limits.case import KINDS
+from bench.limits.examine import examined
+from bench.truth.instruments import program
+
+assert kinds
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Examines kinds, and prints and writes the table."""
+    options = _parser().parse_args(arguments)
+    loads, stolen, began = os.getloadavg(), _steal(), time.time()
+    known = _kept(options.out)
+    with hogs(options.hogs):
+        for record in _examined(options, {(one["kind"], one["seed"]) for one in known}):
+            known.append(record)
+            print(_said(record), flush=True)
+            if options.out:
+                with options.out.open("a", encoding="utf-8") as kept:
+                    kept.write(json.dumps(record) + "\n")
+    share = (_steal() - stolen) / ((time.time() - began) * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
+    text = f"{tables.machine(loads, share)}; {_setting(options)}\n\n{tables.table(known)}"
+    print("\n" + text)
+    if options.section:
+        tables.write(options.section, text)
+    return 0
+
+
+def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Iterator[dict[str, Any]]:
+    """The records of the runs, as they end; no run begins after the time that was given."""
+    chosen = options.kinds or list(KINDS)
+    todo = [(name, options.seed + run) for run in range(options.runs) for name in chosen]
+    todo = [one for one in todo if one not in known]
+    # Within a round in random order, so that runs at the same time and a part of the rounds are a random draw.
+    order = random.Random(options.seed)
+    todo.sort(key=lambda one: (one[1], order.random()))
+    ends = time.monotonic() + (options.seconds or float("inf"))
+    program("stub_server")
+    under_way: set[Future[dict[str, Any]]] = set()
+    with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
+        while under_way or (todo and time.monotonic() < ends):
+            while todo and len(under_way) < options.parallel and time.monotonic() < ends:
+                under_way.add(pool.submit(examined, *todo.pop(0)))
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            yield from (one.result() for one in done)
+
+
+def _said(record: dict[str, Any]) -> str:
+    name = record["final"] or "cannot tell"
+    return f"{record['judged']:9} {record['kind']} {record['seed']}: {name} ({record['seconds']} s)"
+
+
+def _kept(path: Path | None) -> list[dict[str, Any]]:
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _setting(options: argparse.Namespace) -> str:
+    hogs = f", beside {options.hogs} processes that never sleep" if options.hogs else ""
+    return f"{options.parallel} runs at once{hogs}; seeds from {options.seed}"
+
+
+@contextmanager
+def hogs(count: int) -> Iterator[None]:
+    """Other processes that keep processors busy."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def _steal() -> int:
+    return int(Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()[8])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="default: all")
+    parser.add_argument("--runs", type=int, default=20, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; the next has the next seed")
+    parser.add_argument("--seconds", type=float, help="begin no run after this time")
+    parser.add_argument("--parallel", type=int, default=2 * (os.cpu_count() or 1), help="runs at once")
+    parser.add_argument("--hogs", type=int, default=0, help="other processes that keep processors busy")
+    parser.add_argument("--out", type=Path, help="add the records to this file, and repeat no run that it has")
+    parser.add_argument("--section", help="write the table into this section of the page")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

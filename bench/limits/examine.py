@@ -1,0 +1,169 @@
+"""Examines one case: runs the load and ``iocurve why --confirm`` on the stub server, and judges the name."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.limits.case import KINDS, Case, drawn
+from bench.truth.instruments import program
+from iocurve.cli import main as iocurve
+
+CONFIDENT = ("certain", "likely")
+GENERAL = ("unknown", "nothing", "saturated")
+"""Codes that name no limit. Saturation is true of every limit of a server."""
+HELD_UP = ("foreign_cpu", "machine", "client_cpu", "generator")
+"""Codes that hold this machine responsible."""
+BINDS_SHARE_MIN = 0.5
+"""The limits under test hold requests for at least this share of the time in flight, and for at least
+``BINDS_TIMES_MIN`` as long as any other."""
+BINDS_TIMES_MIN = 2.0
+RATE_TOLERANCE = 0.05
+BUSY_SHARE = 0.9
+"""Share of the processors' time from which a verdict on this machine is no error."""
+REDRAWN_MAX = 3
+STOP_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True)
+class Stub:
+    """A stub server that is up."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def account(self) -> dict[str, Any]:
+        """What the server did since the last account."""
+        assert self.process.stdout
+        self.process.send_signal(signal.SIGUSR1)
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+
+@contextmanager
+def stub(limits: tuple[str, ...], seed: int) -> Iterator[Stub]:
+    """A stub server with limits."""
+    command = [program("stub_server"), "--spin-us", "0", "--seed", str(seed)]
+    command += [word for one in limits for word in ("--limit", one)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield Stub(process, int(process.stdout.readline()))
+        finally:
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
+
+
+def examined(name: str, seed: int) -> dict[str, Any]:
+    """Examines the case that a seed gives, or another one if the server says that its limit was not binding."""
+    for redrawn in range(REDRAWN_MAX):
+        found = _examined(name, seed + 1_000_000 * redrawn)
+        if found["judged"] != "void":
+            break
+    return found
+
+
+def _examined(name: str, seed: int) -> dict[str, Any]:
+    case = drawn(KINDS[name], seed)
+    began, busy = time.monotonic(), _processor_times()
+    with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory, stub(case.limits, seed) as server:
+        job, out = Path(directory) / "job.toml", str(Path(directory) / "report")
+        job.write_text(case.load.job(server.port, seed), encoding="utf-8")
+        server.account()
+        _command("run", str(job), "--out", out, "--quiet")
+        account = server.account()
+        binds = binding(case, account)
+        document = json.loads(_command("why", out, "--confirm", "--json")) if binds else {}
+    busy_share = _busy_share(busy, _processor_times())
+    return {
+        "kind": name,
+        "seed": seed,
+        "limits": case.limits,
+        "load": repr(case.load),
+        "right": sorted(case.right),
+        "account": account,
+        "busy_share": round(busy_share, 3),
+        "seconds": round(time.monotonic() - began, 1),
+        "first": [document.get("code"), document.get("confidence")],
+        "outcome": document.get("outcome"),
+        "final": final_name(document) if binds else None,
+        "evidence": document.get("evidence_now"),
+        "judged": judged(case, document, busy_share) if binds else "void",
+        "judged_first": judged_name(case, _named(document), busy_share) if binds else "void",
+    }
+
+
+def binding(case: Case, account: dict[str, Any]) -> bool:
+    """True if the server's account says that the limit under test held the load down."""
+    seconds = account["seconds"]
+    if not account["operations"] or seconds <= 0:
+        return False
+    if not case.binding:
+        rate = account["operations"] / seconds
+        return not case.rate or abs(rate / case.rate - 1) <= RATE_TOLERANCE
+    held = sum(account["held_s"][each] for each in case.binding)
+    others = [time_s for each, time_s in enumerate(account["held_s"]) if each not in case.binding]
+    in_flight_s = case.load.in_flight * seconds
+    return held >= BINDS_SHARE_MIN * in_flight_s and held >= BINDS_TIMES_MIN * max([*others, account["late_s"]])
+
+
+def final_name(document: dict[str, Any]) -> str | None:
+    """The name with which ``why --confirm`` leaves its user; none if it cannot tell."""
+    now = document.get("verdict_now")
+    if document.get("outcome") == "refuted" and (now is None or now["code"] == document["code"]):
+        return None
+    return _named(now or document)
+
+
+def _named(verdict: dict[str, Any]) -> str | None:
+    return verdict["code"] if verdict.get("confidence") in CONFIDENT else None
+
+
+def judged(case: Case, document: dict[str, Any], busy_share: float) -> str:
+    """right, undecided, held up or false."""
+    return judged_name(case, final_name(document), busy_share)
+
+
+def judged_name(case: Case, name: str | None, busy_share: float) -> str:
+    """The judgement on a name that was given with confidence."""
+    if name in case.right:
+        return "right"
+    if name is None or name in GENERAL:
+        return "false" if name == "saturated" and not _is_of_the_server(case) else "undecided"
+    return "held up" if name in HELD_UP and busy_share >= BUSY_SHARE else "false"
+
+
+def _is_of_the_server(case: Case) -> bool:
+    return not case.right & {"depth", "rate", "think_time"}
+
+
+def _command(*words: str) -> str:
+    """What a command of iocurve prints, in this process, since a hundred starts would disturb what is measured."""
+    printed, complaints = io.StringIO(), io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(complaints):
+        try:
+            iocurve(words)
+        except SystemExit as ended:
+            status = ended.code
+    if status:
+        raise RuntimeError(f"iocurve {' '.join(words)}: {complaints.getvalue()}")
+    return printed.getvalue()
+
+
+def _processor_times() -> list[int]:
+    return [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
+
+
+def _busy_share(before: list[int], after: list[int]) -> float:
+    """Share of the processors' time that was neither idle nor a nice process's; ``/proc/stat`` is in proc(5)."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    return 1 - (spent[1] + spent[3] + spent[4]) / max(1, sum(spent[:8]))

@@ -1,0 +1,97 @@
+"""The tables of ``docs/truth-limits.md``, from the records of the runs."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.limits.case import KINDS
+
+PAGE = Path(__file__).parents[2] / "docs" / "truth-limits.md"
+COLUMNS = (
+    "kind",
+    "runs",
+    "right",
+    "cannot tell",
+    "others' CPU",
+    "false",
+    "right, 95 % interval",
+    "false, 95 % interval",
+    "false as",
+    "false before a probe",
+)
+NORMAL_95 = 1.959964
+
+
+def wilson(count: int, runs: int) -> tuple[float, float]:
+    """The 95 % interval of a share (E. B. Wilson, J. Am. Stat. Assoc. 22, 1927)."""
+    if not runs:
+        return 0.0, 1.0
+    share, square = count / runs, NORMAL_95**2
+    centre = (share + square / 2 / runs) / (1 + square / runs)
+    half = NORMAL_95 * math.sqrt(share * (1 - share) / runs + square / 4 / runs**2) / (1 + square / runs)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Counts by kind; runs in which another limit was binding count apart."""
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_kind.setdefault(record["kind"], []).append(record)
+    order = [*KINDS, *(name for name in by_kind if name not in KINDS)]
+    rows = [_row(name, by_kind[name]) for name in order if name in by_kind]
+    lines = [_line(COLUMNS), _line(["---", *["---:"] * (len(COLUMNS) - 1)]), *rows, _row("all", records)]
+    void = sum(record["judged"] == "void" for record in records)
+    note = f"\n\nIn {void} further runs the server's account said that another limit was binding." if void else ""
+    return "\n".join(lines) + note
+
+
+def _row(name: str, records: Iterable[Mapping[str, Any]]) -> str:
+    judged = [record for record in records if record["judged"] != "void"]
+    counts = Counter(record["judged"] for record in judged)
+    wrong = Counter(str(record["final"]) for record in judged if record["judged"] == "false")
+    runs, first = len(judged), sum(record.get("judged_first") == "false" for record in judged)
+    said = ", ".join(f"{code} {count}" for code, count in sorted(wrong.items()))
+    return _line(
+        (
+            name,
+            runs,
+            counts["right"],
+            counts["undecided"],
+            counts["held up"],
+            counts["false"],
+            _interval(counts["right"], runs),
+            _interval(counts["false"], runs),
+            said,
+            first,
+        )
+    )
+
+
+def _interval(count: int, runs: int) -> str:
+    low, high = wilson(count, runs)
+    return f"{low:.0%} to {high:.0%}" if runs < 200 else f"{low:.1%} to {high:.1%}"
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def machine(before: Sequence[float], steal: float) -> str:
+    """The machine and its load, for the head of a table."""
+    loads = [f"{load[0]:.1f}" for load in (before, os.getloadavg())]
+    return f"{os.cpu_count()} processors, load average {loads[0]} before and {loads[1]} after, steal {steal:.1%}"
+
+
+def write(name: str, text: str) -> None:
+    """Puts a text between the marks of a section of the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, opening, rest = page.partition(f"<!-- table: {name} -->\n")
+    _, closing, after = rest.partition(f"<!-- end: {name} -->\n")
+    if not (opening and closing):
+        raise SystemExit(f"{PAGE} has no marks for a table named {name}")
+    PAGE.write_text(f"{before}{opening}\n{text}\n\n{closing}{after}", encoding="utf-8")
