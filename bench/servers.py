@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +26,12 @@ class Server:
     port: int
     mount_port: int
     export: str
+    address: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
         """The URL, in the form that both libnfs and iocurve read."""
-        return f"nfs://127.0.0.1{self.export}?nfsport={self.port}&mountport={self.mount_port}"
+        return f"nfs://{self.address}{self.export}?nfsport={self.port}&mountport={self.mount_port}"
 
     def url_of(self, version: str) -> str:
         """The URL for iocurve with the version of NFS, ``3`` or ``4.1``."""
@@ -78,8 +80,14 @@ def _announced_server(process: subprocess.Popen[str]) -> Server:
 
 
 @contextmanager
-def ganesha(kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] = ()) -> Iterator[Server]:
-    """Runs nfs-ganesha: ``mem`` is fastest and keeps only 2 MiB of a file, ``vfs`` serves ``directory``. Needs root."""
+def ganesha(
+    kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """Runs nfs-ganesha: ``mem`` is fastest and keeps only 2 MiB of a file, ``vfs`` serves ``directory``. Needs root.
+
+    ``settings`` are environment variables of ``tests/rig/ganesha``, which describes them.
+    """
+    environment = {**os.environ, **(settings or {})}
     started = subprocess.run(
         [*prefix, RIG / "ganesha", "start", kind, directory],
         stdin=subprocess.DEVNULL,
@@ -87,12 +95,14 @@ def ganesha(kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] 
         text=True,
         timeout=60,
         check=False,
+        env=environment,
     )
     pid = re.search(r"ganesha up, pid (\d+)", started.stdout)
     if pid is None:
         raise RuntimeError(f"nfs-ganesha did not start:\n{started.stdout}")
     try:
-        yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}")
+        address = environment.get("ADDRESS", "127.0.0.1")
+        yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}", address=address)
     finally:
         subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
 

@@ -8,7 +8,6 @@ some ten seconds, most of them asleep, so that several go on at once.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
@@ -32,17 +31,13 @@ assert kinds
 def main(arguments: Sequence[str] | None = None) -> int:
     """Examines kinds, and prints and writes the table."""
     options = _parser().parse_args(arguments)
-    loads, stolen, began = os.getloadavg(), _steal(), time.time()
-    known = _kept(options.out)
-    with hogs(options.hogs):
+    known = tables.kept(options.out)
+    with tables.watched() as machine, hogs(options.hogs):
         for record in _examined(options, {(one["kind"], one["seed"]) for one in known}):
             known.append(record)
             print(_said(record), flush=True)
-            if options.out:
-                with options.out.open("a", encoding="utf-8") as kept:
-                    kept.write(json.dumps(record) + "\n")
-    share = (_steal() - stolen) / ((time.time() - began) * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
-    text = f"{tables.machine(loads, share)}; {_setting(options)}\n\n{tables.table(known)}"
+            tables.keep(options.out, record)
+    text = f"{machine.text} {_setting(options)}\n\n{tables.table(known)}"
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)
@@ -73,15 +68,9 @@ def _said(record: dict[str, Any]) -> str:
     return f"{record['judged']:9} {record['kind']} {record['seed']}: {name} ({record['seconds']} s)"
 
 
-def _kept(path: Path | None) -> list[dict[str, Any]]:
-    if path is None or not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def _setting(options: argparse.Namespace) -> str:
-    hogs = f", beside {options.hogs} processes that never sleep" if options.hogs else ""
-    return f"{options.parallel} runs at once{hogs}; seeds from {options.seed}"
+    beside = f", next to {options.hogs} processes that never sleep" if options.hogs else ""
+    return f"{options.parallel} runs at once{beside}; seeds from {options.seed}."
 
 
 @contextmanager
@@ -94,10 +83,6 @@ def hogs(count: int) -> Iterator[None]:
         for process in running:
             process.kill()
             process.wait()
-
-
-def _steal() -> int:
-    return int(Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()[8])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -109,11 +109,12 @@ def binding(case: Case, account: dict[str, Any]) -> bool:
         return False
     if not case.binding:
         rate = account["operations"] / seconds
-        return not case.rate or abs(rate / case.rate - 1) <= RATE_TOLERANCE
+        return not case.rate or bool(abs(rate / case.rate - 1) <= RATE_TOLERANCE)
     held = sum(account["held_s"][each] for each in case.binding)
     others = [time_s for each, time_s in enumerate(account["held_s"]) if each not in case.binding]
     in_flight_s = case.load.in_flight * seconds
-    return held >= BINDS_SHARE_MIN * in_flight_s and held >= BINDS_TIMES_MIN * max([*others, account["late_s"]])
+    most_other = max([*others, account["late_s"]])
+    return bool(held >= BINDS_SHARE_MIN * in_flight_s and held >= BINDS_TIMES_MIN * most_other)
 
 
 def final_name(document: dict[str, Any]) -> str | None:

@@ -117,10 +117,11 @@ def cap_that_adapts(draw: random.Random) -> Case:
     return _capped(draw, f"adaptive,rate={{rate}},period_ms={logarithmic(draw, 10, 100)}")
 
 
-@kind("a cap on operations of which a write counts as two to four")
+@kind("a cap on operations of which a write counts as two to four; of writes alone it may be called a cap on writes")
 def cap_where_writes_cost_more(draw: random.Random) -> Case:
     percent = draw.choice((100, 0, 50))
-    return _capped(draw, f"bucket,rate={{rate}},burst=10,write_cost={draw.randint(2, 4)}", read_percent=percent)
+    right = IOPS | {"volume_write_iops"} if percent == 0 else IOPS
+    return _capped(draw, f"bucket,rate={{rate}},burst=10,write_cost={draw.randint(2, 4)}", right, percent)
 
 
 @kind("a cap on reads alone")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
         by_kind.setdefault(record["kind"], []).append(record)
     order = [*KINDS, *(name for name in by_kind if name not in KINDS)]
     rows = [_row(name, by_kind[name]) for name in order if name in by_kind]
-    lines = [_line(COLUMNS), _line(["---", *["---:"] * (len(COLUMNS) - 1)]), *rows, _row("all", records)]
+    lines = [line(COLUMNS), line(["---", *["---:"] * (len(COLUMNS) - 1)]), *rows, _row("all", records)]
     void = sum(record["judged"] == "void" for record in records)
     note = f"\n\nIn {void} further runs the server's account said that another limit was binding." if void else ""
     return "\n".join(lines) + note
@@ -56,7 +60,7 @@ def _row(name: str, records: Iterable[Mapping[str, Any]]) -> str:
     wrong = Counter(str(record["final"]) for record in judged if record["judged"] == "false")
     runs, first = len(judged), sum(record.get("judged_first") == "false" for record in judged)
     said = ", ".join(f"{code} {count}" for code, count in sorted(wrong.items()))
-    return _line(
+    return line(
         (
             name,
             runs,
@@ -77,14 +81,47 @@ def _interval(count: int, runs: int) -> str:
     return f"{low:.0%} to {high:.0%}" if runs < 200 else f"{low:.1%} to {high:.1%}"
 
 
-def _line(cells: Iterable[object]) -> str:
+def line(cells: Iterable[object]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def machine(before: Sequence[float], steal: float) -> str:
-    """The machine and its load, for the head of a table."""
-    loads = [f"{load[0]:.1f}" for load in (before, os.getloadavg())]
-    return f"{os.cpu_count()} processors, load average {loads[0]} before and {loads[1]} after, steal {steal:.1%}"
+@dataclass
+class Machine:
+    """The machine during a measurement."""
+
+    text: str = ""
+    """Its processors and its load; empty until the end."""
+
+
+@contextmanager
+def watched() -> Iterator[Machine]:
+    """Records the load of the machine and what its host took from it."""
+    found, load, stolen, began = Machine(), os.getloadavg()[0], _stolen_s(), time.monotonic()
+    yield found
+    processors, took_s = os.cpu_count() or 1, time.monotonic() - began
+    steal = (_stolen_s() - stolen) / max(1e-9, took_s * processors)
+    loads = f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after"
+    found.text = f"A machine with {processors} processors, {loads}, steal {steal:.1%}; {took_s / 60:.1f} minutes."
+
+
+def _stolen_s() -> float:
+    words = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
+    return int(words[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def kept(path: Path | None) -> list[dict[str, Any]]:
+    """The records that earlier runs have kept."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+
+
+def keep(path: Path | None, record: Mapping[str, Any]) -> None:
+    """Adds a record to a file."""
+    if path:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
 
 def write(name: str, text: str) -> None:
