@@ -113,6 +113,19 @@ bench: build ## measure iocurve beside its peers; results go to bench/results
 .PHONY: truth
 truth: build ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
 	$(BIN)/python -m bench.truth
+	$(BIN)/python -m bench.limits --runs 1 --seconds 150 --section drawn
+
+# By hand, too: about three hours; the last part needs root. LIMITS keeps the runs, and a second call continues there.
+LIMITS := target/limits
+LIMITS_BENCH = $(BIN)/python -m bench.limits --section
+.PHONY: truth-limits
+truth-limits: build ## count how often limits are named rightly, and write the tables of docs/truth-limits.md
+	mkdir -p $(LIMITS)
+	$(LIMITS_BENCH) stub --out $(LIMITS)/stub.jsonl
+	$(LIMITS_BENCH) stub-hogs --hogs 2 --out $(LIMITS)/stub-hogs.jsonl
+	$(LIMITS_BENCH) known --target known --parallel 1 --out $(LIMITS)/known.jsonl
+	$(LIMITS_BENCH) hidden --target hidden --out $(LIMITS)/hidden.jsonl
+	$(BIN)/python -m bench.limits.strangers --section strangers --out $(LIMITS)/strangers.jsonl
 
 # By hand: minutes, most of them for the journals. The tests run what of it takes seconds.
 .PHONY: faults

@@ -1,4 +1,4 @@
-"""Verdicts on runs that were recorded with one limit switched on at a time (``python -m bench.limits --record``)."""
+"""Verdicts on runs that were recorded with one limit switched on (``python -m bench.limits.own --record``)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How often iocurve names the limit that holds a run down: on a stub server, on its own volume, on other servers."""
+"""The limits bench counts how often iocurve names the limit of a server: a stub, its own volume, other servers."""

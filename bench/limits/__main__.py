@@ -10,22 +10,27 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench.limits import kinds, tables
+from bench.limits import kinds, own, tables
 from bench.limits.case import KINDS
-from bench.limits.examine import examined
+from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
 
-assert kinds
+assert kinds  # their definition registers them
+TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] = {
+    "stub": (tuple(KINDS), examined),
+    "known": (own.NAMES, own.known),
+    "hidden": (own.HIDDEN_NAMES, own.hidden),
+}
+"""The stub server, and iocurve's own volume and disks that state their limits or hide them: kinds, and how one is
+examined."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,12 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)
+        tables.write("kinds", tables.kinds_table())
     return 0
 
 
 def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Iterator[dict[str, Any]]:
     """The records of the runs, as they end; no run begins after the time that was given."""
-    chosen = options.kinds or list(KINDS)
+    names, examine = TARGETS[options.target]
+    if unknown := set(options.kinds) - set(names):
+        raise SystemExit(f"{', '.join(unknown)}: no such kind; kinds of {options.target}: {', '.join(names)}")
+    chosen = options.kinds or names
     todo = [(name, options.seed + run) for run in range(options.runs) for name in chosen]
     todo = [one for one in todo if one not in known]
     # Within a round in random order, so that runs at the same time and a part of the rounds are a random draw.
@@ -58,7 +67,7 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
         while under_way or (todo and time.monotonic() < ends):
             while todo and len(under_way) < options.parallel and time.monotonic() < ends:
-                under_way.add(pool.submit(examined, *todo.pop(0)))
+                under_way.add(pool.submit(examine, *todo.pop(0)))
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
             yield from (one.result() for one in done)
 
@@ -73,21 +82,10 @@ def _setting(options: argparse.Namespace) -> str:
     return f"{options.parallel} runs at once{beside}; seeds from {options.seed}."
 
 
-@contextmanager
-def hogs(count: int) -> Iterator[None]:
-    """Other processes that keep processors busy."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="default: all")
+    parser.add_argument("kinds", nargs="*", help="default: all")
+    parser.add_argument("--target", choices=TARGETS, default="stub", help="the server that is examined")
     parser.add_argument("--runs", type=int, default=20, help="of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next has the next seed")
     parser.add_argument("--seconds", type=float, help="begin no run after this time")

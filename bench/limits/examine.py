@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from iocurve.cli import main as iocurve
 CONFIDENT = ("certain", "likely")
 GENERAL = ("unknown", "nothing", "saturated")
 """Codes that name no limit. Saturation is true of every limit of a server."""
+OF_THE_LOAD = frozenset({"depth", "rate", "group_rate", "think_time"})
+"""Codes of loads that hold themselves down: their servers are not saturated."""
 HELD_UP = ("foreign_cpu", "machine", "client_cpu", "generator")
 """Codes that hold this machine responsible."""
 BINDS_SHARE_MIN = 0.5
@@ -42,7 +45,7 @@ class Stub:
     port: int
 
     def account(self) -> dict[str, Any]:
-        """What the server did since the last account."""
+        """Reads the server's account of the time since the last one."""
         assert self.process.stdout
         self.process.send_signal(signal.SIGUSR1)
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
@@ -74,7 +77,7 @@ def examined(name: str, seed: int) -> dict[str, Any]:
 
 def _examined(name: str, seed: int) -> dict[str, Any]:
     case = drawn(KINDS[name], seed)
-    began, busy = time.monotonic(), _processor_times()
+    began, busy = time.monotonic(), processor_times()
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory, stub(case.limits, seed) as server:
         job, out = Path(directory) / "job.toml", str(Path(directory) / "report")
         job.write_text(case.load.job(server.port, seed), encoding="utf-8")
@@ -83,7 +86,7 @@ def _examined(name: str, seed: int) -> dict[str, Any]:
         account = server.account()
         binds = binding(case, account)
         document = json.loads(_command("why", out, "--confirm", "--json")) if binds else {}
-    busy_share = _busy_share(busy, _processor_times())
+    share = busy_share(busy, processor_times())
     return {
         "kind": name,
         "seed": seed,
@@ -91,14 +94,14 @@ def _examined(name: str, seed: int) -> dict[str, Any]:
         "load": repr(case.load),
         "right": sorted(case.right),
         "account": account,
-        "busy_share": round(busy_share, 3),
+        "busy_share": round(share, 3),
         "seconds": round(time.monotonic() - began, 1),
         "first": [document.get("code"), document.get("confidence")],
         "outcome": document.get("outcome"),
         "final": final_name(document) if binds else None,
         "evidence": document.get("evidence_now"),
-        "judged": judged(case, document, busy_share) if binds else "void",
-        "judged_first": judged_name(case, _named(document), busy_share) if binds else "void",
+        "judged": judged_name(case.right, final_name(document), share) if binds else "void",
+        "judged_first": judged_name(case.right, _named(document), share) if binds else "void",
     }
 
 
@@ -129,26 +132,22 @@ def _named(verdict: dict[str, Any]) -> str | None:
     return verdict["code"] if verdict.get("confidence") in CONFIDENT else None
 
 
-def judged(case: Case, document: dict[str, Any], busy_share: float) -> str:
-    """right, undecided, held up or false."""
-    return judged_name(case, final_name(document), busy_share)
+def judged_name(right: frozenset[str], name: str | None, share: float) -> str:
+    """The judgement on a name that was given with confidence: right, undecided, held up or false.
 
-
-def judged_name(case: Case, name: str | None, busy_share: float) -> str:
-    """The judgement on a name that was given with confidence."""
-    if name in case.right:
+    ``share`` is of the processors' time that was busy.
+    """
+    if name in right:
         return "right"
+    if name == "saturated" and right & OF_THE_LOAD:
+        return "false"
     if name is None or name in GENERAL:
-        return "false" if name == "saturated" and not _is_of_the_server(case) else "undecided"
-    return "held up" if name in HELD_UP and busy_share >= BUSY_SHARE else "false"
-
-
-def _is_of_the_server(case: Case) -> bool:
-    return not case.right & {"depth", "rate", "think_time"}
+        return "undecided"
+    return "held up" if name in HELD_UP and share >= BUSY_SHARE else "false"
 
 
 def _command(*words: str) -> str:
-    """What a command of iocurve prints, in this process, since a hundred starts would disturb what is measured."""
+    """Runs a command of iocurve in this process, as a new one would load for a second; gives what it prints."""
     printed, complaints = io.StringIO(), io.StringIO()
     with redirect_stdout(printed), redirect_stderr(complaints):
         try:
@@ -160,11 +159,24 @@ def _command(*words: str) -> str:
     return printed.getvalue()
 
 
-def _processor_times() -> list[int]:
+def processor_times() -> list[int]:
+    """Reads the times of this machine's processors, in ticks."""
     return [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
 
 
-def _busy_share(before: list[int], after: list[int]) -> float:
+def busy_share(before: list[int], after: list[int]) -> float:
     """Share of the processors' time that was neither idle nor a nice process's; ``/proc/stat`` is in proc(5)."""
     spent = [late - early for early, late in zip(before, after, strict=True)]
     return 1 - (spent[1] + spent[3] + spent[4]) / max(1, sum(spent[:8]))
+
+
+@contextmanager
+def hogs(count: int) -> Iterator[None]:
+    """Other processes that keep processors busy."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()

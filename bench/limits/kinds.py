@@ -28,7 +28,7 @@ def _latency(draw: random.Random, low_us: float = 80, high_us: float = 500) -> t
 
 
 def _waiting_depth(draw: random.Random, per_s: float, latency_s: float, times: float = 4) -> int:
-    """A depth of which most waits at a limit of so many operations per second."""
+    """Draws a depth at which most requests wait at a limit of ``per_s`` operations per second."""
     least = times * per_s * latency_s
     return draw.choice([depth for depth in (8, 12, 16, 24, 32, 48, 64, 96) if depth >= least] or [128])
 

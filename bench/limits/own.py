@@ -1,30 +1,31 @@
-"""``python -m bench.limits``: counts how often the verdict on a run with one known limit is right.
+"""iocurve's own volume and emulated disks as targets of the limits bench, and loads that hold themselves down.
 
-Each kind switches one limit on: of an embedded volume on loopback, an emulated disk, or the load itself. Known runs
-tell the analysis what the target's limits are; hidden runs go to the same target as a plain ``nfs://`` export, and the
-probes of ``iocurve why --confirm`` have to find the limit. ``--hogs`` keeps processors busy with other processes.
+Known runs tell the analysis what the target's limits are; hidden runs go to the same target as a plain ``nfs://``
+export or a plain disk, and probes have to find the limit. The limits are drawn by a seed.
+``python -m bench.limits.own KIND… --record DIRECTORY`` keeps the points of a run of each kind for the tests.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.limits.case import logarithmic
+from bench.limits.examine import CONFIDENT, HELD_UP, busy_share, hogs, judged_name, processor_times
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine import plan as planned
 from iocurve.measure import local
-from iocurve.measure.why import HELD_UP, diagnose
+from iocurve.measure.why import diagnose
 from iocurve.result.document import Limit, Point, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -50,8 +51,6 @@ class Kind:
     """volume, disk, file (buffered) or null."""
     runtime_ns: int = SECOND_NS
     hogs: int = 0
-    pause_s: float = 0.0
-    """Before each run, for burst credits to return."""
     accepted: tuple[str, ...] = ()
     """Further names that are right."""
     hidden: tuple[str, ...] = ()
@@ -79,71 +78,95 @@ def _vm(uncached: planned.IoLimits | None = None, cached: planned.IoLimits | Non
 
 
 FAST = planned.IoLimits(iops=1_000_000, bytes_per_s=10_000_000_000)
-FEW_IOPS = planned.IoLimits(iops=1500, bytes_per_s=10_000_000_000)
-FEW_BYTES = planned.IoLimits(iops=1_000_000, bytes_per_s=30_000_000)
 LARGE = 64 * KIB
-KINDS = (
-    Kind("volume_throughput", "throughput_mib_per_s = { base = 40 }", block_bytes=LARGE),
-    Kind("volume_read_throughput", "throughput_read_mib_per_s = { base = 40 }", block_bytes=LARGE),
-    Kind("volume_write_throughput", "throughput_write_mib_per_s = { base = 40 }", is_write=True, block_bytes=LARGE),
-    Kind("volume_iops", "iops = { base = 1500 }"),
-    Kind("volume_read_iops", "iops_read = { base = 1500 }"),
-    Kind("volume_write_iops", "iops_write = { base = 1500 }", is_write=True),
-    Kind("client_egress", "bandwidth_write_mib_per_s_per_client = { value = 30 }", is_write=True, block_bytes=LARGE),
-    Kind("client_read", "bandwidth_read_mib_per_s_per_client = { value = 30 }", block_bytes=LARGE),
-    Kind("client_iops", "iops_read_per_client = { value = 1500 }"),
-    Kind("connection_requests", "requests_in_flight_per_connection = { value = 4 }\nlatency_us = { value = 2000 }"),
-    Kind("connection_throughput", "bandwidth_mib_per_s_per_connection = { value = 30 }", block_bytes=LARGE),
-    Kind("connection_iops", "iops_per_connection = { value = 1500 }", hidden=("connection_requests",)),
-    Kind("server_parallelism", "parallelism = { servers = 4, service_us = 2500 }"),
-    Kind(
-        "burst_credits",
-        "iops = { base = 1000 }\nburst_iops = { base = 3000, credits_for_s = 1 }",
-        runtime_ns=2 * SECOND_NS,
-        pause_s=2.2,
-    ),
-    Kind(
-        "burst_iops",
-        "iops = { base = 500 }\nburst_iops = { base = 1500, credits_for_s = 3600 }",
-        hidden=("volume_iops",),
-    ),
-    Kind("depth", "latency_us = { value = 2000 }", depth=4),
-    Kind("rate", "latency_us = { value = 500 }", worker={"rate": _rate(500)}, is_hidden=False),
-    Kind(
-        "group_rate",
-        "latency_us = { value = 500 }",
-        workers=({"rate": _rate(300)}, {"rate": _rate(200), "report_group": 1, "job": "other"}),
-        is_hidden=False,
-    ),
-    Kind(
-        "think_time",
-        "latency_us = { value = 500 }",
-        depth=1,
-        worker={"think": planned.Think(pause_ns=4 * MILLISECOND_NS)},
-        is_hidden=False,
-    ),
-    Kind("generator", where="null", accepted=("foreign_cpu",), is_hidden=False),
-    Kind("foreign_cpu", where="null", hogs=4, is_hidden=False),
-    Kind("page_cache", where="file", depth=1, is_hidden=False),
-    Kind("disk_iops", disk=_disk(FEW_IOPS), where="disk", hidden=("volume_iops",)),
-    Kind("disk_throughput", disk=_disk(FEW_BYTES), where="disk", hidden=("volume_throughput",), block_bytes=LARGE),
-    Kind("vm_uncached_iops", disk=_disk(FAST, _vm(uncached=FEW_IOPS)), where="disk", hidden=("volume_iops",)),
-    Kind(
-        "vm_uncached_throughput",
-        disk=_disk(FAST, _vm(uncached=FEW_BYTES)),
-        where="disk",
-        hidden=("volume_throughput",),
-        block_bytes=LARGE,
-    ),
-    Kind("vm_cached_iops", disk=_disk(FAST, _vm(FAST, FEW_IOPS), "read_only"), where="disk", hidden=("volume_iops",)),
-    Kind(
-        "vm_cached_throughput",
-        disk=_disk(FAST, _vm(FAST, FEW_BYTES), "read_only"),
-        where="disk",
-        hidden=("volume_throughput",),
-        block_bytes=LARGE,
-    ),
-)
+Named = Iterator[Kind]
+
+
+def kinds(seed: int) -> dict[str, Kind]:
+    """The kinds, with limits that the seed gives."""
+    draw = random.Random(seed)
+    groups = (_volumes, _clients, _connections, _bursts, _loads, _disks)
+    return {kind.name: kind for group in groups for kind in group(draw)}
+
+
+def _iops(draw: random.Random) -> int:
+    return round(logarithmic(draw, 500, 4000))
+
+
+def _mib(draw: random.Random) -> int:
+    return round(logarithmic(draw, 20, 80))
+
+
+def _volumes(draw: random.Random) -> Named:
+    depth = draw.choice((8, 16, 32))
+    yield Kind("volume_throughput", f"throughput_mib_per_s = {{ base = {_mib(draw)} }}", block_bytes=LARGE)
+    yield Kind("volume_read_throughput", f"throughput_read_mib_per_s = {{ base = {_mib(draw)} }}", block_bytes=LARGE)
+    profile = f"throughput_write_mib_per_s = {{ base = {_mib(draw)} }}"
+    yield Kind("volume_write_throughput", profile, is_write=True, block_bytes=LARGE)
+    yield Kind("volume_iops", f"iops = {{ base = {_iops(draw)} }}", depth=depth)
+    yield Kind("volume_read_iops", f"iops_read = {{ base = {_iops(draw)} }}", depth=depth)
+    yield Kind("volume_write_iops", f"iops_write = {{ base = {_iops(draw)} }}", is_write=True, depth=depth)
+    servers = draw.randint(2, 8)
+    service_us = round(servers / _iops(draw) * 1e6)
+    profile = f"parallelism = {{ servers = {servers}, service_us = {service_us} }}"
+    yield Kind("server_parallelism", profile, depth=5 * servers)
+
+
+def _clients(draw: random.Random) -> Named:
+    profile = f"bandwidth_write_mib_per_s_per_client = {{ value = {_mib(draw)} }}"
+    yield Kind("client_egress", profile, is_write=True, block_bytes=LARGE)
+    yield Kind("client_read", f"bandwidth_read_mib_per_s_per_client = {{ value = {_mib(draw)} }}", block_bytes=LARGE)
+    yield Kind("client_iops", f"iops_read_per_client = {{ value = {_iops(draw)} }}")
+
+
+def _connections(draw: random.Random) -> Named:
+    requests, latency_us = draw.randint(2, 6), draw.randint(1500, 3000)
+    profile = f"requests_in_flight_per_connection = {{ value = {requests} }}\nlatency_us = {{ value = {latency_us} }}"
+    yield Kind("connection_requests", profile, depth=5 * requests)
+    profile = f"bandwidth_mib_per_s_per_connection = {{ value = {_mib(draw)} }}"
+    yield Kind("connection_throughput", profile, block_bytes=LARGE)
+    profile = f"iops_per_connection = {{ value = {_iops(draw)} }}"
+    yield Kind("connection_iops", profile, hidden=("connection_requests",))
+    profile = f"latency_us = {{ value = {draw.randint(1500, 4000)} }}"
+    yield Kind("depth", profile, depth=draw.choice((2, 4, 6)))
+
+
+def _bursts(draw: random.Random) -> Named:
+    base = _iops(draw) // 2
+    profile = f"iops = {{ base = {base} }}\nburst_iops = {{ base = {3 * base}, credits_for_s = 1 }}"
+    hidden = ("volume_iops", "burst_iops")
+    yield Kind("burst_credits", profile, hidden=hidden, runtime_ns=2 * SECOND_NS)
+    profile = f"iops = {{ base = {base} }}\nburst_iops = {{ base = {3 * base}, credits_for_s = 3600 }}"
+    yield Kind("burst_iops", profile, hidden=("volume_iops",))
+
+
+def _loads(draw: random.Random) -> Named:
+    profile = "latency_us = { value = 500 }"
+    yield Kind("rate", profile, worker={"rate": _rate(draw.randint(200, 900))}, is_hidden=False)
+    second = {"rate": _rate(draw.randint(100, 300)), "report_group": 1, "job": "other"}
+    yield Kind("group_rate", profile, workers=({"rate": _rate(draw.randint(200, 400))}, second), is_hidden=False)
+    think = planned.Think(pause_ns=draw.randint(2, 6) * MILLISECOND_NS)
+    yield Kind("think_time", profile, depth=1, worker={"think": think}, is_hidden=False)
+    yield Kind("generator", where="null", accepted=("foreign_cpu",), is_hidden=False)
+    yield Kind("foreign_cpu", where="null", hogs=4, is_hidden=False)
+    yield Kind("page_cache", where="file", depth=1, is_hidden=False)
+
+
+def _disks(draw: random.Random) -> Named:
+    iops = planned.IoLimits(iops=_iops(draw), bytes_per_s=10_000_000_000)
+    rate = planned.IoLimits(iops=1_000_000, bytes_per_s=_mib(draw) * 1_000_000)
+    on_iops: dict[str, Any] = {"where": "disk", "hidden": ("volume_iops",)}
+    on_bytes: dict[str, Any] = {"where": "disk", "hidden": ("volume_throughput",), "block_bytes": LARGE}
+    yield Kind("disk_iops", disk=_disk(iops), **on_iops)
+    yield Kind("disk_throughput", disk=_disk(rate), **on_bytes)
+    yield Kind("vm_uncached_iops", disk=_disk(FAST, _vm(uncached=iops)), **on_iops)
+    yield Kind("vm_uncached_throughput", disk=_disk(FAST, _vm(uncached=rate)), **on_bytes)
+    yield Kind("vm_cached_iops", disk=_disk(FAST, _vm(FAST, iops), "read_only"), **on_iops)
+    yield Kind("vm_cached_throughput", disk=_disk(FAST, _vm(FAST, rate), "read_only"), **on_bytes)
+
+
+NAMES = tuple(kinds(0))
+HIDDEN_NAMES = tuple(name for name, kind in kinds(0).items() if kind.is_hidden)
 
 
 @dataclass(frozen=True)
@@ -155,55 +178,43 @@ class Bed:
     facts: TargetFacts
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs every kind, prints the confusion table and writes it as JSON."""
-    options = _parser().parse_args(arguments)
-    chosen = [kind for kind in KINDS if not options.kinds or kind.name in options.kinds]
-    if options.hidden:
-        chosen = [kind for kind in chosen if kind.is_hidden]
-    counts: dict[str, Counter[str]] = {}
-    if options.counts:
-        print(_kept(options))
-        return 0
-    with hogs(options.hogs):
-        for kind in chosen:
-            counts[kind.name] = _counted(kind, options)
-            print(_row(kind, counts[kind.name], hidden=options.hidden), flush=True)
-    table = _table(chosen, counts, options)
-    print("\n" + table)
-    if options.out:
-        asked = {"runs": options.runs, "hidden": options.hidden, "hogs": options.hogs}
-        options.out.write_text(json.dumps(asked | {"counts": counts}, indent=1) + "\n", encoding="utf-8")
-    return 0
+def known(name: str, seed: int) -> dict[str, Any]:
+    """The record of a run on a target that states its limits."""
+    return _examined(name, seed, hidden=False)
 
 
-def _kept(options: argparse.Namespace) -> str:
-    """The table of counts that earlier runs have kept."""
-    counts: dict[str, Counter[str]] = {}
-    for path in options.counts:
-        for name, found in json.loads(path.read_text(encoding="utf-8"))["counts"].items():
-            counts.setdefault(name, Counter()).update(found)
-    return _table([kind for kind in KINDS if kind.name in counts], counts, options)
+def hidden(name: str, seed: int) -> dict[str, Any]:
+    """The record of a run on a target that states nothing."""
+    return _examined(name, seed, hidden=True)
 
 
-def _counted(kind: Kind, options: argparse.Namespace) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _examined(name: str, seed: int, *, hidden: bool, records: Path | None = None) -> dict[str, Any]:
+    kind, busy, began = kinds(seed)[name], processor_times(), time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix="iocurve-limits-", dir=options.directory) as directory,
+        tempfile.TemporaryDirectory(prefix="iocurve-limits-", dir=Path.cwd()) as directory,
         bed(kind, Path(directory)) as ready,
         hogs(kind.hogs),
     ):
-        local.run(ready.plan)
-        for _ in range(options.runs):
-            time.sleep(kind.pause_s)
-            limit, points = judged(ready, hidden=options.hidden)
-            found[limit.code if limit else "nothing"] += 1
-            is_right = limit is not None and limit.code in kind.right(hidden=options.hidden)
-            if options.verbose and not is_right:
-                print(f"  {kind.name}: {limit.to_builtins() if limit else None} {points[0].machine}", flush=True)
-            if options.record and is_right:
-                record(options.record, ready, points, hidden=options.hidden)
-    return found
+        if kind.name != "burst_credits":
+            local.run(ready.plan)
+        limit, points = judged(ready, hidden=hidden)
+        right = frozenset(kind.right(hidden=hidden))
+        if records and limit and limit.code in right:
+            record(records, ready, points, hidden=hidden)
+    name_found = limit.code if limit and limit.confidence in CONFIDENT else None
+    # A load of which the generator or other programs are the limit keeps the processors busy itself.
+    share = 0.0 if HELD_UP[0] in right else busy_share(busy, processor_times())
+    return {
+        "kind": name,
+        "seed": seed,
+        "right": sorted(right),
+        "profile": kind.profile,
+        "busy_share": round(share, 3),
+        "seconds": round(time.monotonic() - began, 1),
+        "final": name_found,
+        "evidence": limit.to_builtins() if limit else None,
+        "judged": judged_name(right, name_found, share),
+    }
 
 
 HIDDEN = TargetFacts(kind="nfs", address="nfs://hidden/vol")
@@ -327,69 +338,18 @@ def _slim(point: Point) -> Point:
     return point.replace(outcome=point.outcome.replace(workers=workers))
 
 
-@contextmanager
-def hogs(count: int) -> Iterator[None]:
-    """Other processes that keep processors busy."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
-def _row(kind: Kind, found: Counter[str], *, hidden: bool) -> str:
-    right = sum(found[name] for name in kind.right(hidden=hidden))
-    wrong = _wrong(kind, found, hidden=hidden)
-    said = ", ".join(f"{name} {count}" for name, count in sorted(wrong.items()))
-    cells = (kind.name, found.total(), right, _unknown(found), _starved(kind, found), sum(wrong.values()), said)
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def _unknown(found: Counter[str]) -> int:
-    return found["unknown"] + found["nothing"]
-
-
-def _starved(kind: Kind, found: Counter[str]) -> int:
-    """Runs in which others held the processors, so that the limit under test was not reached."""
-    return 0 if HELD_UP in kind.right(hidden=False) else found[HELD_UP]
-
-
-def _wrong(kind: Kind, found: Counter[str], *, hidden: bool) -> dict[str, int]:
-    others = (*kind.right(hidden=hidden), "unknown", "nothing", HELD_UP)
-    return {name: count for name, count in found.items() if name not in others}
-
-
-def _table(kinds: Sequence[Kind], counts: dict[str, Counter[str]], options: argparse.Namespace) -> str:
-    rows = [_row(kind, counts[kind.name], hidden=options.hidden) for kind in kinds]
-    runs = sum(found.total() for found in counts.values())
-    right = sum(counts[kind.name][name] for kind in kinds for name in kind.right(hidden=options.hidden))
-    unknown = sum(map(_unknown, counts.values()))
-    starved = sum(_starved(kind, counts[kind.name]) for kind in kinds)
-    head = (
-        "| limit | runs | named rightly | cannot tell | others' CPU | named wrongly | as |\n"
-        "| --- | --- | --- | --- | --- | --- | --- |"
-    )
-    wrong = runs - right - unknown - starved
-    total = f"| all | {runs} | {right} ({right / max(1, runs):.1%}) | {unknown} | {starved} | {wrong} | |"
-    return "\n".join([head, *rows, total])
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
-    parser.add_argument("kinds", nargs="*", help="default: all")
-    parser.add_argument("--runs", type=int, default=20, help="of each kind")
-    parser.add_argument(
-        "--counts", type=Path, nargs="*", help="print the table of counts that were kept, without a run"
-    )
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Records the points of kinds whose limit is named rightly."""
+    parser = argparse.ArgumentParser(prog="python -m bench.limits.own", description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=[*NAMES, []], help="default: all")
+    parser.add_argument("--record", type=Path, required=True, help="where the points are kept")
     parser.add_argument("--hidden", action="store_true", help="as a target that says nothing of itself")
-    parser.add_argument("--hogs", type=int, default=0, help="other processes that keep processors busy")
-    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where files lie")
-    parser.add_argument("--out", type=Path, help="keep the counts as JSON")
-    parser.add_argument("--record", type=Path, help="keep the points of a run of each kind that was named rightly")
-    parser.add_argument("--verbose", action="store_true", help="print verdicts that are wrong")
-    return parser
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    for name in options.kinds or (HIDDEN_NAMES if options.hidden else NAMES):
+        found = _examined(name, options.seed, hidden=options.hidden, records=options.record)
+        print(f"{found['judged']}: {name}: {found['final']}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ IOPS = frozenset({"disk_iops", *(name.format("iops") for name in READ_WRITE)})
 BYTES = frozenset({"disk_throughput", *(name.format("throughput") for name in READ_WRITE)})
 LINK = frozenset({*BYTES - {"disk_throughput"}, "client_read", "client_egress", "tcp_congestion"})
 MACHINE = frozenset({*HELD_UP, "server_parallelism"})
-"""Where both ends work as fast as they can, the processors are the limit: of the machine, and so of the server."""
+"""The processors are the limit if nothing else is: of the machine, and so of the server."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _knfsd(threads: int, file_system: str) -> Callable[[Path], AbstractContextMa
 
 @contextmanager
 def _io_group(device: Path | None, limits: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    """A cgroup whose processes may do so much on a device, with version 1's names; gives a prefix of commands."""
+    """Limits the I/O of processes on a device, by a cgroup; gives what comes before their commands."""
     parent = Path("/sys/fs/cgroup/blkio")
     is_first = parent.is_dir()
     group = (parent if is_first else Path("/sys/fs/cgroup")) / f"iocurve-limits-{os.getpid()}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.limits.case import KINDS
+from bench.limits.case import KINDS, drawn
 
 PAGE = Path(__file__).parents[2] / "docs" / "truth-limits.md"
 COLUMNS = (
@@ -52,6 +52,15 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     void = sum(record["judged"] == "void" for record in records)
     note = f"\n\nIn {void} further runs the server's account said that another limit was binding." if void else ""
     return "\n".join(lines) + note
+
+
+def kinds_table() -> str:
+    """Describes each kind, and lists the names that are right."""
+    lines = [line(("kind", "what it is", "right")), line(("---", "---", "---"))]
+    for kind in KINDS.values():
+        right = sorted({name for seed in range(50) for name in drawn(kind, seed).right})
+        lines.append(line((kind.name, kind.note, ", ".join(f"`{name}`" for name in right))))
+    return "\n".join(lines)
 
 
 def _row(name: str, records: Iterable[Mapping[str, Any]]) -> str:

@@ -1,0 +1,97 @@
+"""The limits bench judges fairly, and its server keeps to the limits that it is given."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from bench.limits import kinds
+from bench.limits.case import KINDS, Case, Load, drawn
+from bench.limits.examine import binding, final_name, judged_name, stub
+from bench.limits.tables import wilson
+from bench.truth.instruments import program
+from iocurve.measure import local
+from iocurve.targets.target import NfsTarget
+
+assert kinds
+SERVER = frozenset({"volume_iops"})
+ACCOUNT = {"operations": 1000, "seconds": 1.0, "late_s": 0.1}
+
+
+def test_a_seed_draws_the_same_case_again_and_another_seed_another_one() -> None:
+    for kind in KINDS.values():
+        assert drawn(kind, 1) == drawn(kind, 1)
+        assert drawn(kind, 1) != drawn(kind, 2)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_server_reads_the_limits_of_each_kind(name: str) -> None:
+    for seed in (1, 2):
+        with stub(drawn(KINDS[name], seed).limits, seed) as server:
+            assert server.account()["operations"] == 0
+
+
+def test_the_server_refuses_a_limit_that_it_does_not_know() -> None:
+    for words in ("budget,rate=1", "bucket", "bucket,rate=1,pace=2"):
+        ran = subprocess.run([program("stub_server"), "--limit", words], capture_output=True, text=True, check=False)
+        assert ran.returncode == 2
+        assert "is no limit" in ran.stderr
+
+
+def test_a_limit_binds_if_the_server_says_so() -> None:
+    case = Case(("delay", "bucket", "bucket"), (1,), SERVER, Load(depth=16))
+    assert binding(case, {**ACCOUNT, "held_s": [1.0, 12.0, 0.0]})
+    assert not binding(case, {**ACCOUNT, "held_s": [7.0, 9.0, 0.0]})
+    assert not binding(case, {**ACCOUNT, "held_s": [1.0, 7.0, 0.0]})
+    assert not binding(case, {**ACCOUNT, "operations": 0, "held_s": [0.0, 0.0, 0.0]})
+
+
+def test_a_rate_binds_if_the_server_saw_it() -> None:
+    case = Case(("delay",), (), frozenset({"rate"}), rate=1020)
+    assert binding(case, {**ACCOUNT, "held_s": [1.0]})
+    assert not binding(case, {**ACCOUNT, "operations": 900, "held_s": [1.0]})
+
+
+def test_the_last_confident_name_counts() -> None:
+    likely = {"code": "depth", "confidence": "likely"}
+    assert final_name({**likely, "outcome": "confirmed"}) == "depth"
+    assert final_name({**likely, "outcome": "refuted"}) is None
+    assert final_name({**likely, "outcome": "refuted", "verdict_now": {**likely, "code": "rate"}}) == "rate"
+    assert final_name({**likely, "confidence": "possible", "outcome": "not told"}) is None
+
+
+def test_another_name_is_false_unless_it_is_true_of_every_limit() -> None:
+    assert judged_name(SERVER, "volume_iops", 0.1) == "right"
+    assert judged_name(SERVER, "server_parallelism", 0.1) == "false"
+    assert judged_name(SERVER, None, 0.1) == "undecided"
+    assert judged_name(SERVER, "saturated", 0.1) == "undecided"
+    assert judged_name(frozenset({"depth"}), "saturated", 0.1) == "false"
+    assert judged_name(SERVER, "foreign_cpu", 0.1) == "false"
+    assert judged_name(SERVER, "foreign_cpu", 0.95) == "held up"
+
+
+def test_intervals_are_those_of_the_literature() -> None:
+    # R. G. Newcombe, Statistics in Medicine 17, 1998, table I: 81 of 263, 0 of 20, 1 of 29.
+    for count, runs, expected in ((81, 263, (0.2553, 0.3662)), (0, 20, (0.0, 0.1611)), (1, 29, (0.0061, 0.1718))):
+        assert wilson(count, runs) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["bucket", "window", "sliding", "smooth", "stations"])
+def test_the_server_keeps_to_a_rate(policy: str) -> None:
+    from bench.truth.measured import load
+    from iocurve.engine import plan as planned
+
+    words = {"stations": "count=2,service=constant:2000", "bucket": "rate=1000"}.get(policy, "rate=1000,period_ms=50")
+    with stub((f"{policy},{words}",), 1) as server:
+        mount = NfsTarget.of(f"nfs://127.0.0.1/stub?nfsport={server.port}&mountport={server.port}").mount(1)
+        plan = load(planned.NfsEngine(mount=mount), "data", 600, 16)
+        file = plan.groups[0].workers[0].files[0].replace(layout="fill", keep=False)
+        [worker] = plan.groups[0].workers
+        group = planned.Group(workers=(worker.replace(files=(file,)),))
+        local.run(plan.replace(groups=(group,)))
+        account = server.account()
+    assert account["operations"] == 600
+    # At the beginning a period's operations may pass at once; a busy machine can only make it slower.
+    assert 400 <= account["operations"] / account["seconds"] <= 1150
