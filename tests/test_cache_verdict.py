@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
 from iocurve.analysis import caches
-from iocurve.analysis.cache_evidence import Resident, judged
+from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, SyncEngine
+from iocurve.engine.outcome import Outcome
+from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, Plan, SyncEngine
+from iocurve.job.model import Job
 from iocurve.measure import page_cache
+from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.document import load
 from iocurve.result.document import CacheFacts, Interval, MachineUse, Point, TargetFacts
+from iocurve.targets.opened_target import UNOPENED
 from iocurve.units import KIB, MIB
 from plans import file_plan, plan_of, worker
 
@@ -146,10 +154,108 @@ def test_the_evidence_is_told_with_the_verdict() -> None:
     point = on_disk(77_000, 77_000).point.replace(cache=judged(facts(SAME), on_disk(77_000, 77_000)))
     (doubt,) = caches.cache_doubts(synthetic.result([point]))
     assert doubt == (
-        "f: the same offsets again give +0.1% IOPS against fresh ones (95 %: -0.4% to +0.6%); the emulated disk "
-        "counted 77,000 hits of its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself "
-        "does at most 3,500, so its figures look cached, although caches were to be left out"
+        "f: repeated offsets give 1.00 × [1.00, 1.01] the IOPS of fresh ones; the emulated disk counted 77,000 hits of "
+        "its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself does at most 3,500, so "
+        "its figures look cached, although caches were to be left out"
     )
+
+
+# ---- turns at repeated and at fresh offsets
+
+
+def of_turns(repeated: Sequence[float], fresh: Sequence[float]) -> CacheFacts:
+    found = compared(CacheFacts(policy="uncached"), repeated, fresh)
+    return judged(found, on_disk(2_300, None))
+
+
+def test_a_cache_of_a_server_is_found_by_its_turns() -> None:
+    """Rates of a volume whose first reads take 4 ms and whose repeated ones take 0.2 ms."""
+    repeated = [2016.7, 2241.3, 2094.6, 3814.8, 3804.2, 1216.7, 2943.8, 1651.3]
+    found = of_turns(repeated, [192.0, 192.0, 192.0, 192.0, 190.0, 222.0, 192.0, 190.0])
+    assert found.verdict == "cached"
+    (evidence,) = found.evidence
+    assert evidence.text == "repeated offsets are faster than fresh ones, in 8 of 8 turns"
+    assert found.repeated_iops
+    assert found.fresh_iops
+    assert (found.repeated_iops.low, found.repeated_iops.high) == (1216.7, 3814.8)
+    assert (found.fresh_iops.low, found.fresh_iops.value, found.fresh_iops.high) == (190, 192, 222)
+    assert found.gain
+    assert found.gain.low is not None
+    assert found.gain.low > 4
+
+
+def test_a_cache_that_fills_while_it_is_looked_for_is_found() -> None:
+    found = of_turns([9_000.0] * 8, [450, 900, 1_800, 3_600, 5_000, 6_500, 7_500, 8_000])
+    assert found.verdict == "cached"
+
+
+def test_equal_turns_do_not_tell() -> None:
+    found = of_turns([100, 101, 99, 100, 102, 100, 98, 101], [101, 100, 100, 99, 100, 101, 100, 102])
+    assert (found.verdict, found.evidence[0].says) == ("unclear", "nothing")
+    assert found.evidence[0].text.startswith("repeated offsets are as fast as fresh ones, to 10 %:")
+
+
+def test_one_of_twelve_turns_may_go_wrong() -> None:
+    repeated = [300, 280, 290, 40, 310, 300, 250, 270, 300, 290, 280, 310]
+    assert of_turns(repeated, [200.0, 190.0] * 6).evidence[0].text.endswith("in 11 of 12 turns")
+    assert of_turns([40, *repeated[1:]], [200.0, 190.0] * 6).verdict == "unclear"
+
+
+def test_turns_without_operations_are_told() -> None:
+    found = of_turns([100.0] * 7 + [0.0], [100.0, 130.0] * 4)
+    assert found.verdict == "unclear"
+    assert found.evidence[0].text.endswith("fresh ones (1 of 8 turns had no operations)")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_caches_are_found_and_not_invented(shape: str) -> None:
+    """Under drawn noise, correlation and drift; docs/truth.md has more runs."""
+    assert cache_verdicts(shape, 400, has_cache=False) <= 0.01 * 400
+    assert cache_verdicts(shape, 200, has_cache=True) >= 0.88 * 200
+
+
+class Server:
+    """A server whose first read of a block takes 4 ms and whose repeated reads take 0.2 ms, in place of a run."""
+
+    def __init__(self) -> None:
+        self.read: dict[int, int] = {}
+        """By seed: the reads at its offsets so far."""
+        self.repeats: list[int | None] = []
+
+    def run(self, plan: Plan, _what: str, _enough: object) -> Outcome:
+        (group,) = plan.groups
+        (one,) = group.workers
+        assert one.end.runtime_ns
+        assert one.ramp_ns == 0
+        known = self.read.get(one.seed, 0)
+        self.repeats.append(one.end.operations)
+        hits = min(known, one.end.runtime_ns // 200_000, one.end.operations or known)
+        left = max(0, one.end.runtime_ns - 200_000 * hits)
+        misses = min(left // 4_000_000, (one.end.operations or 10**9) - hits)
+        self.read[one.seed] = max(known, hits + misses)
+        elapsed = 200_000 * hits + 4_000_000 * misses
+        kind = synthetic.kind({200_000: hits, 4_000_000: misses}, 4 * KIB)
+        return synthetic.outcome(synthetic.worker_outcome({"read": kind}, window_ns=(0, elapsed)))
+
+
+def test_turns_repeat_the_offsets_that_were_read_and_no_others() -> None:
+    """A turn at repeated offsets that went on to fresh ones would hide the cache."""
+    scenario = load("anf-regular-iops")
+    cases = Cases(scenario, scenario.short, {need.name: UNOPENED for need in scenario.targets}, "")
+    case = next(one for one in cases.all() if one.family.cache == "uncached")
+    seeds = iter(range(100, 200))
+
+    def planned(_job: Job) -> Plan:
+        return synthetic.plan([synthetic.worker_plan().replace(seed=next(seeds), ramp_ns=10**9)])
+
+    server = Server()
+    plan = planned(case.job)
+    found = Caches(cases, planned, server.run).facts(case, plan, "", synthetic.envelope().points[0])
+    assert found
+    assert found.verdict == "cached"
+    assert found.repeated_turns == pytest.approx([5_000] * CHECK_PAIRS)
+    assert found.fresh_turns == pytest.approx([250] * CHECK_PAIRS)
+    assert server.repeats.count(None) == CHECK_PAIRS + 1
 
 
 def test_a_file_that_was_just_written_is_in_the_page_cache(tmp_path: Path) -> None:

@@ -328,8 +328,8 @@ def looked_at(policy: str, verdict: str, low: float) -> Result:
 
 def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
     assert caches.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
-        "mix: the same offsets again give +17.0% IOPS against fresh ones (95 %: +12.0% to +22.0%), so its figures look "
-        "cached, although caches were to be left out"
+        "mix: repeated offsets give 1.17 × [1.12, 1.22] the IOPS of fresh ones, so its figures look cached, although "
+        "caches were to be left out"
     ]
 
 

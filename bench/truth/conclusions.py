@@ -41,16 +41,40 @@ def stopping(scale: float) -> Iterator[Row]:
 
 
 def gains(scale: float) -> Iterator[Row]:
-    """Ratios of points that take turns, in AR(1) noise and under a steady loss of speed."""
+    """Ratios of points that take turns, verdicts on them, and verdicts on caches."""
     runs = max(1, round(2000 * scale))
-    for rounds in (4, 6, 12):
+    for rounds in (3, 4, 6, 10):
         for members in (2, 3, 8):
-            for correlation, drift in ((0.0, 0.0), (0.3, 0.0), (0.5, 0.0), (0.7, 0.0), (0.9, 0.0), (0.5, 0.3)):
-                counted = simulated.gain_coverage(members, rounds, correlation, drift, runs, seed=SEED)
+            for correlation, drift in ((0.0, 0.0), (0.5, 0.0), (0.7, 0.0), (0.9, 0.0), (0.5, 0.3)):
+                noise = simulated.TurnNoise(correlation=correlation, drift=drift)
+                counted = simulated.gain_coverage(members, rounds, noise, runs, seed=SEED)
                 drifted = f", {drift:.0%} lost" if drift else ""
                 case = f"{rounds} rounds of {members} points, rho = {correlation:g}{drifted}"
-                measured = f"{counted.share:.1%}, ±{counted.widths / runs:.1%}"
-                yield row(case, "93 to 97 %" if correlation <= 0.7 else "at least 90 %", measured, runs)
+                yield row(case, "at least 95 %", f"{counted.share:.1%}, ±{counted.widths / runs:.1%}", runs)
+    for rounds in (3, 4, 6, 10):
+        for shape in simulated.SHAPES:
+            yield from _gain_verdicts(rounds, shape, runs)
+    for shape in simulated.SHAPES:
+        wrong = simulated.cache_verdicts(shape, runs, has_cache=False, seed=SEED)
+        yield row(f"no cache, {shape}: cached", "at most 1 %", f"{wrong / runs:.1%}", runs)
+        found = simulated.cache_verdicts(shape, runs, has_cache=True, seed=SEED)
+        yield row(f"cache, at least 1.5 times as fast, {shape}: cached", "at least 90 %", f"{found / runs:.1%}", runs)
+
+
+def _gain_verdicts(rounds: int, shape: str, runs: int) -> Iterator[Row]:
+    found = {
+        truth: simulated.gain_verdicts(rounds, shape, truth, runs, seed=SEED)
+        for truth in (1.0, 1 / 1.1, 1.1, 1.05, 1.2)
+    }
+    case = f"{rounds} rounds, {shape}"
+    same, less, more = found[1.0], found[1 / 1.1], found[1.1]
+    yield row(
+        f"{case}: A against A, faster or slower", "at most 5 %", f"{(same['faster'] + same['slower']) / runs:.1%}", runs
+    )
+    wrong = max(less["no difference"], more["no difference"])
+    yield row(f"{case}: A against 1.1 A, no difference", "at most 5 %", f"{wrong / runs:.1%}", runs)
+    told = f"{same['no difference'] / runs:.0%}; faster at 1.05 {found[1.05]['faster'] / runs:.0%}"
+    yield row(f"{case}: power", "", f"no difference at 1 {told}, at 1.2 {found[1.2]['faster'] / runs:.0%}", runs)
 
 
 def steps(scale: float) -> Iterator[Row]:

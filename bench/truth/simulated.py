@@ -6,15 +6,19 @@ import bisect
 import heapq
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from iocurve.analysis.cache_evidence import compared, repeated_evidence
 from iocurve.analysis.level_changes import Drift, Step, level_change
 from iocurve.measure.campaign import turn_places
+from iocurve.measure.scenario.caches import CHECK_PAIRS
 from iocurve.measure.search import usl
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.loads import Stopping
-from iocurve.result.paired import RatePair, rate_ratio
+from iocurve.result.document import CacheFacts
+from iocurve.result.paired import RatePair, RateRatio, Verdict, rate_ratio
 from iocurve.result.stats import Estimate, sample_mean
 
 MEAN = 1000.0
@@ -85,33 +89,107 @@ def coverage(
     return counted
 
 
-def gain_coverage(
-    members: int, rounds: int, correlation: float, drift: float, runs: int, *, deviation: float = 0.03, seed: int = 1
-) -> Coverage:
-    """Intervals of the ratio of the last point to the first, where points take turns.
+@dataclass(frozen=True)
+class TurnNoise:
+    """The noise of the logarithms of rates from turn to turn."""
 
-    The logarithms of the rates have AR(1) noise from turn to turn and lose ``drift`` in all; the true ratio is 1.5.
-    """
-    counted = Coverage()
+    shape: str = "normal"
+    """``normal``; ``heavy tails``: Student's t with 2 degrees of freedom; ``dropouts``: normal, and 5 % of the turns
+    lose 60 %; ``skewed``: shifted lognormal, downwards."""
+    deviation: float = 0.03
+    """Standard deviation of the normal noise from which it is made."""
+    correlation: float = 0.0
+    """Of neighbouring turns."""
+    drift: float = 0.0
+    """Loss along all turns; of a gain it is negative."""
+
+    @classmethod
+    def drawn(cls, chance: random.Random, shape: str) -> TurnNoise:
+        """Deviations of 1 to 15 %, correlations up to 0.9, drifts of up to 30 % in both directions."""
+        deviation = math.exp(chance.uniform(math.log(0.01), math.log(0.15)))
+        return cls(shape, deviation, chance.uniform(0, 0.9), chance.uniform(-0.3, 0.3))
+
+    def rates(self, chance: random.Random, count: int) -> list[float]:
+        """Rates of successive turns about 1."""
+        normal = [value / MEAN - 1 for value in autoregressive(chance, count, self.correlation, 1)]
+        return [
+            math.exp(self.deviation * self._shaped(value, chance) + self._dropout(chance) - self.drift * place / count)
+            for place, value in enumerate(normal)
+        ]
+
+    def _shaped(self, value: float, chance: random.Random) -> float:
+        if self.shape == "heavy tails":
+            return value / math.sqrt(chance.expovariate(1))
+        return math.exp(0.5) - math.exp(value) if self.shape == "skewed" else value
+
+    def _dropout(self, chance: random.Random) -> float:
+        return math.log(0.4) if self.shape == "dropouts" and chance.random() < 0.05 else 0.0
+
+
+SHAPES = ("normal", "heavy tails", "dropouts", "skewed")
+
+
+def turns_ratio(members: int, rounds: int, truth: float, noise: TurnNoise, chance: random.Random) -> RateRatio:
+    """The ratio of the last point to the first, where points take turns."""
     places = turn_places(members, rounds)
+    rates: tuple[dict[int, tuple[float, int]], ...] = ({}, {})
+    for place, rate in zip(places, noise.rates(chance, len(places)), strict=True):
+        if place.member in (0, members - 1):
+            rates[place.member > 0][place.round] = (rate, place.order)
+    base, own = rates
+    found = rate_ratio([RatePair(truth * own[turn][0], base[turn][0], own[turn][1], base[turn][1]) for turn in base])
+    assert found is not None
+    return found
+
+
+def gain_coverage(members: int, rounds: int, noise: TurnNoise, runs: int, *, seed: int = 1) -> Coverage:
+    """Intervals of the ratio of the last point to the first; the true one is 1.5."""
+    counted = Coverage()
     for run in range(runs):
-        chance = random.Random(f"{seed} {members} {rounds} {correlation} {drift} {run}")
-        noise = autoregressive(chance, len(places), correlation, deviation)
-        rates: tuple[dict[int, tuple[float, int]], ...] = ({}, {})
-        for place, value in zip(places, noise, strict=True):
-            logarithm = value / MEAN - drift * place.order / len(places)
-            if place.member in (0, members - 1):
-                rates[place.member > 0][place.round] = (math.exp(logarithm), place.order)
-        base, rate = rates
-        pairs = [RatePair(1.5 * rate[turn][0], base[turn][0], rate[turn][1], base[turn][1]) for turn in base]
-        found = rate_ratio(pairs)
-        assert found is not None
-        assert found.low is not None
-        assert found.high is not None
+        found = turns_ratio(members, rounds, 1.5, noise, random.Random(f"{seed} {members} {rounds} {noise} {run}"))
         counted.runs += 1
-        counted.held += found.low <= 1.5 <= found.high
-        counted.widths += (found.high - found.low) / 2 / found.value
+        low, high = found.low or 0.0, found.high or math.inf
+        counted.held += low <= 1.5 <= high
+        # A bound that is left out counts as ten times the ratio.
+        counted.widths += min(high / low if low else math.inf, 100) ** 0.5 - 1
     return counted
+
+
+def gain_verdicts(rounds: int, shape: str, truth: float, runs: int, *, seed: int = 1) -> Counter[Verdict]:
+    """Verdicts on the last of 2 to 8 points that take turns, under drawn noise."""
+    found: Counter[Verdict] = Counter()
+    for run in range(runs):
+        chance = random.Random(f"{seed} {rounds} {shape} {truth} {run}")
+        found[turns_ratio(chance.randint(2, 8), rounds, truth, TurnNoise.drawn(chance, shape), chance).verdict] += 1
+    return found
+
+
+def cache_verdicts(shape: str, runs: int, *, has_cache: bool, seed: int = 1) -> int:
+    """Runs in which repeated offsets were called faster, under drawn noise.
+
+    With a cache, hits are 1.5 to 30 times as fast as misses, 50 to 100 % of the reads at repeated offsets hit and up to
+    30 % of those at fresh ones; the load as a whole is at least 1.5 times as fast.
+    """
+    found = 0
+    for run in range(runs):
+        chance = random.Random(f"{seed} {shape} {has_cache} {run}")
+        noise, truth = TurnNoise.drawn(chance, shape), _cache_gain(chance) if has_cache else 1.0
+        rates = noise.rates(chance, 2 * CHECK_PAIRS)
+        # Repeated, fresh, fresh, repeated, and so on.
+        repeated = [truth * rates[2 * pair + pair % 2] for pair in range(CHECK_PAIRS)]
+        fresh = [rates[2 * pair + 1 - pair % 2] for pair in range(CHECK_PAIRS)]
+        evidence = repeated_evidence(compared(CacheFacts(policy="uncached"), repeated, fresh))
+        found += evidence is not None and evidence.says == "cached"
+    return found
+
+
+def _cache_gain(chance: random.Random) -> float:
+    while True:
+        speed = math.exp(chance.uniform(math.log(1.5), math.log(30)))
+        repeated, fresh = chance.uniform(0.5, 1), chance.uniform(0, 0.3)
+        gain = (1 - fresh + fresh / speed) / (1 - repeated + repeated / speed)
+        if gain >= 1.5:
+            return gain
 
 
 def coverage_when_stopped(

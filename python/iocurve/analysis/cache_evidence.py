@@ -6,17 +6,23 @@ caches answer everything: the counters of the target, its known limit or the byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import FileOpen, FixedBlocks
-from iocurve.result.document import CacheEvidence, CacheFacts
+from iocurve.result.document import CacheEvidence, CacheFacts, Interval
+from iocurve.result.paired import MARGIN, RatePair, RateRatio, margin_text, rate_ratio
 from iocurve.units import MICROSECOND_NS, format_bytes, format_latency
 
 GAIN_MIN = 0.05
 """Less gain than this by repeated offsets is none."""
+CONFIDENCE = 0.99
+"""Of the comparison of turns. A load that no cache answers looks cached in at most 1 of 200 cases by the interval, and
+in at most 1 of 200 by the sign test."""
 MOST, LEAST = 0.9, 0.1
 """A share of the reads above the one counts as all of them, a share below the other as none."""
 ABOVE_LIMIT = 1.1
@@ -30,6 +36,38 @@ SMALL_BLOCK = 16 << 10
 CacheVerdict = Literal["cached", "uncached", "unclear", "not_checked"]
 OWN = ("counters", "limit", "storage", "devices", "page cache")
 """Sources that tell of the load itself, not of a comparison."""
+
+
+def compared(facts: CacheFacts, repeated: Sequence[float], fresh: Sequence[float]) -> CacheFacts:
+    """The facts with the rates of the turns at repeated and at fresh offsets."""
+    facts = facts.replace(repeated_turns=tuple(repeated), fresh_turns=tuple(fresh))
+    ratio = turns_ratio(facts)
+    if ratio is None:
+        return facts
+    low, high = (None if bound is None else bound - 1 for bound in (ratio.low, ratio.high))
+    gain = Interval(value=ratio.value - 1, low=low, high=high)
+    return facts.replace(repeated_iops=_of_turns(repeated), fresh_iops=_of_turns(fresh), gain=gain)
+
+
+def turns_ratio(facts: CacheFacts) -> RateRatio | None:
+    """The rate at repeated offsets divided by that at fresh ones; None where no turn at fresh ones had operations.
+
+    The order of the turns is repeated, fresh, fresh, repeated, and so on. Results of earlier versions have no turns.
+    """
+    gain = facts.gain
+    if not facts.fresh_turns and gain is not None:
+        low, high = (None if bound is None else bound + 1 for bound in (gain.low, gain.high))
+        return RateRatio(gain.value + 1, low, high)
+    turns = enumerate(zip(facts.repeated_turns, facts.fresh_turns, strict=True))
+    pairs = [
+        RatePair(one, other, 2 * number + number % 2, 2 * number + 1 - number % 2) for number, (one, other) in turns
+    ]
+    return rate_ratio(pairs, MARGIN, CONFIDENCE)
+
+
+def _of_turns(rates: Sequence[float]) -> Interval:
+    """The median with the lowest and the highest rate: of 8 turns or more they hold the true median 99 of 100 times."""
+    return Interval(value=median(rates), low=min(rates), high=max(rates))
 
 
 @dataclass(frozen=True)
@@ -53,7 +91,7 @@ def judged(facts: CacheFacts, load: MeasuredLoad, resident: Resident = Resident(
             _storage(load),
             _devices(load),
             _resident(load, resident),
-            _repeated(facts),
+            repeated_evidence(facts),
             _modes(load),
         )
         if one is not None
@@ -141,17 +179,38 @@ def _resident(load: MeasuredLoad, resident: Resident) -> CacheEvidence | None:
     return CacheEvidence(source="page cache", text=text, says="cached" if resident.before >= MOST else "nothing")
 
 
-def _repeated(facts: CacheFacts) -> CacheEvidence | None:
-    if facts.gain is None:
+def repeated_evidence(facts: CacheFacts) -> CacheEvidence | None:
+    """The comparison of turns at repeated and at fresh offsets; None without one."""
+    ratio = turns_ratio(facts)
+    if ratio is None:
         return None
-    low, high = facts.gain.low, facts.gain.high
-    if low is not None and low > GAIN_MIN:
-        return CacheEvidence(source="repeated", text="repeated offsets are faster than fresh ones", says="cached")
-    if high is not None and high < GAIN_MIN:
-        text = "repeated offsets are as fast as fresh ones: no cache answers, or caches answer everything"
+    faster = [one > (1 + GAIN_MIN) * other for one, other in zip(facts.repeated_turns, facts.fresh_turns, strict=True)]
+    # A cache that fills makes the ratio fall from turn to turn, which widens the interval: the sign test finds it.
+    is_mostly_faster = sign_test(sum(faster), len(faster)) <= (1 - CONFIDENCE) / 2
+    if is_mostly_faster or (ratio.verdict == "faster" and (ratio.low or 0) > 1 + GAIN_MIN):
+        turns = f", in {sum(faster)} of {len(faster)} turns" if faster else ""
+        return CacheEvidence(
+            source="repeated", text=f"repeated offsets are faster than fresh ones{turns}", says="cached"
+        )
+    if ratio.verdict == "cannot tell":
+        text = f"the rates of the turns vary too much to compare repeated offsets with fresh ones{_because(ratio)}"
+    elif ratio.verdict == "no difference" or ratio.is_small:
+        text = (
+            f"repeated offsets are as fast as fresh ones, to {margin_text(ratio.margin)}: no cache answers, or caches "
+            "answer everything"
+        )
     else:
-        text = "the rates vary too much to compare repeated offsets with fresh ones"
+        text = f"repeated offsets are {ratio.verdict} than fresh ones, too little to tell of a cache"
     return CacheEvidence(source="repeated", text=text, says="nothing")
+
+
+def sign_test(positive: int, count: int) -> float:
+    """The probability that at least so many of the signs are positive if both are as likely."""
+    return math.fsum(math.comb(count, number) / 2.0**count for number in range(positive, count + 1))
+
+
+def _because(ratio: RateRatio) -> str:
+    return f" ({ratio.doubt})" if "no operations" in ratio.doubt else ""
 
 
 def _modes(load: MeasuredLoad) -> CacheEvidence | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iocurve.analysis.cache_evidence import texts
+from iocurve.analysis.cache_evidence import texts, turns_ratio
 from iocurve.result.document import CacheFacts, Point, Result
 
 
@@ -59,8 +59,8 @@ def _preparations(result: Result) -> dict[tuple[str, str], None]:
 
 def _compared(facts: CacheFacts) -> str:
     sides = list(texts(facts))
-    if facts.gain is None:
+    ratio = turns_ratio(facts)
+    if ratio is None:
         return "; ".join(sides)
-    low, high = facts.gain.low, facts.gain.high
-    bounds = "" if low is None or high is None else f" (95 %: {low:+.1%} to {high:+.1%})"
-    return "; ".join([f"the same offsets again give {facts.gain.value:+.1%} IOPS against fresh ones{bounds}", *sides])
+    times = " ".join(filter(None, (f"{ratio.value:.2f} ×", ratio.bounds_text)))
+    return "; ".join([f"repeated offsets give {times} the IOPS of fresh ones", *sides])

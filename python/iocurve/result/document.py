@@ -221,12 +221,16 @@ class CacheFacts(Struct):
     policy: CachePolicy
     preparation: str = ""
     """Description of the preparation."""
+    repeated_turns: tuple[float, ...] = ()
+    """IOPS of each turn that repeats the offsets of a turn before."""
+    fresh_turns: tuple[float, ...] = ()
+    """IOPS of each turn of the same load at offsets not used before; the first turn of each is a pair."""
     repeated_iops: Interval | None = None
-    """IOPS when the point's offsets are repeated."""
+    """Median of ``repeated_turns``; the bounds are the slowest and the fastest turn."""
     fresh_iops: Interval | None = None
-    """IOPS of the same load at offsets not used before."""
+    """Median of ``fresh_turns``, with the same bounds."""
     gain: Interval | None = None
-    """Repeated ÷ fresh − 1: 0.17 is 17 % more. None if not compared."""
+    """Repeated ÷ fresh − 1: 0.17 is 17 % more, with a 99 % interval. None if not compared."""
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
     is_fully_warm: bool = False
     """Caches answered everything, so that repeated offsets gain nothing."""

@@ -6,23 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from iocurve.analysis.cache_evidence import Resident, judged
+from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import Plan, Worker
 from iocurve.job.model import Job
 from iocurve.measure import page_cache
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
-from iocurve.result.document import CacheFacts, Interval, Point
-from iocurve.result.stats import Estimate, ratio, series_mean
-from iocurve.result.summary import course
+from iocurve.measure.scenario.document import TURN_NS_MIN
+from iocurve.result.document import CacheFacts, Point
+from iocurve.result.summary import summarise
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
 
-CHECK_PAIRS = 3
-"""Times that a point's offsets and fresh ones take turns."""
-CHECK_NS_MAX = 30 * SECOND_NS
-"""Longest run of one of them."""
+CHECK_PAIRS = 12
+"""Times that repeated offsets and fresh ones take turns: the sign test then bears with one turn that goes wrong."""
+CHECK_NS_MAX = 180 * SECOND_NS
+"""Longest time of all turns."""
+CHECK_POINTS = 6
+"""The turns take as long as this many points."""
 SETTLE_FACTOR = 20
 """A load without its own time has this many times a point's length to level off."""
 SETTLE_ROUNDS = 10
@@ -72,7 +74,7 @@ class Caches:
         return said
 
     def facts(self, case: Case, plan: Plan, preparation: str, point: Point) -> CacheFacts | None:
-        """After a point: its offsets again and fresh ones take turns, once a family, where there are reads."""
+        """After a point: repeated offsets and fresh ones take turns, once a family, where there are reads."""
         if case.family.cache == "untouched":
             return None
         after = page_cache.resident_share(plan)
@@ -85,20 +87,25 @@ class Caches:
         if not reads or case.family.name in self._checked:
             return facts
         self._checked.add(case.family.name)
-        length = min(CHECK_NS_MAX, self.cases.form_of(case).runtime_ns)
-        repeated: list[float] = []
-        fresh: list[float] = []
-        for _ in range(CHECK_PAIRS):
-            repeated += self._rates(_lasting(plan, length))
-            fresh += self._rates(_lasting(self.planned(_at_new_offsets(case.job)), length))
-        return compared(facts, series_mean(repeated), series_mean(fresh))
+        whole = min(CHECK_NS_MAX, CHECK_POINTS * self.cases.form_of(case).runtime_ns)
+        length = max(TURN_NS_MIN, whole // (2 * CHECK_PAIRS + 1))
+        rates: dict[str, list[float]] = {"repeated": [], "fresh": []}
+        plan = _lasting(plan, length)
+        newest = _again(plan, self._turn(plan))
+        for number in range(CHECK_PAIRS):
+            # Repeated offsets run first in every other pair, so that a steady drift favours neither.
+            for name in ("repeated", "fresh") if number % 2 == 0 else ("fresh", "repeated"):
+                turn = newest if name == "repeated" else _lasting(self.planned(_at_new_offsets(case.job)), length)
+                outcome = self._turn(turn)
+                rates[name].append(summarise("", turn, outcome.workers).iops)
+                newest = newest if name == "repeated" else _again(turn, outcome)
+        return compared(facts, rates["repeated"], rates["fresh"])
 
     def _run(self, job: Job, what: str) -> None:
         self.run(self.planned(job), what, run_to_the_end)
 
-    def _rates(self, plan: Plan) -> list[float]:
-        outcome = self.run(plan, "looking whether caches answer", run_to_the_end)
-        return [interval.iops for interval in course(outcome.workers)]
+    def _turn(self, plan: Plan) -> Outcome:
+        return self.run(plan, "looking whether caches answer", run_to_the_end)
 
     def _settle(self, case: Case) -> str:
         """Runs the point's load until its latency has levelled off."""
@@ -111,16 +118,6 @@ class Caches:
         if watcher.is_settled:
             return f"the load ran for {took}, until its latency had levelled off at {format_latency(watcher.level_ns)}"
         return f"the load ran for {took}, and its latency had not levelled off"
-
-
-def compared(facts: CacheFacts, repeated: Estimate, fresh: Estimate) -> CacheFacts:
-    """The facts with the rates at repeated and at fresh offsets."""
-    if not fresh.mean:
-        return facts
-    times = ratio(repeated, fresh)
-    gain = Estimate(times.mean - 1, times.error, times.batches)
-    found = {"repeated_iops": repeated, "fresh_iops": fresh, "gain": gain}
-    return facts.replace(**{name: Interval.of(one) for name, one in found.items()})
 
 
 class _Settled:
@@ -157,14 +154,26 @@ class _Settled:
 
 
 def _lasting(plan: Plan, runtime_ns: int) -> Plan:
-    """The same load for another time."""
-    groups = tuple(
-        group.replace(
-            workers=tuple(worker.replace(end=worker.end.replace(runtime_ns=runtime_ns)) for worker in group.workers)
-        )
-        for group in plan.groups
+    """The same load for another time. No ramp, which would leave less to repeat than it reads."""
+    return _changed(plan, lambda _, worker: worker.replace(ramp_ns=0, end=worker.end.replace(runtime_ns=runtime_ns)))
+
+
+def _again(plan: Plan, outcome: Outcome) -> Plan:
+    """The same offsets once more, and none beyond those that ran: a faster load would reach fresh ones."""
+    ran = {(one.group, one.worker): sum(kind.operations for kind in one.operations.values()) for one in outcome.workers}
+    return _changed(
+        plan, lambda place, worker: worker.replace(end=worker.end.replace(operations=max(1, ran.get(place, 1))))
     )
-    return plan.replace(groups=groups)
+
+
+def _changed(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]) -> Plan:
+    """The plan with other workers; ``change`` gets the numbers of the worker's group and of the worker."""
+    return plan.replace(
+        groups=tuple(
+            group.replace(workers=tuple(change((number, index), worker) for index, worker in enumerate(group.workers)))
+            for number, group in enumerate(plan.groups)
+        )
+    )
 
 
 def _at_new_offsets(job: Job) -> Job:
