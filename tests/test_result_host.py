@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from iocurve.result import host
-from iocurve.result.document import ProcessorUse
+from iocurve.result.disturbance import disturbance
+from iocurve.result.document import MachineUse, ProcessorUse
+from iocurve.result.processes import ProcessMeter
+from iocurve.result.servers import servers_of
+from iocurve.units import SECOND_NS
 
 MOUNTINFO = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
@@ -83,3 +90,73 @@ def test_no_machine_is_busier_than_it_can_be(root: Path) -> None:
     use = meter.use()
     assert use is not None
     assert use.busy_share == 1.0
+
+
+# ---- servers on this machine
+
+
+def listening(root: Path, port: int, inode: int) -> None:
+    """A machine with a socket that listens on a port."""
+    (root / "proc/net").mkdir(parents=True, exist_ok=True)
+    (root / "proc/net/tcp").write_text(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        f"   0: 0100007F:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 {inode} 1 0 100\n"
+        f"   1: 0100007F:{port:04X} 0100007F:9999 01 00000000:00000000 00:00000000 00000000  0  0 77 1 0 100\n"
+    )
+
+
+def process(root: Path, pid: int, name: str, *, command: str = "", link: str | None = None) -> None:
+    directory = root / "proc" / str(pid)
+    (directory / "fd").mkdir(parents=True)
+    (directory / "comm").write_text(f"{name}\n")
+    (directory / "cmdline").write_text(command)
+    if link:
+        (directory / "fd/3").symlink_to(link)
+
+
+def test_the_process_that_listens_on_the_port_serves_the_target(tmp_path: Path) -> None:
+    listening(tmp_path, 20490, 4711)
+    process(tmp_path, 10, "ganesha.nfsd", command="ganesha.nfsd", link="socket:[4711]")
+    process(tmp_path, 11, "client", command="client", link="socket:[77]")
+    assert servers_of([("127.0.0.1", 20490)], tmp_path) == frozenset({10})
+
+
+def test_the_threads_of_the_kernel_serve_a_socket_that_no_process_holds(tmp_path: Path) -> None:
+    listening(tmp_path, 2049, 4711)
+    process(tmp_path, 20, "nfsd")
+    process(tmp_path, 21, "nfsd")
+    process(tmp_path, 22, "nfsd", command="a program of this name")
+    assert servers_of([("localhost", None)], tmp_path) == frozenset({20, 21})
+
+
+@pytest.mark.parametrize("port", [20490, 20491])
+def test_a_server_that_cannot_be_found_is_not_told_from_others(tmp_path: Path, port: int) -> None:
+    """It is another user's, whose files cannot be listed, or it listens in another network namespace."""
+    listening(tmp_path, 20490, 4711)
+    process(tmp_path, 10, "server", command="server")
+    assert servers_of([("127.0.0.1", port)], tmp_path) is None
+    meter = ProcessMeter(servers=None)
+    use = meter.added(MachineUse(busy_share=1.0, cpus=2, steal_share=0.0))
+    assert (use.target_share, use.others_share) == (None, None)
+    assert disturbance(use, SECOND_NS) is None
+
+
+def test_a_target_elsewhere_has_no_server_here(tmp_path: Path) -> None:
+    listening(tmp_path, 2049, 4711)
+    assert servers_of([("192.0.2.1", 2049)], tmp_path) == frozenset()
+
+
+def test_the_work_of_a_server_on_this_machine_is_the_targets() -> None:
+    program = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\n"
+    with subprocess.Popen([sys.executable, "-c", f"{program}while True: pass"], stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            found = servers_of([("127.0.0.1", int(server.stdout.readline()))])
+            assert found == frozenset({server.pid})
+            meter, whole = ProcessMeter(servers=found), MachineUse(busy_share=1.0, cpus=1, steal_share=0.0)
+            # The kernel counts in ticks, and other programs may have the processors.
+            while not (use := meter.added(whole)).target_share:
+                time.sleep(0.02)
+            assert use.others_share == pytest.approx(1 - use.target_share - (use.own_share or 0.0))
+        finally:
+            server.kill()

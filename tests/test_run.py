@@ -122,7 +122,7 @@ def test_a_waiting_worker_starts_after_the_others_and_reads_their_data(tmp_path:
 @pytest.mark.alone
 def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
-    monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda: Meter(looks))
+    monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda **_: Meter(looks))
     end = plan.End(runtime_ns=200 * MILLISECOND_NS, bytes=None, operations=None)
     rate = plan.Rate(unit="operations", count=100, per_ns=SECOND_NS)
     cooled = worker(plan.NullEngine(), "nothing", rate=rate, end=end, cooldown_ns=300 * MILLISECOND_NS)

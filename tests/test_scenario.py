@@ -159,7 +159,7 @@ def test_a_scale_cuts_data_and_times_but_no_point_below_a_second() -> None:
 def test_reductions_are_listed(tmp_path: Path) -> None:
     scenario = tiny(tmp_path)
     asked = replace(request(scenario, tmp_path / "data"), form=scenario.short, form_name="short")
-    assert runner.shortened(asked, 2) == (
+    assert runner.shortened(asked, cases_of(scenario), 2) == (
         "each point 20 ms instead of 40 ms",
         "mix: block_bytes 4096 only",
         "2 points left out",

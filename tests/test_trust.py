@@ -15,12 +15,13 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.analysis.limits import with_verdicts
 from iocurve.report import page
+from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
 from iocurve.result.stats import student_quantile
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, format_duration
 
 QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)
 BUSY = QUIET.replace(others_share=0.48)
@@ -182,6 +183,15 @@ def test_a_scenario_that_asks_for_rates_has_no_tile_of_gains() -> None:
 
 
 # ---- one truth
+
+
+def test_the_measured_time_is_that_of_the_rates_everywhere() -> None:
+    point = in_turns(90, 100, 110)
+    result = synthetic.result([point])
+    (row,) = csv.DictReader(io.StringIO(page.points_csv(read(result))))
+    assert float(row["window_s"]) * SECOND_NS == point.summary().window_ns
+    time = format_duration(point.summary().window_ns)
+    assert conditions(result)["Load"]["Measured time"] == point.measured_text == f"{time} in 3 turns"
 
 
 def recorded() -> Result:

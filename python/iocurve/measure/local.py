@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import NfsEngine, Plan
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
 from iocurve.result.block_devices import DeviceMeter
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
+from iocurve.result.servers import Servers, servers_of
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -113,7 +115,8 @@ class Observer:
         self._enough = enough
         self._window_end = _cooled_down(plan)
         self._files = _local_files(plan)
-        self._meter = _Meter(self._files)
+        self._servers = servers_of(_endpoints(plan, self._files))
+        self._meter = _Meter(self._files, self._servers)
         self._use: MachineUse | None = None
         self.layout: LayoutFacts | None = None
 
@@ -127,7 +130,7 @@ class Observer:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ready", "ramp"):
             # Only the CPU use in the measured window counts.
-            self._meter, self._use = _Meter(self._files), None
+            self._meter, self._use = _Meter(self._files, self._servers), None
         else:
             self._meter.poll()
             if (live.group, live.elapsed_ns) == self._window_end and self._use is None:
@@ -138,8 +141,8 @@ class Observer:
 class _Meter:
     """The use of this machine, with what the devices beneath the files move."""
 
-    def __init__(self, files: Sequence[str]) -> None:
-        self._machine = host.MachineMeter()
+    def __init__(self, files: Sequence[str], servers: Servers) -> None:
+        self._machine = host.MachineMeter(servers=servers)
         self._devices = DeviceMeter(files)
 
     def poll(self) -> None:
@@ -158,6 +161,18 @@ def _local_files(plan: Plan) -> list[str]:
     """Paths of the files and devices of this machine that a plan uses."""
     workers = [worker for group in plan.groups for worker in group.workers if hasattr(worker.engine, "open")]
     return sorted({file.path for worker in workers for file in worker.files})
+
+
+def _endpoints(plan: Plan, files: Sequence[str]) -> set[tuple[str, int | None]]:
+    """Host and port of each NFS server of a plan: of exports, and of mounts that hold files."""
+    workers = [worker for group in plan.groups for worker in group.workers]
+    mounts = [worker.engine.mount for worker in workers if isinstance(worker.engine, NfsEngine)]
+    found = {(mount.host, mount.port) for mount in mounts}
+    for mounted in filter(None, (host.mount_of(directory) for directory in {Path(file).parent for file in files})):
+        options = dict(option.partition("=")[::2] for option in mounted.options.split(","))
+        if mounted.file_system.startswith("nfs") and "addr" in options:
+            found.add((options["addr"], int(options.get("port") or 0) or None))
+    return found
 
 
 def _cooled_down(plan: Plan) -> tuple[int, int] | None:

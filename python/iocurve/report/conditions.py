@@ -133,7 +133,7 @@ def _load(result: Result) -> dict[str, Fact]:
         "Session slots": _slots(result),
         "Files per worker": _listed("sets of files", map(_files, workers)),
         "Order": _listed("orders", map(_order, workers)),
-        "Measured time": _listed("durations", map(_runtime, workers)),
+        "Measured time": _listed("durations", (point.measured_text for point in result.points)),
         "Ramp": _listed("durations", ramps) or "none",
         "Cool-down": _listed("durations", cooldowns),
         "Written data": _listed("kinds of data", map(_payload, workers)),
@@ -212,9 +212,3 @@ def _order(worker: Worker) -> str:
 
 def _payload(worker: Worker) -> str:
     return f"{payload_text(worker.payload) or 'random bytes'}, {worker.payload.renew}"
-
-
-def _runtime(worker: Worker) -> str:
-    if worker.end.runtime_ns is not None:
-        return format_duration(worker.end.runtime_ns)
-    return format_bytes(worker.end.bytes) if worker.end.bytes is not None else "until its operations are done"

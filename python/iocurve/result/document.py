@@ -28,7 +28,7 @@ from iocurve.result.stats import Estimate, sample_mean, series_mean
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, course, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
-from iocurve.units import SECOND_NS, format_number
+from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
 SCHEMA_VERSION = 3
 RESULT_NAME = "result.json"
@@ -148,9 +148,10 @@ class MachineUse(Struct):
     own_share: float | None = None
     """CPU time of this process, of all processors together; None where the system does not tell."""
     target_share: float | None = None
-    """CPU time of the processes that this one started: an embedded volume."""
+    """CPU time of the processes of this machine that serve the target: an embedded volume, or those that listen on its
+    port. None if they are not known."""
     others_share: float | None = None
-    """CPU time of everything else on this machine."""
+    """CPU time of everything else on this machine; None if the target's cannot be told from it."""
     steal_share: float | None = None
     """Time that the hypervisor gave to other machines."""
     thread_busy_share: float | None = None
@@ -158,7 +159,7 @@ class MachineUse(Struct):
     thread_delay_share: float | None = None
     """Longest time for which a thread of the load was ready to run and waited for a processor, of the elapsed time."""
     target_delay_share: float | None = None
-    """The same of the threads of an embedded volume."""
+    """The same of the threads of the target."""
     device_read_bytes: int | None = None
     """Bytes that this process had fetched from storage (``/proc/self/io``)."""
     device_write_bytes: int | None = None
@@ -443,6 +444,12 @@ class Point(Struct, dict=True):
     @cached_property
     def _summary(self) -> Summary:
         return summarise(self.name, self.plan, self.outcome.workers)
+
+    @property
+    def measured_text(self) -> str:
+        """The time that rates are over: ``2.5 s``, ``3 s in 6 turns``."""
+        time = format_duration(self.summary().window_ns)
+        return f"{time} in {counted(len(self.turns), 'turn')}" if self.turns else time
 
     def report_groups(self) -> list[Summary]:
         """Merges the workers of each report group, in plan order (fio's group_reporting)."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from iocurve.result import processes
 from iocurve.result.document import HostFacts, MachineUse, MountFacts, ProcessorUse
+from iocurve.result.servers import NONE, Servers
 
 UNKNOWN = "unknown"
 
@@ -54,10 +55,10 @@ def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
 class MachineMeter:
     """Measures the CPU use of the machine from now on, all processes included, with the share of this one."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), servers: Servers = NONE) -> None:
         self._root, self._stat = root, root / "proc/stat"
         self._start = _ticks(self._stat)
-        self._processes = processes.ProcessMeter(root)
+        self._processes = processes.ProcessMeter(root, servers)
 
     def poll(self) -> None:
         """Reads the threads' counters, which are gone once a thread has ended."""

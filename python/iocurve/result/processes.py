@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.result.document import MachineUse
+from iocurve.result.servers import NONE, Servers
 from iocurve.units import SECOND_NS
 
 _STARTED: set[int] = set()
@@ -41,14 +42,15 @@ class ThreadTimes:
 
 
 class ProcessMeter:
-    """CPU use of this process, its threads and its children from now on."""
+    """CPU use of this process, its threads and its children from now on, and of the target's servers."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), servers: Servers = NONE) -> None:
+        self._servers, self._is_known = servers or NONE, servers is not None
         self._self = root / "proc/self"
         self._proc = root / "proc"
         self._started_ns = time.monotonic_ns()
         self._cpu_ns = _process_cpu_ns(self._self)
-        self._children = self._children_cpu_ns()
+        self._targets = self._targets_cpu_ns()
         self._io = _io(self._self)
         self._own: set[int] = set()
         self._first = self._threads()
@@ -69,14 +71,16 @@ class ProcessMeter:
         if own_ns is None or self._cpu_ns is None or elapsed_ns <= 0:
             return use
         own = (own_ns - self._cpu_ns) / elapsed_ns / use.cpus
-        children = self._children_cpu_ns()
-        target = sum(spent - self._children.get(pid, spent) for pid, spent in children.items()) / elapsed_ns / use.cpus
+        targets = self._targets_cpu_ns()
+        target = sum(spent - self._targets.get(pid, spent) for pid, spent in targets.items()) / elapsed_ns / use.cpus
+        others = max(0.0, use.busy_share - (use.steal_share or 0.0) - own - target)
         busy, delayed = self._busiest(own=True)
         _, target_delayed = self._busiest(own=False)
         return use.replace(
             own_share=min(1.0, own),
-            target_share=min(1.0, target),
-            others_share=max(0.0, use.busy_share - (use.steal_share or 0.0) - own - target),
+            # The CPU time of a server that is not known is among that of others, and cannot be told from it.
+            target_share=min(1.0, target) if self._is_known else None,
+            others_share=others if self._is_known else None,
             thread_busy_share=busy,
             thread_delay_share=delayed,
             target_delay_share=target_delayed,
@@ -108,13 +112,17 @@ class ProcessMeter:
         own = dict(_thread_times(self._self))
         self._own |= own.keys()
         targets = {
-            thread: times for pid in _STARTED for thread, times in _thread_times(self._proc / str(pid)) if thread != pid
+            thread: times
+            for pid in _STARTED | self._servers
+            for thread, times in _thread_times(self._proc / str(pid))
+            # The main thread of an embedded volume only waits.
+            if thread != pid or pid not in _STARTED
         }
         own.pop(os.getpid(), None)
         return own | targets
 
-    def _children_cpu_ns(self) -> dict[int, int]:
-        found = {pid: _process_cpu_ns(self._proc / str(pid)) for pid in _STARTED}
+    def _targets_cpu_ns(self) -> dict[int, int]:
+        found = {pid: _process_cpu_ns(self._proc / str(pid)) for pid in _STARTED | self._servers}
         return {pid: cpu_ns for pid, cpu_ns in found.items() if cpu_ns is not None}
 
 

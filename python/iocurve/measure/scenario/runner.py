@@ -88,8 +88,8 @@ def opened(named: Mapping[str, Target]) -> Iterator[dict[str, OpenedTarget]]:
         yield {name: stack.enter_context(opened_target.opened(target)) for name, target in named.items()}
 
 
-def shortened(request: Request, left_out: int) -> tuple[str, ...]:
-    """Descriptions of the reductions against the full form."""
+def shortened(request: Request, cases: Sequence[Case], left_out: int) -> tuple[str, ...]:
+    """Descriptions of the reductions against the full form; ``cases`` are the points to measure."""
     full, form = request.scenario.full, request.form
     sizes = (
         ("data set", full.size_bytes, form.size_bytes, format_bytes),
@@ -98,6 +98,8 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
         ("each point", full.runtime_ns, form.runtime_ns, format_duration),
     )
     texts = [f"{what} {text(now)} instead of {text(whole)}" for what, whole, now, text in sizes if now != whole]
+    if form.runtime_ns != full.runtime_ns:
+        texts += _turns_shown(groups_of(cases, request.scenario.comparisons, form))
     for name, family in form.families.items():
         whole = full.families[name]
         texts += [
@@ -117,6 +119,12 @@ def shortened(request: Request, left_out: int) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _turns_shown(groups: Sequence[CaseGroup]) -> list[str]:
+    """The measured time of points that take turns, whose turns may not be shorter than ``TURN_NS_MIN``."""
+    times = {(group.rounds * group.turn_ns, group.rounds) for group in groups if group.rounds > 1}
+    return [f"each compared point {format_duration(time)} in {rounds} turns" for time, rounds in sorted(times)]
+
+
 def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) -> Result:
     """The new result, without points."""
     scenario = request.scenario
@@ -131,7 +139,7 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
         question=scenario.question,
         answer=scenario.answer,
         form=request.form_name,
-        shortened=shortened(request, left_out),
+        shortened=shortened(request, cases, left_out),
         targets=facts,
         families=tuple(FamilyFacts(name=one.name, title=one.title, cache=one.cache) for one in families),
         comparisons=scenario.comparisons,
