@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,13 +37,14 @@ examined."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Examines kinds, and prints and writes the table."""
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     known = tables.kept(options.out)
-    with tables.watched() as machine, hogs(options.hogs):
+    with hogs(options.hogs):
         for record in _examined(options, {(one["kind"], one["seed"]) for one in known}):
             known.append(record)
             print(_said(record), flush=True)
             tables.keep(options.out, record)
-    text = f"{machine.text} {_setting(options)}\n\n{tables.table(known)}"
+    text = f"{tables.machine(known)} {_setting(options)}\n\n{tables.table(known)}"
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -69,15 +70,14 @@ def stub(limits: tuple[str, ...], seed: int) -> Iterator[Stub]:
 def examined(name: str, seed: int) -> dict[str, Any]:
     """Examines the case that a seed gives, or another one if the server says that its limit was not binding."""
     for redrawn in range(REDRAWN_MAX):
-        found = _examined(name, seed + 1_000_000 * redrawn)
+        found = {"kind": name, "seed": seed, **_examined(name, seed + 1_000_000 * redrawn)}
         if found["judged"] != "void":
             break
     return found
 
 
 def _examined(name: str, seed: int) -> dict[str, Any]:
-    case = drawn(KINDS[name], seed)
-    began, busy = time.monotonic(), processor_times()
+    case, machine = drawn(KINDS[name], seed), Machine()
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory, stub(case.limits, seed) as server:
         job, out = Path(directory) / "job.toml", str(Path(directory) / "report")
         job.write_text(case.load.job(server.port, seed), encoding="utf-8")
@@ -86,16 +86,15 @@ def _examined(name: str, seed: int) -> dict[str, Any]:
         account = server.account()
         binds = binding(case, account)
         document = json.loads(_command("why", out, "--confirm", "--json")) if binds else {}
-    share = busy_share(busy, processor_times())
+    facts = machine.facts()
+    share = facts["busy_share"]
     return {
-        "kind": name,
-        "seed": seed,
+        **facts,
+        "drawn": seed,
         "limits": case.limits,
         "load": repr(case.load),
         "right": sorted(case.right),
         "account": account,
-        "busy_share": round(share, 3),
-        "seconds": round(time.monotonic() - began, 1),
         "first": [document.get("code"), document.get("confidence")],
         "outcome": document.get("outcome"),
         "final": final_name(document) if binds else None,
@@ -159,15 +158,27 @@ def _command(*words: str) -> str:
     return printed.getvalue()
 
 
-def processor_times() -> list[int]:
-    """Reads the times of this machine's processors, in ticks."""
-    return [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
+class Machine:
+    """The load of this machine from now on."""
+
+    def __init__(self) -> None:
+        self._began, self._times, self._load = time.monotonic(), _processor_times(), os.getloadavg()[0]
+
+    def facts(self) -> dict[str, float]:
+        """Facts for a record. Busy is a share of the processors' time that nice processes do not count in."""
+        spent = [late - early for early, late in zip(self._times, _processor_times(), strict=True)]
+        every = max(1, sum(spent[:8]))
+        return {
+            "seconds": round(time.monotonic() - self._began, 1),
+            "load_average": round(self._load, 1),
+            "busy_share": round(1 - (spent[1] + spent[3] + spent[4]) / every, 3),
+            "steal_share": round(spent[7] / every, 4),
+        }
 
 
-def busy_share(before: list[int], after: list[int]) -> float:
-    """Share of the processors' time that was neither idle nor a nice process's; ``/proc/stat`` is in proc(5)."""
-    spent = [late - early for early, late in zip(before, after, strict=True)]
-    return 1 - (spent[1] + spent[3] + spent[4]) / max(1, sum(spent[:8]))
+def _processor_times() -> list[int]:
+    """Ticks by what the processors did; proc(5) has the fields of ``/proc/stat``."""
+    return [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()[1:]]
 
 
 @contextmanager

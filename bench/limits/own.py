@@ -13,7 +13,6 @@ import random
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.limits.case import logarithmic
-from bench.limits.examine import CONFIDENT, HELD_UP, busy_share, hogs, judged_name, processor_times
+from bench.limits.examine import CONFIDENT, HELD_UP, Machine, hogs, judged_name
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine import plan as planned
 from iocurve.measure import local
@@ -189,7 +188,7 @@ def hidden(name: str, seed: int) -> dict[str, Any]:
 
 
 def _examined(name: str, seed: int, *, hidden: bool, records: Path | None = None) -> dict[str, Any]:
-    kind, busy, began = kinds(seed)[name], processor_times(), time.monotonic()
+    kind, machine = kinds(seed)[name], Machine()
     with (
         tempfile.TemporaryDirectory(prefix="iocurve-limits-", dir=Path.cwd()) as directory,
         bed(kind, Path(directory)) as ready,
@@ -203,14 +202,14 @@ def _examined(name: str, seed: int, *, hidden: bool, records: Path | None = None
             record(records, ready, points, hidden=hidden)
     name_found = limit.code if limit and limit.confidence in CONFIDENT else None
     # A load of which the generator or other programs are the limit keeps the processors busy itself.
-    share = 0.0 if HELD_UP[0] in right else busy_share(busy, processor_times())
+    facts = machine.facts()
+    share = 0.0 if HELD_UP[0] in right else facts["busy_share"]
     return {
+        **facts,
         "kind": name,
         "seed": seed,
         "right": sorted(right),
         "profile": kind.profile,
-        "busy_share": round(share, 3),
-        "seconds": round(time.monotonic() - began, 1),
         "final": name_found,
         "evidence": limit.to_builtins() if limit else None,
         "judged": judged_name(right, name_found, share),

@@ -26,7 +26,7 @@ from typing import Any
 
 from bench.faults import network
 from bench.limits import tables
-from bench.limits.examine import GENERAL, HELD_UP, final_name
+from bench.limits.examine import GENERAL, HELD_UP, Machine, final_name
 from bench.servers import RIG, ganesha
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
@@ -157,11 +157,6 @@ def _tmpfs(_: Path) -> Iterator[Opened]:
 ROWS = {
     "ganesha": Row("nfs-ganesha (FSAL_MEM), no limit: both ends on one machine", MACHINE, _ganesha()),
     "ganesha-1-worker": Row("nfs-ganesha (FSAL_MEM), `Nb_Worker = 1`", MACHINE, _ganesha(CORE="Nb_Worker = 1;")),
-    "ganesha-threads": Row(
-        "nfs-ganesha (FSAL_MEM), 2 threads that each hold a request for 1 ms (`Async_Threads`, `Async_Delay`)",
-        frozenset({"server_parallelism"}),
-        _ganesha(FSAL="Async_Type = fixed; Async_Delay = 1000;", MEM="Async_Threads = 2;"),
-    ),
     "ganesha-link": Row(f"nfs-ganesha behind a link of {MBIT} Mbit/s each way (`tc`, tbf)", LINK, _behind_a_link),
     "knfsd-1": Row("knfsd, 1 thread, tmpfs, kernel on one processor", MACHINE, _knfsd(1, "tmpfs")),
     "knfsd-2": Row("knfsd, 2 threads, tmpfs, kernel on one processor", MACHINE, _knfsd(2, "tmpfs")),
@@ -186,15 +181,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     records = tables.kept(options.out)
-    with tables.watched() as machine:
-        ends = time.monotonic() + options.seconds
-        for name in options.rows or ROWS:
-            if time.monotonic() > ends or any(record["row"] == name for record in records):
-                continue
-            records.append(_measured(name))
-            print(json.dumps(records[-1]), flush=True)
-            tables.keep(options.out, records[-1])
-    text = f"{machine.text}\n\n{_table(records)}"
+    ends = time.monotonic() + options.seconds
+    for name in options.rows or ROWS:
+        if time.monotonic() > ends or any(record["row"] == name for record in records):
+            continue
+        records.append(_measured(name))
+        print(json.dumps(records[-1]), flush=True)
+        tables.keep(options.out, records[-1])
+    text = f"{tables.machine(records)}\n\n{_table(records)}"
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)
@@ -203,14 +197,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measured(name: str) -> dict[str, Any]:
     """The record of a row; a row that cannot be set up on this machine says why."""
-    row, began = ROWS[name], time.monotonic()
+    row, machine = ROWS[name], Machine()
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory:
         try:
             with row.opened(Path(directory)) as opened:
                 found = _named(row, opened, f"{directory}/report")
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:300]}
-    return {"row": name, "seconds": round(time.monotonic() - began, 1), **found}
+    return {"row": name, **machine.facts(), **found}
 
 
 def _named(row: Row, opened: Opened, out: str) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.limits.case import KINDS, drawn
@@ -95,28 +93,16 @@ def line(cells: Iterable[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-@dataclass
-class Machine:
-    """The machine during a measurement."""
-
-    text: str = ""
-    """Its processors and its load; empty until the end."""
-
-
-@contextmanager
-def watched() -> Iterator[Machine]:
-    """Records the load of the machine and what its host took from it."""
-    found, load, stolen, began = Machine(), os.getloadavg()[0], _stolen_s(), time.monotonic()
-    yield found
-    processors, took_s = os.cpu_count() or 1, time.monotonic() - began
-    steal = (_stolen_s() - stolen) / max(1e-9, took_s * processors)
-    loads = f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after"
-    found.text = f"A machine with {processors} processors, {loads}, steal {steal:.1%}; {took_s / 60:.1f} minutes."
-
-
-def _stolen_s() -> float:
-    words = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
-    return int(words[8]) / os.sysconf("SC_CLK_TCK")
+def machine(records: Sequence[Mapping[str, Any]]) -> str:
+    """The machine and its load during the runs, in a sentence."""
+    loads = sorted(record["load_average"] for record in records if "load_average" in record)
+    stolen = max((record.get("steal_share", 0.0) for record in records), default=0.0)
+    if not loads:
+        return f"A machine with {os.cpu_count()} processors."
+    spread = f"load average {loads[0]:.1f} to {loads[-1]:.1f}, median {median(loads):.1f}"
+    minutes = sum(record["seconds"] for record in records) / 60
+    machine = f"A machine with {os.cpu_count()} processors, {spread}, steal up to {stolen:.1%}."
+    return f"{machine} {len(records):,} runs, {minutes:.0f} minutes together."
 
 
 def kept(path: Path | None) -> list[dict[str, Any]]:

@@ -677,6 +677,7 @@ int main(int count, char **words) {
     const char *log_path = NULL;
     parse_options(count, words, &log_path);
     prctl(PR_SET_TIMERSLACK, 1UL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigset_t blocked, unblocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
