@@ -52,7 +52,7 @@ NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"
 TIME_UNITS = ("ns", "µs", "ms", "s")
 
 
-PROGRESS = re.compile(r"^(?:point \d+|\s*\d+(?:/\d+)?  )")
+PROGRESS = re.compile(r"^(?:point \d+|probing |\s*\d+(?:/\d+)?  )")
 """Lines that a terminal shows one over the other."""
 LINGER_S = 30
 """Commands in the background may still write when their step has ended."""

@@ -81,7 +81,7 @@ def cases_of(scenario: Scenario) -> list[Case]:
 
 def request(scenario: Scenario, directory: Path) -> Request:
     directory.mkdir(exist_ok=True)
-    return Request(scenario, scenario.full, "full", {"volume": targets.parse(str(directory))})
+    return Request(scenario, scenario.full, "full", {"volume": targets.parse(str(directory))}, probe=False)
 
 
 def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | None = None) -> Result:
@@ -177,6 +177,11 @@ def test_points_are_measured_and_the_directory_is_left_as_it_was(tmp_path: Path)
     assert list(directory.iterdir()) == []
 
 
+def test_a_file_says_whether_to_probe(tmp_path: Path) -> None:
+    assert tiny(tmp_path).probe
+    assert not tiny(tmp_path, f"probe = false\n{TINY}").probe
+
+
 @pytest.mark.slow
 def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
@@ -235,7 +240,7 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
-    scenario.write_text(TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
+    scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
     command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), "--target", str(place), "--out", str(out)]

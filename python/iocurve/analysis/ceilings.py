@@ -65,13 +65,10 @@ class Ceiling:
     def holds(self, one: Observation) -> bool:
         """True if a point is at the ceiling, also if this machine held it up."""
         value = self.value_of(one)
-        return value > 0 and _distance(value, one.rate_error(self.kind), self.value, self.error) <= DISTANCE_MAX
-
-    @property
-    def spread(self) -> float:
-        """Half of the range of its members' values, relative."""
-        values = [self.value_of(one) for one in self.members]
-        return (max(values) - min(values)) / (2 * self.value)
+        return (
+            value > 0 < self.value
+            and _distance(value, one.rate_error(self.kind), self.value, self.error) <= DISTANCE_MAX
+        )
 
 
 def ceiling(found: Iterable[Observation], quantity: RateName, kind: Kind, scope: Scope) -> Ceiling | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from iocurve.analysis.client_limits import client_verdicts, fairness_of, group_limit
 from iocurve.analysis.disk_limits import disk_limit
-from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, limit
 from iocurve.analysis.load_limits import (
     asked_limit,
     cache_limit,
@@ -20,6 +20,7 @@ from iocurve.analysis.load_limits import (
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import tells_nothing
+from iocurve.analysis.probed import probed_limits
 from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
@@ -67,17 +68,24 @@ def _is_open(verdict: Limit | None) -> bool:
 
 
 def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
-    """What points show together, target by target."""
+    """What points show together, and what probes found of them, target by target."""
     by_target: dict[str, list[Point]] = {}
     for point in points:
         by_target.setdefault(result.target_of(point).address, []).append(point)
-    targets = [(result.target_of(of_target[0]), of_target) for of_target in by_target.values()]
-    return {
-        key: limit
-        for target, of_target in targets
-        if tells_nothing(target)
-        for key, limit in limits_together(of_target, target).items()
-    }
+    verdicts: dict[int, Limit] = {}
+    for of_target in by_target.values():
+        target = result.target_of(of_target[0])
+        if tells_nothing(target):
+            shown = limits_together(of_target, target)
+            probed = probed_limits(of_target, result.probes, shown, target)
+            verdicts |= shown
+            verdicts |= {key: found for key, found in probed.items() if wants_probe(shown.get(key))}
+    return verdicts
+
+
+def wants_probe(verdict: Limit | None) -> bool:
+    """True where a probe may tell more: a limit that is not known or not sure, and saturation, whose cause is open."""
+    return not is_sure(verdict) or (verdict is not None and verdict.code == "saturated")
 
 
 def with_verdicts(result: Result) -> Result:

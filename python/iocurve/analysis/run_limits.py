@@ -85,12 +85,12 @@ def _ceiling_limit(at: Ceiling, found: Sequence[Observation], pairs: Pairs, targ
     if not (_scope_fits(at, found) and _kind_fits(at, found)):
         return None
     if not is_equal and not (depth and _exceeded(at, found)):
-        return _open(at, target, depth) if depth and at.kind == "any" and at.scope == "volume" else None
+        return _open(at, found, target, depth) if depth and at.kind == "any" and at.scope == "volume" else None
     is_sure = is_equal and _scope_is_told(at, found) and _kind_is_told(at, found)
     is_either = at.quantity == "iops" and at.scope == "volume"
     confidence: Confidence = "likely" if is_sure and not is_either else "possible"
     evidence = [
-        _equality(at),
+        _equality(at, found),
         *([] if is_equal else [_refuted(at)]),
         *([depth] if depth else []),
         *_connections_evidence(at, found),
@@ -99,10 +99,10 @@ def _ceiling_limit(at: Ceiling, found: Sequence[Observation], pairs: Pairs, targ
     return limit(_code(at), _text(at), target, confidence=confidence, evidence=evidence)
 
 
-def _open(at: Ceiling, target: TargetFacts, depth: str) -> Limit:
+def _open(at: Ceiling, found: Sequence[Observation], target: TargetFacts, depth: str) -> Limit:
     """A ceiling of which is known that the depth is not the cause, and no more."""
     text = "not at the depth: a limit on bytes or on operations, or the server's own speed"
-    return limit(UNKNOWN, text, target, confidence="none", evidence=[_equality(at), depth])
+    return limit(UNKNOWN, text, target, confidence="none", evidence=[_equality(at, found), depth])
 
 
 def _code(at: Ceiling) -> str:
@@ -137,7 +137,7 @@ def _scope_fits(at: Ceiling, found: Sequence[Observation]) -> bool:
 def _scope_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
     """True if other numbers of connections show what they do at one block size, or if there are no connections."""
     numbers: dict[int, set[int]] = {}
-    for one in at.members:
+    for one in _held(at, found):
         numbers.setdefault(one.block_bytes, set()).add(one.connections)
     if any(len(of_size) > 1 or of_size == {0} for of_size in numbers.values()):
         return True
@@ -146,16 +146,17 @@ def _scope_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
 
 def _kind_fits(at: Ceiling, found: Sequence[Observation]) -> bool:
     """A limit of one kind shows only where mixes have equal rates of that kind, or where all kinds have more."""
-    return at.kind == "any" or _has_mixes(at) or _all_have_more(at, found)
+    return at.kind == "any" or _mixes_differ(_held(at, found)) or _all_have_more(at, found)
 
 
 def _kind_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
     """True if several mixes are at the ceiling, or if no others were measured."""
-    return at.kind != "any" or _has_mixes(at) or not _mixes_differ(found)
+    return at.kind != "any" or _mixes_differ(_held(at, found)) or not _mixes_differ(found)
 
 
-def _has_mixes(at: Ceiling) -> bool:
-    return _mixes_differ(at.members)
+def _held(at: Ceiling, found: Iterable[Observation]) -> list[Observation]:
+    """The points at a ceiling. This machine may have held some up: they do not prove it, but tell what it counts."""
+    return [one for one in found if at.holds(one)]
 
 
 def _mixes_differ(found: Iterable[Observation]) -> bool:
@@ -202,14 +203,17 @@ def _latencies(low: Observation, high: Observation) -> str:
 # ---- evidence in words
 
 
-def _equality(at: Ceiling) -> str:
-    """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (±0.3 %)``."""
+def _equality(at: Ceiling, found: Sequence[Observation]) -> str:
+    """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.3%)``."""
     of = "" if at.kind == "any" else f" of {at.kind}s"
     each = " on each connection" if at.scope == "connection" else ""
-    sizes = _listed([format_bytes(size) for size in at.blocks])
-    mixes = len({one.mix for one in at.members})
+    held = _held(at, found)
+    sizes = _listed([format_bytes(size) for size in sorted({one.block_bytes for one in held})])
+    mixes = len({one.mix for one in held})
     mixed = f", in {mixes} mixes of reads and writes" if mixes > 1 else ""
-    return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(at.members), 'point')}, ±{at.spread:.1%})"
+    values = [at.value_of(one) for one in held]
+    spread = (max(values) - min(values)) / (2 * at.value)
+    return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{spread:.1%})"
 
 
 def _refuted(at: Ceiling) -> str:
@@ -222,13 +226,13 @@ def _connections_evidence(at: Ceiling, found: Sequence[Observation]) -> Iterator
         if at.scope == "connection" and (more := connections_pay(one, found)):
             yield f"{more.connections} instead of {counted(one.connections, 'connection')}: {_times(more, one)}"
             return
-    numbers = sorted({one.connections for one in at.members})
+    numbers = sorted({one.connections for one in _held(at, found)})
     if at.scope == "volume" and len(numbers) > 1:
         yield f"{_listed(list(map(str, numbers)))} connections reach the same"
 
 
 def _caveats(at: Ceiling, found: Sequence[Observation]) -> Iterator[str]:
-    if at.kind == "any" and not _has_mixes(at):
+    if at.kind == "any" and not _mixes_differ(_held(at, found)):
         kind = "read" if at.members[0].mix > 0.5 else "write"
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
         yield f"{measured}: it may hold for {kind}s alone"

@@ -75,17 +75,36 @@ class FileOptions:
 FILES = FileOptions()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EnvelopeOptions:
+    """The options of the envelope alone."""
+
+    unlimited: Flag = False
+    """Measure the embedded volume without a service level, as fast as this machine is."""
+    size: SizeBytes | None = None
+    """Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB."""
+    timeout: TimeNs | None = None
+    """Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s. Until then requests
+    wait, as on a hard mount."""
+    read_only: Flag = False
+    """Measure reads only; nothing is written."""
+    no_probe: Flag = False
+    """Do not look for limits after the last point. Default: where the points leave the limit open, the fastest loads
+    are repeated with one change at a time, for about ten seconds each."""
+
+
+ENVELOPE = EnvelopeOptions()
+
+
 def envelope(
     target: TargetText | None = None,
     /,
     *,
     quick: Flag = False,
     out: Path = OUT,
-    unlimited: Flag = False,
-    size: SizeBytes | None = None,
-    timeout: TimeNs | None = None,
+    options: EnvelopeOptions = ENVELOPE,
     files: FileOptions = FILES,
-    read_only: Flag = False,
     cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
@@ -100,29 +119,21 @@ def envelope(
         Short points and few queue depths: about half a minute.
     out
         Directory for report.html, result.json and points.csv.
-    unlimited
-        Measure the embedded volume without a service level, as fast as this machine is.
-    size
-        Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB.
-    timeout
-        Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s. Until then requests
-        wait, as on a hard mount.
-    read_only
-        Measure reads only; nothing is written.
     """
-    if unlimited and target:
+    if options.unlimited and target:
         raise DialectError(
             [Diagnostic("--unlimited is for the embedded volume; leave it out, or leave out the target")]
         )
     asked = scenarios.envelope(
-        str(target) if target else "volume:unlimited" if unlimited else None,
+        str(target) if target else "volume:unlimited" if options.unlimited else None,
         quick=quick,
-        size_bytes=size,
-        nfs_timeout_ns=timeout,
+        size_bytes=options.size,
+        nfs_timeout_ns=options.timeout,
         create=files.create,
         overwrite=files.overwrite,
-        read_only=read_only,
+        read_only=options.read_only,
     )
+    asked = replace(asked, probe=not options.no_probe)
     with cluster.machines() as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
     return _shown(result, out, output)
@@ -180,6 +191,7 @@ def run(
     resume: Flag = False,
     files: FileOptions = FILES,
     keep_data: Flag = False,
+    no_probe: Flag = False,
     cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
 ) -> int:
@@ -196,6 +208,8 @@ def run(
         Resume the scenario in --out: finished points are not measured again.
     keep_data
         Keep the scenario's data files, for --resume.
+    no_probe
+        Do not look for limits after the last point, as a scenario does where its points leave them open.
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
@@ -204,6 +218,7 @@ def run(
         assert result is not None, "a job file asks nothing"
         return _shown(result, out, output)
     request = scenario.request(str(job), files, keep_data=keep_data)
+    request = replace(request, probe=request.probe and not no_probe)
     directory = out or OUT
     with cluster.machines() as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)

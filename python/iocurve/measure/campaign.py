@@ -27,6 +27,7 @@ from iocurve.result.document import (
     Axis,
     ClientOutcome,
     Point,
+    Probe,
     Result,
     SearchFacts,
     TargetFacts,
@@ -200,6 +201,24 @@ class Campaign:
             outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
         finally:
             self._view.preparing(None)
+        return self._whole(purpose, outcome)
+
+    def repeat(self, plan: Plan, purpose: str) -> Point:
+        """Measures a load that is no point of the result, such as a probe. Raises as ``prepare`` does."""
+        self._view.preparing(purpose)
+        try:
+            measured = local.measure(plan, self._watch(local.run_to_the_end), machines=self._machines)
+        finally:
+            self._view.preparing(None)
+        self._whole(purpose, measured.outcome)
+        return measured.point("", {})
+
+    def add_probe(self, probe: Probe) -> None:
+        """Keeps what a probe found."""
+        self.result = self.result.replace(probes=(*self.result.probes, probe))
+        self._keep(self.result)
+
+    def _whole(self, purpose: str, outcome: Outcome) -> Outcome:
         self._note_obstacles(purpose, outcome)
         if outcome.state == "interrupted":
             raise Interrupted(f"interrupted: {purpose}")

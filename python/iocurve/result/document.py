@@ -524,6 +524,19 @@ class IdleCost(Struct):
     """Sum of all its gaps, of the time; those of other programs are among them."""
 
 
+class Probe(Struct):
+    """A load that was repeated after the run with one change at a time, to find its limit."""
+
+    point: str
+    """Name of the point whose load it repeated."""
+    limit: Limit
+    """The limit that the changes show; ``unknown`` where they do not tell."""
+    iops: float
+    """The rate of the load without a change. The limit is that of the point only where it is the same."""
+    elapsed_ns: int
+    """Time of all repetitions."""
+
+
 class ClusterFacts(Struct):
     """The cluster of the load clients."""
 
@@ -558,6 +571,8 @@ class Result(Struct):
     """Published figures to compare with the points; a copy made when this was measured."""
     cluster: ClusterFacts | None = None
     """The cluster of the load clients; None where this machine was the only one."""
+    probes: tuple[Probe, ...] = ()
+    """Loads that were repeated with changes after the last point, on a target that does not state its limits."""
 
     @classmethod
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:

@@ -49,6 +49,7 @@ def requested(
         overwrite=overwrite,
         keep_data=keep_data,
         is_wanted=_filter(scenario, points),
+        probe=scenario.probe,
     )
 
 

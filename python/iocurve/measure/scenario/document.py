@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.dialects.native.read.keys import FIELD_OF
-from iocurve.dialects.native.read.kinds import TEXT, Kind, Pattern, Plain, Several, Size, Time, Word, whole
+from iocurve.dialects.native.read.kinds import TEXT, TRUTH, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
 from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said
@@ -162,6 +162,8 @@ class Scenario:
     references: tuple[str, ...]
     margin: float = MARGIN
     """Smallest relative difference between compared points that matters."""
+    probe: bool = True
+    """Look for limits that the points leave open, after the last of them."""
 
 
 def names() -> list[str]:
@@ -198,6 +200,7 @@ _KEYS = (
     "family",
     "compare",
     "margin",
+    "probe",
     "short",
 )
 _FAMILY_KEYS = (
@@ -279,6 +282,7 @@ class _Scenario:
             comparisons=self._comparisons(names),
             references=self._references(),
             margin=self._value(document, (), "margin", _MARGIN, MARGIN),
+            probe=self._value(document, (), "probe", TRUTH, True),
         )
 
     def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:

@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import Plan, Worker
 from iocurve.errors import TargetError
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
@@ -19,6 +20,7 @@ from iocurve.measure.deployment import assigned
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles
+from iocurve.measure.scenario import probes
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import Form, Scenario
@@ -56,6 +58,8 @@ class Request:
     nfs_timeout_ns: int | None = None
     """Time after which a silent server fails the run. Default: the URL's, or a minute."""
     is_wanted: Callable[[Case], bool] = lambda _: True
+    probe: bool = True
+    """Look for limits that the points leave open, after the last of them."""
     machines: Machines = THIS_MACHINE
     margin: float | None = None
     """Smallest difference between compared points that matters. Default: the scenario's."""
@@ -157,7 +161,7 @@ def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) ->
 
 class _Run:
     def __init__(self, request: Request, found: Mapping[str, OpenedTarget], earlier: Result | None) -> None:
-        self.request, self.earlier = request, earlier
+        self.request, self.earlier, self.found = request, earlier, found
         tag = earlier.scenario.tag if earlier and earlier.scenario else secrets.token_hex(4)
         self.cases = Cases(request.scenario, request.form, found, tag, request.nfs_timeout_ns, request.cluster_clients)
         self.clients: dict[str, tuple[int, ...]] = {}
@@ -171,6 +175,7 @@ class _Run:
             raise TargetError("--points leaves no point to measure")
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
+        result = result.replace(probes=self.earlier.probes if self.earlier else ())
         earlier = self.earlier.points if self.earlier else ()
         machines, order = self.request.machines, [case.name for case in wanted]
         campaign = Campaign(result, view, keep, order=order, earlier=earlier, machines=machines)
@@ -192,6 +197,17 @@ class _Run:
                 for measurement in measurements:
                     campaign.measure(measurement)
             self.files.identify()
+        if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.probes:
+            probes.probe(campaign, partial(self._plan_again, {case.name: case for case in cases}))
+
+    def _plan_again(self, cases: Mapping[str, Case], name: str) -> Plan | None:
+        """The plan of a point for a probe. A file or device that was named is only read."""
+        case = cases[name]
+        is_named = any(self.found[target].path is not None for target in case.on)
+        if is_named and case.writes:
+            return None
+        plan = self._plan(case.job)
+        return _of_existing_files(plan) if is_named else plan
 
     def _measurement(self, case: Case, group: CaseGroup, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
@@ -221,6 +237,16 @@ class _Run:
             plan = assigned(plan, self.clients[job.name])
         self.files.announce(plan)
         return plan
+
+
+def _of_existing_files(plan: Plan) -> Plan:
+    """The plan on files that are there, which it does not write."""
+
+    def existing(worker: Worker) -> Worker:
+        return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))
+
+    groups = tuple(group.replace(workers=tuple(map(existing, group.workers))) for group in plan.groups)
+    return plan.replace(groups=groups)
 
 
 def _check_overwrites(request: Request) -> None:

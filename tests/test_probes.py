@@ -1,0 +1,186 @@
+"""Probes after the last point: which loads they repeat, what they find, and for which points it counts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from iocurve.analysis.limit_kinds import limit
+from iocurve.analysis.limits import verdicts_of
+from iocurve.engine.plan import Plan
+from iocurve.measure.scenario import command, probes, runner
+from iocurve.measure.scenario.runner import Request
+from iocurve.report.view import NoView
+from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
+from iocurve.units import KIB, MIB, MILLISECOND_NS
+from test_run_limits import measured
+
+SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")
+Run = Callable[[Plan], Point]
+IOPS = limit("volume_iops", "at a limit of about 5,000 IOPS", SILENT, confidence="likely", evidence=["bursts"])
+
+
+def result(*loads: tuple[int, int, str, int], probed: tuple[Probe, ...] = ()) -> Result:
+    """Points by IOPS, block size, kind and depth."""
+    points = [measured(iops, size, name, depth, 0.0) for iops, size, name, depth in loads]
+    return synthetic.result(points, target=SILENT).replace(probes=probed)
+
+
+def probe_of(found: Limit, name: str = "4096 read 64", iops: float = 5000) -> Probe:
+    return Probe(point=name, limit=found, iops=iops, elapsed_ns=10**9)
+
+
+LOADS = (
+    (5000, 4 * KIB, "read", 64),
+    (5010, 64 * KIB, "write", 16),
+    (3000, 64 * KIB, "read", 2),
+)
+
+
+def codes(measured_run: Result) -> list[tuple[str, str] | None]:
+    return [(found.code, found.confidence) if found else None for found in verdicts_of(measured_run)]
+
+
+# ---- what a probe counts for
+
+
+def test_a_probe_speaks_for_points_at_the_same_rate() -> None:
+    found = codes(result(*LOADS, probed=(probe_of(IOPS),)))
+    assert found == [("volume_iops", "likely"), ("volume_iops", "likely"), ("depth", "possible")]
+    (verdict, *_) = verdicts_of(result(*LOADS, probed=(probe_of(IOPS),)))
+    assert verdict is not None
+    assert verdict.evidence == ("bursts", "found by changes of the load of 4096 read 64 after the run")
+
+
+def test_a_probe_that_got_another_rate_does_not_count() -> None:
+    assert codes(result(*LOADS, probed=(probe_of(IOPS, iops=7000),)))[0] == ("depth", "possible")
+
+
+def test_a_probe_that_cannot_tell_takes_a_guess_back() -> None:
+    unknown = limit("unknown", "the changes do not agree", SILENT, confidence="none")
+    assert codes(result(*LOADS, probed=(probe_of(unknown),))) == [
+        ("unknown", "none"),
+        ("depth", "possible"),
+        ("depth", "possible"),
+    ]
+
+
+def test_a_possible_limit_that_the_points_show_as_well_is_likely() -> None:
+    equal = ((16_000, 4 * KIB, "read", 64), (16_000, 4 * KIB, "write", 64), (1_000, 64 * KIB, "read", 16))
+    alone = codes(result(*equal))
+    assert alone[0] == ("volume_throughput", "possible")
+    possible = limit("volume_throughput", "at a limit of about 62 MiB/s", SILENT, confidence="possible")
+    probed = codes(result(*equal, probed=(probe_of(possible, iops=16_000),)))
+    assert probed == [("volume_throughput", "likely")] * 3
+
+
+def test_a_result_without_probes_is_read(tmp_path: Path) -> None:
+    whole = result(*LOADS, probed=(probe_of(IOPS),))
+    whole.write(tmp_path / "result.json")
+    assert Result.read(tmp_path / "result.json").probes == whole.probes
+    text = (tmp_path / "result.json").read_text()
+    before = text[: text.rindex('"probes"')].rstrip().rstrip(",") + "}"
+    (tmp_path / "before.json").write_text(before)
+    assert Result.read(tmp_path / "before.json").probes == ()
+
+
+# ---- which loads are probed
+
+
+def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Request:
+    """An envelope with points of 60 ms; a probe finds what a test says."""
+    asked = command.envelope(str(target), quick=True, size_bytes=4 * MIB)
+    families = {
+        name: replace(family, ramp_ns=0, runtime_ns=60 * MILLISECOND_NS)
+        for name, family in asked.form.families.items()
+        if name != "random-4k-depth"
+    }
+    scenario = replace(
+        asked.scenario, families=tuple(one for one in asked.scenario.families if one.name != "random-4k-depth")
+    )
+    form = replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS)
+    return replace(
+        asked,
+        scenario=scenario,
+        form=form,
+        is_wanted=lambda case: not int(case.axes["read_percent"]) % 100,
+        overwrite=overwrite,
+        probe=probe,
+    )
+
+
+def carried_out(asked: Request, monkeypatch: pytest.MonkeyPatch, diagnose: Callable[..., object]) -> Result:
+    monkeypatch.setattr(probes, "diagnose", diagnose)
+    # On a busy machine the processors are named, and leave nothing to probe.
+    monkeypatch.setattr(probes, "wants_probe", lambda _: True)
+    return runner.carry_out(asked, NoView(), lambda _: None)
+
+
+@pytest.mark.slow
+def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeated: list[Plan] = []
+
+    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+        repeated.append(plan)
+        return IOPS, run(plan)
+
+    found = carried_out(request(tmp_path), monkeypatch, diagnose)
+    assert (found.state, len(found.points), found.notes) == ("finished", 4, ())
+    assert [one.point for one in found.probes] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
+    assert all(one.limit == IOPS and one.elapsed_ns for one in found.probes)
+    assert [plan.name for plan in repeated] == [one.point for one in found.probes]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_file_that_was_there_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "precious"
+    path.write_bytes(b"x" * (4 * MIB))
+    repeated: list[Plan] = []
+
+    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+        repeated.append(plan)
+        return IOPS, run(plan)
+
+    found = carried_out(request(path, overwrite=True), monkeypatch, diagnose)
+    assert [one.point for one in found.probes] == ["random-4k-mix 100:0", "sequential-64k-mix 100:0"]
+    files = [file for plan in repeated for worker in plan.groups[0].workers for file in worker.files]
+    assert {(file.path, file.layout, file.keep) for file in files} == {(str(path), "existing", True)}
+
+
+@pytest.mark.slow
+def test_no_probe_runs_if_none_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diagnose(*_: object) -> tuple[Limit, Point]:
+        raise AssertionError
+
+    assert carried_out(request(tmp_path, probe=False), monkeypatch, diagnose).probes == ()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+        signal.raise_signal(signal.SIGINT)
+        return IOPS, run(plan)
+
+    found = carried_out(request(tmp_path), monkeypatch, diagnose)
+    assert (found.state, len(found.points), found.probes) == ("finished", 4, ())
+    assert [note.code for note in found.notes] == ["probe_interrupted"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_probe_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+        while True:
+            run(plan)
+
+    monkeypatch.setattr(probes, "PATIENCE_S", 0.1)
+    found = carried_out(request(tmp_path), monkeypatch, diagnose)
+    assert (found.state, found.probes) == ("finished", ())
