@@ -174,7 +174,7 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
     reads = [option for option in READS if option != "--eta=never"]
     command = [*IOCURVE, "fio", *reads, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_line(process, "point 1, t, running")
+        wait_for_line(process, " left), running")
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from inline_snapshot import snapshot
 from rich.console import Console
@@ -79,8 +80,7 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
     assert out.getvalue().splitlines() == snapshot(
         [
             "point 1 of 2 (20 s left), first, laying out files: 64 MiB of 256 MiB",
-            "point 1 of 2 (15 s left), first, running, 1.0 s; "
-            "read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+            "point 1 of 2 (15 s left), first, running, 1.0 s; read 59k IOPS 230.5 MiB/s p50 118 µs p99 420 µs",
         ]
     )
 
@@ -105,10 +105,9 @@ def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
     update(running(SECOND_NS, 170))
     assert out.getvalue().splitlines() == snapshot(
         [
-            "point 1 of 1 (34 s left), point, turn 2 of 4, filling caches: laying out files: 64 MiB of 256 MiB",
-            "point 1 of 1 (36 s left), point, turn 2 of 4, filling caches, 1.0 s",
-            "point 1 of 1 (54 s left), point, turn 2 of 4, running, 1.0 s; "
-            "read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
+            "point, turn 2 of 4 (34 s left), filling caches: laying out files: 64 MiB of 256 MiB",
+            "point, turn 2 of 4 (36 s left), filling caches, 1.0 s",
+            "point, turn 2 of 4 (54 s left), running, 1.0 s; read 59k IOPS 230.5 MiB/s p50 118 µs p99 420 µs",
             "looking whether caches answer, 1.0 s",
         ]
     )
@@ -150,6 +149,47 @@ def test_the_time_left_is_that_of_the_whole_plan() -> None:
     assert view.seconds_left() == 0.0
     view.point_started(StartedPoint(1, 4, "second", 10.0))
     assert view.seconds_left() == 10 + 2 * 15
+
+
+def test_the_time_left_counts_turns_and_runs_that_are_repeated() -> None:
+    """Ten seconds for one point and for two turns of another; the first point laid out files for half a minute."""
+    clock = Clock()
+    view = PlainView(io.StringIO(), clock)
+    first = StartedPoint(0, 2, "first", 10.0, seconds_planned=30.0)
+    view.point_started(first)
+    assert view.seconds_left() == 30.0
+    clock.now += 40
+    view.point_finished(synthetic.envelope().points[0].summary())
+    turn = replace(first, index=1, turn=(1, 2))
+    view.point_started(turn)
+    assert view.seconds_left() == 20.0
+    clock.now += 10
+    view.point_started(replace(turn, is_again=True))
+    assert view.seconds_left() == 10 + 10
+    clock.now += 10
+    view.turn_finished()
+    view.point_started(replace(turn, turn=(2, 2)))
+    assert view.seconds_left() == 10.0
+
+
+def test_a_point_that_is_measured_again_says_so_and_its_line_is_aligned_and_marked() -> None:
+    out, point = io.StringIO(), synthetic.envelope().points[0]
+    view = PlainView(out, Clock())
+    view.point_started(StartedPoint(0, 3, point.name, 2.0, is_again=True, name_columns=30))
+    view.update(running(SECOND_NS, 0))
+    view.point_finished(point.summary(), "other processes used 48% of the processors")
+    assert out.getvalue().splitlines() == snapshot(
+        [
+            "point 1 of 3 (6 s left), 4 KiB, 100 % reads, again (disturbed), running, 1.0 s; read no operations",
+            "1/3  4 KiB, 100 % reads               118k IOPS     460.9 MiB/s   p50   469 µs   p99   1.5 ms   disturbed",
+        ]
+    )
+
+
+def test_the_only_point_has_no_number() -> None:
+    lines = live_lines(running(SECOND_NS, 59_000))
+    assert lines[0].split()[-3:] == ["3", "s", "left"]
+    assert "point 1 of 1" not in lines[0]
 
 
 def test_rates_are_per_second_whatever_the_interval() -> None:

@@ -19,7 +19,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes
-from iocurve.report.progress import StartedPoint
+from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
 from iocurve.result.disturbance import disturbance, severity
@@ -122,6 +122,8 @@ class Campaign:
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0
         """Number of points so far."""
+        self.seconds_planned = 0.0
+        """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
     @property
     def clients(self) -> int:
@@ -140,13 +142,14 @@ class Campaign:
         attempts = Attempts(next_one.repeats_max)
         kept: Point | None = None
         while attempts.wants_more:
-            run = self._run(next_one, next_one.plan if kept is None else _plan_again(next_one))
+            plan = next_one.plan if kept is None else _plan_again(next_one)
+            run = self._run(next_one, plan, is_again=kept is not None)
             attempts.add(run)
             kept = self._put(attempts.best.replace(**attempts.facts), kept)
             self._require_finished(next_one, run)
         assert kept is not None, "there is at least one attempt"
         point = self._amended(next_one.after(kept), kept)
-        self._view.point_finished(point.summary())
+        self._view.point_finished(point.summary(), point.disturbance)
         return point
 
     def take_turns(self, group: Sequence[Measurement], rounds: int) -> None:
@@ -176,7 +179,9 @@ class Campaign:
         kept = before
         while attempts.wants_more:
             is_first = before is None and not attempts.runs
-            run = self._run(one, one.plan if is_first else _plan_again(one), (place.round, rounds))
+            run = self._run(
+                one, one.plan if is_first else _plan_again(one), (place.round, rounds), is_again=bool(attempts.runs)
+            )
             attempts.add(run)
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
@@ -186,7 +191,7 @@ class Campaign:
             self._require_finished(one, run)
         assert kept is not None, "there is at least one attempt"
         if place.round == rounds:
-            self._view.point_finished(kept.summary())
+            self._view.point_finished(kept.summary(), kept.disturbance)
         else:
             self._view.turn_finished()
         return kept
@@ -257,11 +262,21 @@ class Campaign:
     def _note_files_left(self, why: str) -> None:
         self.result = self.result.with_note("files_left", f"files of this run are left on the target: {why}", "error")
 
-    def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1)) -> Point:
+    def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False) -> Point:
         """Runs a plan once."""
-        expected = _seconds(plan) if one.seconds_expected is None else one.seconds_expected
-        index = self._order.get(one.title, self.measured)
-        self._view.point_started(StartedPoint(index, self._count, one.title, expected, plan.interval_ns, turn))
+        self._view.point_started(
+            StartedPoint(
+                index=self._order.get(one.title, self.measured - is_again),
+                count=self._count,
+                name=one.title,
+                seconds_expected=_seconds(plan) if one.seconds_expected is None else one.seconds_expected,
+                interval_ns=plan.interval_ns,
+                turn=turn,
+                is_again=is_again,
+                seconds_planned=self.seconds_planned,
+                name_columns=max([POINT_COLUMNS, *map(len, self._order)]),
+            )
+        )
         one.before()
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
@@ -332,7 +347,7 @@ class Campaign:
         """The reason why a point was cut short, with the point's number."""
         why = reason(run.outcome, run.clients)
         number = self._order.get(title, self.measured - 1) + 1
-        return why if self._count is None else f"point {number} of {self._count} ({title}) was cut short: {why}"
+        return why if self._count in (None, 1) else f"point {number} of {self._count} ({title}) was cut short: {why}"
 
 
 @dataclass

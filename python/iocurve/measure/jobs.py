@@ -86,6 +86,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
                 campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
                 view,
                 directory.keep if directory else lambda _: None,
+                count=len(plans),
                 keeps_points=out is not None or prepared.writes_output_at_end,
                 machines=machines,
             )

@@ -54,11 +54,12 @@ class LiveView(Progress):
             self._next_draw = self._clock() + REDRAW_EVERY_S
             self._display.refresh()
 
-    def point_finished(self, summary: Summary) -> None:
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """Prints a line that stays for the point that was started last."""
+        columns = self.name_columns
         position = self.end_point()
         if position and self._keeps_lines:
-            line, state = finished_line(summary)
+            line, state = finished_line(summary, disturbance, columns)
             text = Text.assemble((f"{position}  ", "dim"), line, (state, "red"))
             self._console.print(text, soft_wrap=True, highlight=False)
         self._display.refresh()
@@ -71,18 +72,18 @@ class LiveView(Progress):
         # The view must fit the terminal: rich cuts off the last lines, or scrolls.
         rows_max = min(CLIENTS_SHOWN + 1, self._console.height - len(rates) - OTHER_LINES)
         clients = [Text(f"  {row}", no_wrap=True, overflow="ellipsis") for row in self.client_rows(max(2, rows_max))]
-        return Group(self._overall(), name, *(Text(f"  {line}") for line in rates), *clients)
+        return Group(*self._overall(), name, *(Text(f"  {line}") for line in rates), *clients)
 
-    def _overall(self) -> RenderableType:
-        assert self._point is not None
-        if self._point.count is None:
-            return Text(self.position())
+    def _overall(self) -> list[RenderableType]:
+        """The position and the progress of the plan; nothing for the only point if its time is unknown."""
         passed = self._seconds_done + self._clock() - self._started
-        left = self.seconds_left()
+        left, position = self.seconds_left(), self.position()
+        if not left:
+            return [Text(position)] if position else []
         line = Table.grid(padding=(0, 2))
         line.add_row(
-            self.position(),
+            *([position] if position else []),
             ProgressBar(total=max(passed + left, 1e-9), completed=passed, width=32, complete_style="cyan"),
             f"{whole_seconds(left)} left",
         )
-        return line
+        return [line]

@@ -43,12 +43,19 @@ class StartedPoint:
     """Reporting interval of its plan."""
     turn: tuple[int, int] = (1, 1)
     """Number of the turn that begins (from 1), and number of turns of the point."""
+    is_again: bool = False
+    """The point is measured again, because others disturbed it."""
+    seconds_planned: float = 0.0
+    """Expected time of all points with their turns; 0 where it is unknown."""
+    name_columns: int = POINT_COLUMNS
+    """Width of the names of all points."""
 
     @property
     def title(self) -> str:
         """The name, with the turn where there are several."""
         number, turns = self.turn
-        return self.name if turns == 1 else f"{self.name}, turn {number} of {turns}"
+        turn = [] if turns == 1 else [f"turn {number} of {turns}"]
+        return ", ".join([self.name, *turn, *(["again (disturbed)"] if self.is_again else [])])
 
     @property
     def size(self) -> float:
@@ -67,12 +74,17 @@ class Progress:
         self._live: Live | None = None
         self._seconds_done = 0.0
         self._points_done = 0.0
+        self._pace = (0.0, 0.0)
+        """Expected and passed seconds of the points so far; the first, which lays out files, counts as expected."""
 
     def point_started(self, point: StartedPoint) -> None:
         """A point begins, or one of its turns."""
         if point.size == 1:
             # Points that an earlier run measured count as done.
             self._points_done = max(self._points_done, point.index)
+        if self._point is not None:
+            # The run that was disturbed ends without a finished point.
+            self._end_run(self._point)
         self._point, self._started, self._live = point, self._clock(), None
 
     def preparing(self, purpose: str | None) -> None:
@@ -88,20 +100,32 @@ class Progress:
         point, self._point = self._point, None
         if point is None:
             return ""
-        self._seconds_done += self._clock() - self._started
+        self._end_run(point)
         self._points_done += point.size
         if point.count is None:
             return f"{point.index + 1:>2}"
         return f"{point.index + 1:>{len(str(point.count))}}/{point.count}"
 
+    def _end_run(self, point: StartedPoint) -> None:
+        expected, passed = self._pace
+        seconds = self._clock() - self._started
+        self._seconds_done += seconds
+        if not expected:
+            seconds = min(seconds, point.seconds_expected)
+        self._pace = (expected + (0.0 if point.is_again else point.seconds_expected), passed + seconds)
+
     def position(self) -> str:
-        """``point 3 of 26``, or ``point 3`` of a search."""
+        """``point 3 of 26``, or ``point 3`` of a search; empty for the only point."""
         assert self._point is not None
+        if self._point.count == 1:
+            return ""
         of = "" if self._point.count is None else f" of {self._point.count}"
         return f"point {self._point.index + 1}{of}"
 
     def seconds_left(self) -> float:
-        """Estimates the rest of the whole plan: later points take as long as the average of those so far.
+        """Estimates the rest of the whole plan: later points exceed their expected time as much as those so far.
+
+        Where the time of all is not known, later points take as long as the average of those so far.
 
         0 where nothing runs, or where the number of points is unknown.
         """
@@ -110,9 +134,18 @@ class Progress:
             return 0.0
         running = self._clock() - self._started
         this = max(point.seconds_expected, running)
+        if point.seconds_planned:
+            expected, passed = self._pace
+            ahead = point.seconds_planned - expected - (0.0 if point.is_again else point.seconds_expected)
+            return this - running + max(0.0, ahead) * (max(1.0, passed / expected) if expected else 1.0)
         with_this = self._points_done + point.size
         mean = (self._seconds_done + this) / with_this
         return this - running + mean * max(0.0, count - with_this)
+
+    @property
+    def name_columns(self) -> int:
+        """Width of the names of all points."""
+        return self._point.name_columns if self._point else POINT_COLUMNS
 
     def phase(self) -> str:
         """``running, 1.0 s``; of a load that prepares the point its purpose."""
@@ -176,20 +209,23 @@ def _rates_row(name: str, iops: float, mib_per_s: float) -> str:
     return f"{shown:<{NAME_COLUMNS}} {format_count(iops):>6} IOPS {mib_per_s:>9,.1f} MiB/s"
 
 
-def finished_line(summary: Summary) -> tuple[str, str]:
-    """Figures of a point that has ended, and how it ended where that was before its time."""
+def finished_line(
+    summary: Summary, disturbance: str | None = None, name_columns: int = POINT_COLUMNS
+) -> tuple[str, str]:
+    """Figures of a point that has ended, and how it ended where that was before its time or others disturbed it."""
     if not summary.operations:
         return "", f"{summary.name}: nothing was measured ({summary.state})"
     latency = summary.latency
     figures = _figures_line(
-        f"{summary.name:<{POINT_COLUMNS}}",
+        f"{summary.name:<{name_columns}}",
         summary.iops,
         summary.bytes_per_s,
         latency.percentile(50),
         latency.percentile(99),
         summary.errors,
     )
-    return figures, "" if summary.state == "finished" else f"  {summary.state}"
+    marks = [*([] if summary.state == "finished" else [summary.state]), *(["disturbed"] if disturbance else [])]
+    return figures, f"   {', '.join(marks)}" if marks else ""
 
 
 def whole_seconds(seconds: float) -> str:
@@ -200,6 +236,9 @@ def whole_seconds(seconds: float) -> str:
 def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:
     seconds = interval_ns / SECOND_NS
     name = f"{kind:<{NAME_COLUMNS}}"
+    if not part.operations:
+        # Without operations there are no latencies: 0 ns would be the best of all.
+        return f"{name} {'no':>6} operations"
     return _figures_line(name, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
 
 
@@ -231,15 +270,22 @@ class PlainView(Progress):
             if line := self._line():
                 print(line, file=self._out, flush=True)
 
-    def point_finished(self, summary: Summary) -> None:
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """Writes the point that was started last."""
+        columns = self.name_columns
         position = self.end_point()
         if position and self._keeps_lines:
-            line, state = finished_line(summary)
+            line, state = finished_line(summary, disturbance, columns)
             print(f"{position}  {line}{state}", file=self._out, flush=True)
 
     def _line(self) -> str:
         if self._point is None:
             return "" if self._preparation is None else self.phase()
-        left = f" ({whole_seconds(self.seconds_left())} left)" if self._point.count else ""
-        return "; ".join([f"{self.position()}{left}, {self._point.title}, {self.phase()}", *self.rates()])
+        # A log has no columns to align.
+        rates = [" ".join(rate.split()) for rate in self.rates()]
+        first, *others = filter(None, (self.position(), self._point.title, self.phase()))
+        return "; ".join([", ".join([f"{first}{self._left_text()}", *others]), *rates])
+
+    def _left_text(self) -> str:
+        left = self.seconds_left()
+        return f" ({whole_seconds(left)} left)" if round(left) else ""

@@ -29,8 +29,8 @@ class View(Protocol):
     def turn_finished(self) -> None:
         """The turn that was started last has ended; its point has further turns."""
 
-    def point_finished(self, summary: Summary) -> None:
-        """The point that was started last has ended."""
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+        """The point that was started last has ended; others disturbed it, or did not."""
 
 
 class NoView:
@@ -48,7 +48,7 @@ class NoView:
     def turn_finished(self) -> None:
         """Ignored."""
 
-    def point_finished(self, summary: Summary) -> None:
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """Ignored."""
 
 

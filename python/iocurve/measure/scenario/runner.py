@@ -189,7 +189,9 @@ class _Run:
 
     def _measure(self, campaign: Campaign, cases: Sequence[Case]) -> None:
         caches = Caches(self.cases, self._plan, campaign.prepare)
-        for group in groups_of(cases, self.request.scenario.comparisons, self.request.form):
+        groups = groups_of(cases, self.request.scenario.comparisons, self.request.form)
+        campaign.seconds_planned = self._planned_ns(groups) / SECOND_NS
+        for group in groups:
             measurements = [self._measurement(case, group, caches) for case in group.cases]
             if group.rounds > 1:
                 campaign.take_turns(measurements, group.rounds)
@@ -208,6 +210,13 @@ class _Run:
             return None
         plan = self._plan(case.job)
         return _of_existing_files(plan) if is_named else plan
+
+    def _planned_ns(self, groups: Sequence[CaseGroup]) -> int:
+        """The time of all points that no earlier run has finished, with their ramps."""
+        earlier = self.earlier.points if self.earlier else ()
+        finished = {point.name for point in earlier if point.outcome.state == "finished"}
+        left = ((group, sum(case.name not in finished for case in group.cases)) for group in groups)
+        return sum(group.measured_ns * cases // len(group.cases) for group, cases in left)
 
     def _measurement(self, case: Case, group: CaseGroup, caches: Caches) -> Measurement:
         plan = self._plan(case.job)
