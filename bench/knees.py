@@ -94,7 +94,7 @@ def _measured(iops: int, latency_ms: int, way: str, find: Callable[[Loads], tupl
 
 def _search(loads: Loads) -> tuple[float, float]:
     found = knee.find(loads.closed, IN_FLIGHT_MAX)
-    return found.in_flight.mean, found.in_flight.half_width
+    return found.in_flight.mean, (found.in_flight.high - found.in_flight.low) / 2
 
 
 def _grid(loads: Loads) -> tuple[float, float]:

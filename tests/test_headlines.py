@@ -271,6 +271,8 @@ def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() 
     [
         (Interval(value=7_547.0, low=7_547.0, high=7_680.0, kind="bracket"), "7.68k IOPS did not hold"),
         (Interval(value=950.0, low=900.0, high=1_000.0), "95 %: 900 to 1k IOPS"),
+        (Interval(value=950.0, low=900.0, high=1_000.0, kind="bounds"), "bounds: 900 to 1k IOPS"),
+        (Interval(value=950.0, low=900.0, high=None, kind="bounds"), "at least 900 IOPS"),
         (Interval(value=950.0, low=None, high=None), ""),
         (Interval(value=131_086.0, low=131_060.0, high=131_100.0), ""),
     ],

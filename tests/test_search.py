@@ -11,10 +11,11 @@ from statistics import fmean
 
 import pytest
 
-from bench.truth import simulated
+from bench.truth import curves, simulated
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
+from iocurve.measure.search.capacity import Point, capacity_of
 from iocurve.measure.search.ceiling import Bounds, Limit, Trial, Verdict
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
 from iocurve.measure.search.facts import knee_facts
@@ -60,9 +61,9 @@ def test_the_knee_of_a_fixed_latency_and_a_cap_is_their_product(capacity: float,
 def test_a_sharp_knee_takes_few_points() -> None:
     target = Simulated(capped(20_000, 0.005), noise=0.002)
     found = knee.find(target, 4096)
-    assert target.asked == [1, 4, 16, 64, 256, 1024, 100]
+    assert target.asked == [1, 4, 16, 64, 256, 1024, 4096, 100]
     assert found.at.in_flight == 100
-    assert found.stopped == "from depth 256 to 1024 the rate changed by only -0.1%"
+    assert found.stopped == "from depth 256 to 1024 the rate changed by only -0.1%, and up to 4096 by +0.1%"
 
 
 def test_a_soft_knee_is_looked_at_more_closely_where_it_bends() -> None:
@@ -129,7 +130,72 @@ def test_a_search_that_ends_at_the_highest_depth_says_so() -> None:
     )
     soft = Simulated(lambda n: 200 * n / (1 + 0.01 * (n - 1)), noise=0.002)
     tending = knee_facts("rw=randread", knee.find(soft, 4096), None)
-    assert tending.remarks[0].endswith("the capacity is the rate that it tends to, as far as the last two depths tell")
+    assert tending.remarks[0].startswith("the form of the curve is unknown: the rate may still grow beyond depth 4096.")
+    (capacity,) = (finding.figure for finding in tending.findings if finding.name == "capacity")
+    assert capacity.kind == "bounds"
+    assert (capacity.low or 0) <= 20_000 <= (capacity.high or 0)
+
+
+def test_a_capacity_without_an_upper_bound_is_told_as_at_least() -> None:
+    growing = knee_facts("rw=randread", knee.find(Simulated(capped(1e9, 0.001)), 300), None)
+    (capacity,) = (finding.figure for finding in growing.findings if finding.name == "capacity")
+    assert (capacity.kind, capacity.high) == ("bounds", None)
+    assert capacity.bounds_text.startswith("at least 29")
+
+
+def plateau(in_flight: float) -> float:
+    """1,000 IOPS from depth 4 on; from depth 100 to 200 the rate doubles."""
+    return 250 * min(in_flight, 4) + 10 * min(max(in_flight - 100, 0), 100)
+
+
+def test_a_plateau_is_not_the_capacity_where_the_rate_grows_beyond_it() -> None:
+    found = knee.find(Simulated(plateau), 4096)
+    assert found.capacity_iops.low <= 2_000 <= found.capacity_iops.high
+    assert found.capacity_iops.mean == pytest.approx(2_000, rel=0.01)
+    assert found.grew_again_at is not None
+    assert 4 <= found.grew_again_at < 200
+    assert "grew again beyond it" in " ".join(knee_facts("rw=randread", found, None).remarks)
+
+
+def test_a_last_look_goes_no_deeper_than_a_second_of_latency_and_the_memory_for_it() -> None:
+    slow, large = Simulated(capped(100, 0.04), noise=0.002), Simulated(capped(20_000, 0.005), noise=0.002)
+    assert knee.find(slow, 4096).saturated
+    assert max(slow.asked) == 100
+    assert knee.find(large, 4096, look_max=64).saturated
+    assert max(large.asked) == 1024
+
+
+def test_the_capacity_of_a_rate_that_falls_is_its_maximum() -> None:
+    def rate(in_flight: float) -> float:
+        return 1_000 * in_flight / (1 + (in_flight / 50) ** 2)
+
+    found = knee.find(Simulated(rate), 4096)
+    assert found.form == "falling"
+    assert found.capacity_iops.low <= 25_000 <= found.capacity_iops.high
+    assert found.capacity_iops.mean == pytest.approx(25_000, rel=0.02)
+    assert "the capacity is the maximum" in knee_facts("rw=randread", found, None).remarks[0]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_the_bound_of_a_power_law_is_its_asymptote(power: float) -> None:
+    points = [Point(4**step, 1_000 - 500 * 4.0 ** (-step * power), 1e-6, 30) for step in range(1, 7)]
+    found = capacity_of(tuple(points))
+    # No error of a rate is taken to be below a thousandth.
+    assert found.iops.high == pytest.approx(1_000, rel=3e-3)
+    assert found.iops.low <= 1_000
+
+
+@pytest.mark.parametrize("noise", [curves.INDEPENDENT, curves.CORRELATED], ids=lambda noise: noise.name)
+def test_bounds_hold_on_curves_of_any_form(noise: curves.Noise) -> None:
+    counted = [curves.searched(family, noise, 3) for family in curves.DESIGNED | curves.VERIFIED]
+    runs = sum(one.runs for one in counted)
+    assert sum(one.held for one in counted) >= 0.93 * runs
+    for share in (0.9, 0.99):
+        assert sum(one.depths_held[share] for one in counted) >= 0.93 * runs
+    # The form is known where a limit is sharp, and not where the rate approaches its limit slowly or falls.
+    by_name = dict(zip(curves.DESIGNED | curves.VERIFIED, counted, strict=True))
+    assert by_name["error function"].unknown <= 1
+    assert by_name["USL, kappa > 0"].unknown == 3
 
 
 def test_a_target_of_one_server_has_its_knee_at_one() -> None:

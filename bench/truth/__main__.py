@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bench.truth import conclusions, delayed, measured, searches, served
+from bench.truth import conclusions, curves, delayed, measured, searches, served
 from bench.truth.table import PAGE, Section, with_table
 
 SECTIONS = {
@@ -25,7 +25,7 @@ SECTIONS = {
     "gains": Section(conclusions.gains),
     "steps": Section(conclusions.steps),
     "law": Section(conclusions.law),
-    "capacity": Section(searches.capacity),
+    "capacity": Section(curves.capacity, curves.COLUMNS),
     "most-load": Section(searches.most_load),
 }
 

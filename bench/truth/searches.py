@@ -6,56 +6,16 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import fmean, median
+from statistics import median
 
 from bench.truth import simulated
 from bench.truth.table import Row, row
-from iocurve.measure.search import ceiling, knee
-from iocurve.result.stats import Estimate, series_mean
+from iocurve.measure.search import ceiling
+from iocurve.result.stats import Estimate
 
 SEED = 1
 QUEUE_IOPS = 1_000.0
 """Capacity of the simulated queues; another one only scales time."""
-
-CURVES: dict[str, tuple[Callable[[float], float], float]] = {
-    "min(N/5 ms, 20,000)": (lambda n: min(n / 0.005, 20_000), 20_000),
-    "20,000 tanh(N/40)": (lambda n: 20_000 * math.tanh(n / 40), 20_000),
-    "USL, sigma = 0.05, kappa = 0": (lambda n: 1_000 * n / (1 + 0.05 * (n - 1)), 20_000),
-    "USL, sigma = 0.01, kappa = 0": (lambda n: 200 * n / (1 + 0.01 * (n - 1)), 20_000),
-}
-
-
-def capacity(scale: float) -> Iterator[Row]:
-    runs = max(1, round(100 * scale))
-    for name, (rate, true) in CURVES.items():
-        found = [knee.find(_closed(rate, seed), 4096) for seed in range(runs)]
-        bias = fmean(one.capacity_iops.mean for one in found) / true - 1
-        held = sum(one.capacity_iops.low <= true <= one.capacity_iops.high for one in found)
-        yield row(f"{name}: capacity", "bias below 0.5 %", f"{bias:+.2%}; interval holds in {held / runs:.1%}", runs)
-        for place, share in enumerate(knee.SHARES):
-            depth = _true_depth(rate, share * true)
-            depths = [one.shares[place] for one in found]
-            held = sum((one.low or 0) <= depth <= (one.high or math.inf) for one in depths)
-            off = median(one.in_flight for one in depths) / depth - 1
-            measured = f"median off by {off:+.1%}; interval holds in {held / runs:.1%}"
-            yield row(f"{name}: depth for {share:.0%}", f"{depth:,.0f}", measured, runs)
-
-
-def _closed(rate: Callable[[float], float], seed: int) -> knee.Measure:
-    def measure(in_flight: int) -> knee.Sample:
-        chance = random.Random(f"{SEED} {seed} {in_flight}")
-        rates = [rate(in_flight) * chance.gauss(1, 0.01) for _ in range(30)]
-        return knee.Sample(in_flight, series_mean(rates), series_mean([1e9 * in_flight / one for one in rates]))
-
-    return measure
-
-
-def _true_depth(rate: Callable[[float], float], wanted: float) -> float:
-    low, high = 1.0, 4096.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if rate(middle) >= wanted else (middle, high)
-    return high
 
 
 def most_load(scale: float) -> Iterator[Row]:

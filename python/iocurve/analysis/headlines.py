@@ -290,6 +290,8 @@ def _finding_headline(finding: Finding, load: str) -> Headline:
 
 def _bounds(finding: Finding) -> str:
     low, high, text = finding.figure.low, finding.figure.high, _text(finding)
+    if finding.figure.kind == "bounds" and (low is None) != (high is None):
+        return finding.figure.one_bound(text)
     if low is None or high is None:
         return ""
     if finding.figure.kind == "bracket":
@@ -297,7 +299,8 @@ def _bounds(finding: Finding) -> str:
     if text(low) == text(high):
         return ""
     (least, _, unit), (most, _, most_unit) = text(low).partition(" "), text(high).partition(" ")
-    return f"95 %: {least if unit == most_unit else text(low)} to {most} {most_unit}".rstrip()
+    label = "bounds" if finding.figure.kind == "bounds" else "95 %"
+    return f"{label}: {least if unit == most_unit else text(low)} to {most} {most_unit}".rstrip()
 
 
 def _text(finding: Finding) -> Callable[[float], str]:

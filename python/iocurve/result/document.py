@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -179,14 +179,15 @@ first, until the latency is level. untouched: prepare nothing and compare nothin
 
 
 class Interval(Struct):
-    """A figure with its bounds: a 95 % confidence interval, or the bracket of a search."""
+    """A figure with its bounds: a 95 % confidence interval, or the bracket or the bounds of a search."""
 
     value: float
     low: float | None
     """None if the uncertainty is unknown."""
     high: float | None
-    kind: Literal["confidence", "bracket"] = "confidence"
-    """bracket: ``low`` met the limit and is the figure; ``high`` did not meet it."""
+    kind: Literal["confidence", "bracket", "bounds"] = "confidence"
+    """bracket: ``low`` met the limit and is the figure; ``high`` did not meet it. bounds: the figure lies between them
+    whatever the form of the curve is, with 95 % confidence; None if there is no bound on that side."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> Interval:
@@ -198,11 +199,21 @@ class Interval(Struct):
     @property
     def bounds_text(self) -> str:
         """``95 %: 114 to 118``; empty if the bounds are unknown."""
+        if self.kind == "bounds" and (self.low is None) != (self.high is None):
+            return self.one_bound(format_number)
         if self.low is None or self.high is None:
             return ""
+        if self.kind == "bounds":
+            return f"bounds: {format_number(self.low)} to {format_number(self.high)}"
         if self.kind == "bracket":
             return f"{format_number(self.high)} did not hold"
         return f"95 %: {format_number(self.low)} to {format_number(self.high)}"
+
+    def one_bound(self, text: Callable[[float], str]) -> str:
+        """``at least 114``; empty without a bound."""
+        if self.low is not None:
+            return f"at least {text(self.low)}"
+        return f"at most {text(self.high)}" if self.high is not None else ""
 
 
 class CacheEvidence(Struct):

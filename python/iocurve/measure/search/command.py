@@ -37,7 +37,7 @@ class Question:
     """fio's words: ``rw=randread bs=4k``."""
     size_bytes: int
     effort: Effort
-    iodepth_max: int = 4096
+    iodepth_max: int = knee.DEPTH_MAX
     """Highest queue depth to try."""
     percent_of_capacity: float | None = None
     """The depth for this share of the capacity is the answer of a search for the knee; None: the knee itself."""
@@ -71,7 +71,7 @@ def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Re
     def search(loads: Loads) -> SearchFacts:
         percent = question.percent_of_capacity
         shares = {*knee.SHARES, *([percent / 100] if percent else [])}
-        found = knee.find(loads.closed, question.iodepth_max, sorted(shares))
+        found = knee.find(loads.closed, question.iodepth_max, sorted(shares), loads.look_max)
         return knee_facts(question.workload, found, percent)
 
     return _searched(question, "knee", search, directory, quiet=quiet)
@@ -81,7 +81,7 @@ def find_max(question: Question, percent: float, limit_ns: int, directory: Path,
     """Finds the highest rate at which a percentile of response times meets a limit. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, question.iodepth_max)
+        capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.family = "max"
         limit = ceiling.Limit(percent, float(limit_ns))
         effort = question.effort
@@ -96,7 +96,7 @@ def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool =
     """Measures latency in even steps of load up to the target's capacity. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
-        capacity = knee.find_capacity(loads.closed, question.iodepth_max)
+        capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.family = "curve"
         for step in range(1, steps + 1):
             loads.open(capacity.mean * step / steps, question.effort.trial_ns / SECOND_NS)

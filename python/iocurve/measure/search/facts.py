@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal
 
 from iocurve.measure.search import ceiling, knee, usl
+from iocurve.measure.search.capacity import Form, Range
 from iocurve.result.document import Finding, Interval, SearchFacts
-from iocurve.result.stats import Estimate, ratio, scaled
+from iocurve.result.stats import Estimate, scaled
 from iocurve.units import format_latency
 
 
@@ -20,17 +23,17 @@ def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | Non
         workload=workload,
         findings=(
             *([answer] if answer else []),
-            _finding("knee", "in flight", found.in_flight),
+            _range_finding("knee", "in flight", found.in_flight, found.form),
             _finding("load at the knee", "IOPS", found.at.iops),
             _finding("latency at the knee", "µs", scaled(found.at.latency_ns, 1e-3)),
-            _finding("capacity reached at the knee", "%", scaled(ratio(found.at.iops, found.capacity_iops), 100)),
+            _range_finding("capacity reached at the knee", "%", _reached(found), found.form),
             *depths.values(),
-            _finding("capacity", "IOPS", found.capacity_iops),
+            _range_finding("capacity", "IOPS", found.capacity_iops, found.form),
             _finding("unloaded latency", "µs", scaled(found.unloaded_ns, 1e-3)),
             *(_law_findings(law) if law else []),
         ),
         stopped=found.stopped,
-        remarks=(*_depth_remarks(found), *(_misfits(law) if law else [])),
+        remarks=(*_form_remarks(found), *(_misfits(law) if law else [])),
     )
 
 
@@ -40,9 +43,9 @@ def max_facts(workload: str, limit: ceiling.Limit, capacity: Estimate, found: ce
     remarks = []
     if found.answer and found.nearest:
         latency = found.nearest.latency_ns
-        bounds = (None if bound is None else bound / 1e3 for bound in (latency.low, latency.high))
+        low, high = (None if bound is None else bound / 1e3 for bound in (latency.low, latency.high))
         there = Finding(
-            name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, *bounds)
+            name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, low, high)
         )
         findings = [Finding(name="highest rate", unit="IOPS", figure=_answer(found.answer)), there, *findings]
         if found.nearest.rate != found.answer.value:
@@ -73,22 +76,48 @@ def _knee_question(percent_of_capacity: float | None) -> str:
     return "the knee: the queue depth where capacity and unloaded latency meet"
 
 
+def _reached(found: knee.Knee) -> Range:
+    """Per cent of the capacity that the rate at the knee is."""
+    capacity, rate = found.capacity_iops, found.at.iops
+    percent = 100 * rate.mean / capacity.mean
+    less = math.hypot(rate.precision, capacity.high / capacity.mean - 1)
+    more = math.hypot(rate.precision, 1 - capacity.low / capacity.mean)
+    return Range(percent, percent * (1 - less), percent * (1 + more))
+
+
 def _depth_finding(depth: knee.ShareDepth) -> Finding:
     return Finding(
         name=f"depth for {100 * depth.share:g} % of capacity",
         unit="in flight",
-        figure=_interval(depth.in_flight, depth.low, depth.high),
+        figure=_interval(depth.in_flight, depth.low, depth.high, "bounds"),
     )
 
 
-def _depth_remarks(found: knee.Knee) -> list[str]:
-    if found.saturated:
-        return []
-    highest = found.samples[-1]
-    reached = f"--iodepth-max {highest.in_flight} was reached while the rate still grew"
-    if found.capacity_iops.mean > highest.iops.mean:
-        return [f"{reached}: the capacity is the rate that it tends to, as far as the last two depths tell"]
-    return [f"{reached}: capacity, knee and depths are lower bounds"]
+def _form_remarks(found: knee.Knee) -> list[str]:
+    """Caveats that follow from the form of the curve."""
+    remarks = []
+    deepest = found.samples[-1].in_flight
+    if found.form == "growing":
+        remarks.append(
+            f"--iodepth-max {deepest} was reached while the rate still grew: capacity, knee and depths are lower bounds"
+        )
+    if found.form == "approaching":
+        remarks.append(
+            f"the form of the curve is unknown: the rate may still grow beyond depth {deepest}. The capacity is at "
+            "least what was measured and at most what the bend of the curve allows; its value between these bounds is "
+            "an extrapolation (1 / depth)"
+        )
+    if found.form == "falling":
+        remarks.append(
+            "the rate has a maximum and falls at higher depths: the capacity is the maximum, and its upper bound is "
+            "what the curve can hide between the depths that were measured"
+        )
+    if found.grew_again_at is not None:
+        remarks.append(
+            f"the rate slowed down or stood still up to depth {found.grew_again_at} and grew again beyond it: several "
+            "parts of the target limit it one after another"
+        )
+    return remarks
 
 
 def _law_findings(law: usl.Usl) -> Sequence[Finding]:
@@ -113,8 +142,20 @@ def _answer(answer: ceiling.Bounds) -> Interval:
     return _interval(answer.value, answer.low, answer.high)
 
 
-def _interval(value: float, low: float | None, high: float | None) -> Interval:
-    return Interval(value=value, low=low, high=high)
+def _interval(
+    value: float, low: float | None, high: float | None, kind: Literal["confidence", "bounds"] = "confidence"
+) -> Interval:
+    return Interval(value=value, low=low, high=high, kind=kind)
+
+
+def _range_finding(name: str, unit: str, found: Range, form: Form) -> Finding:
+    """A figure that depends on the capacity: its bounds are a confidence interval only where that was measured."""
+    low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
+    return Finding(
+        name=name,
+        unit=unit,
+        figure=_interval(found.mean, low, high, "confidence" if form == "flat" else "bounds"),
+    )
 
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:

@@ -7,8 +7,9 @@ capacity there. One with a soft curve reaches 50 to 70 % of it, so the depths at
 the capacity are found too.
 
 C is measured where more in flight gives no more: the climb goes on until a step to four times as much in flight gains
-less than half a per cent. R is measured where operations do not hinder one another. Points then go where the curve
-bends, and where the depths for the shares of the capacity lie.
+less than half a per cent, and a last look far beyond does not find that the rate has grown again. ``capacity`` has its
+bounds. R is measured where operations do not hinder one another. Points then go where the curve bends, near a maximum,
+and where the depths for the shares of the capacity lie.
 """
 
 from __future__ import annotations
@@ -19,13 +20,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.measure.search import usl
-from iocurve.result.stats import Estimate, pooled, product, ratio, scaled
+from iocurve.measure.search.capacity import (
+    STEP,
+    Capacity,
+    Form,
+    Point,
+    Range,
+    capacity_of,
+    depth_bounds,
+    hidden_peak,
+)
+from iocurve.result.stats import Estimate, pooled, ratio
 
 GROWTH = 0.005
 """The target is saturated if four times the depth gains less than this."""
 GROWTH_UNSURE = 0.02
 """A gain below this that is within its standard error of ``GROWTH`` counts as none, too."""
-STEP = 4
+DEPTH_MAX = 4096
+"""Highest depth to try if no other is given."""
 SHARES = (0.9, 0.95, 0.99)
 """Shares of the capacity whose depths are found."""
 SHARE_GAP = 1.3
@@ -34,15 +46,18 @@ SHARE_POINTS_MAX = 2
 """Points that are measured for the depth of one share."""
 SAME = 0.03
 """Points whose rate per operation in flight (or whose rate) is so near to the best count as on the bound."""
-ASYMPTOTE_STEP = STEP
-"""The asymptote is taken from the deepest sample and the deepest that has at most one over this in flight."""
-ASYMPTOTE_GROWTH = 0.08
-"""A rate that grows by more is too far from its asymptote to show it."""
 FLAT_ERRORS = 2.0
 """Rates that differ by no more standard errors than this are not told apart."""
 BEND = 0.05
 """The search measures between neighbours if a rate differs from both bounds by more than this."""
 BEND_POINTS_MAX = 3
+LOOK = 16
+"""A last look is this factor beyond the depth where the rate stopped growing, ..."""
+LOOK_LATENCY_S = 1.0
+"""... unless operations would take longer than this there."""
+PEAK_POINTS_MAX = 5
+PEAK_HIDDEN = 0.01
+"""A maximum between two points may be this much above them, relative to them."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +89,29 @@ class Knee:
 
     samples: tuple[Sample, ...]
     """In order of queue depth."""
-    in_flight: Estimate
+    in_flight: Range
     """N*: capacity × unloaded latency."""
-    capacity_iops: Estimate
+    capacity_iops: Range
+    form: Form
+    grew_again_at: int | None
+    """The depth from which the rate grew again after a plateau."""
     unloaded_ns: Estimate
     at: Sample
     """Measured at the knee, to the next whole number."""
     shares: tuple[ShareDepth, ...]
     """By share."""
     saturated: bool
-    """False if the rate still grew at the highest depth allowed: then all figures are lower bounds."""
+    """False if the rate still grew at the highest depth allowed."""
     stopped: str
     """The reason why the search ended, for people."""
     law: usl.Usl | None
 
 
-def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -> Knee:
-    """Searches from depth 1 upwards, and finds the depths that reach the ``shares`` of the capacity."""
+def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES, look_max: int = DEPTH_MAX) -> Knee:
+    """Searches from depth 1 upwards, and finds the depths that reach the ``shares`` of the capacity.
+
+    The last look goes no deeper than ``look_max``.
+    """
     samples: dict[int, Sample] = {}
 
     def at(in_flight: int) -> Sample:
@@ -98,25 +119,23 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -
             samples[in_flight] = measure(in_flight)
         return samples[in_flight]
 
-    saturated, stopped = _climb(at, iodepth_max)
-    knee = _knee(list(samples.values()))
-    nearest = min(max(1, round(knee.mean)), iodepth_max)
-    for _ in range(2):
-        # A point measured there may itself lie on a bound and move the knee a little.
-        at(nearest)
-        knee = _knee(list(samples.values()))
-        nearest = min(max(1, round(knee.mean)), iodepth_max)
-    _bend(at, samples, knee.mean)
+    saturated, stopped = _climb(at, iodepth_max, look_max)
+    _find_peak(at, samples)
+    _knee_point(at, samples, iodepth_max)
+    _bend(at, samples, _knee(_ordered(samples)).mean)
     for share in shares:
         _close_in(at, samples, share)
-    knee = _knee(list(samples.values()))
-    found = sorted(samples.values(), key=lambda sample: sample.in_flight)
+    nearest = _knee_point(at, samples, iodepth_max)
+    found = _ordered(samples)
+    top = _capacity(found)
     return Knee(
         samples=tuple(found),
-        in_flight=knee,
-        capacity_iops=_capacity(found),
+        in_flight=_knee(found),
+        capacity_iops=top.iops,
+        form=top.form,
+        grew_again_at=top.grew_again_at,
         unloaded_ns=_unloaded(found),
-        at=at(nearest),
+        at=nearest,
         shares=tuple(_share_depth(found, share) for share in sorted(shares)),
         saturated=saturated,
         stopped=stopped,
@@ -124,30 +143,66 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES) -
     )
 
 
-def find_capacity(measure: Measure, iodepth_max: int) -> Estimate:
+def find_capacity(measure: Measure, iodepth_max: int, look_max: int = DEPTH_MAX) -> Estimate:
     """Operations per second of a saturated target, searched from depth 1 upwards."""
-    samples: list[Sample] = []
+    samples: dict[int, Sample] = {}
 
     def at(in_flight: int) -> Sample:
-        samples.append(measure(in_flight))
-        return samples[-1]
+        if in_flight not in samples:
+            samples[in_flight] = measure(in_flight)
+        return samples[in_flight]
 
-    _climb(at, iodepth_max)
-    return _capacity(samples)
+    _climb(at, iodepth_max, look_max)
+    found = _capacity(_ordered(samples))
+    return Estimate(found.iops.mean, found.top.error, found.top.batches)
 
 
-def _climb(at: Measure, iodepth_max: int) -> tuple[bool, str]:
-    """Raises the depth until the rate stops growing; returns True if it did, and the reason for the end."""
-    before, in_flight = at(1), STEP
-    while in_flight < iodepth_max:
-        now = at(in_flight)
-        if _has_ended(ratio(now.iops, before.iops), 1.0):
-            return True, _flat(before, now)
-        before, in_flight = now, in_flight * STEP
-    now = at(iodepth_max)
-    if _has_ended(ratio(now.iops, before.iops), _steps(before.in_flight, iodepth_max)):
-        return True, _flat(before, now)
-    return False, f"the rate still grew at depth {iodepth_max}, the highest allowed (--iodepth-max)"
+def _climb(at: Measure, iodepth_max: int, look_max: int) -> tuple[bool, str]:
+    """Raises the depth until the rate stops growing; returns True if it did, and the reason for the end.
+
+    A last look far beyond tells whether it is only a plateau.
+    """
+    before, looked = at(1), 0
+    while True:
+        now = at(min(before.in_flight * STEP, iodepth_max))
+        if _has_ended(ratio(now.iops, before.iops), _steps(before.in_flight, now.in_flight)):
+            if looked < 2 * now.in_flight:
+                looked = min(iodepth_max, look_max, LOOK * now.in_flight, int(LOOK_LATENCY_S * now.iops.mean))
+            if looked < 2 * now.in_flight:
+                return True, _flat(before, now)
+            beyond = at(looked)
+            if not _has_grown(now, beyond):
+                return True, f"{_flat(before, now)}, and up to {looked} by {_gain(now, beyond):+.1%}"
+        elif now.in_flight == iodepth_max:
+            return False, f"the rate still grew at depth {iodepth_max}, the highest allowed (--iodepth-max)"
+        before = now
+
+
+def _has_grown(now: Sample, beyond: Sample) -> bool:
+    growth = ratio(beyond.iops, now.iops)
+    error = growth.error if math.isfinite(growth.error) else 0.0
+    return growth.mean - FLAT_ERRORS * error > 1 + GROWTH_UNSURE
+
+
+def _find_peak(at: Measure, samples: dict[int, Sample]) -> None:
+    """Measures near the top of a rate that falls with depth until what its maximum can hide is little."""
+    for _ in range(PEAK_POINTS_MAX):
+        found = _capacity(_ordered(samples))
+        peak, depth = hidden_peak(_points(_ordered(samples)))
+        if found.form != "falling" or peak < (1 + PEAK_HIDDEN) * found.top.rate or depth in samples:
+            return
+        at(depth)
+
+
+def _knee_point(at: Measure, samples: dict[int, Sample], iodepth_max: int) -> Sample:
+    """Measures at the knee; the point may itself lie on a bound and move the knee a little."""
+    for _ in range(2):
+        nearest = at(min(max(1, round(_knee(_ordered(samples)).mean)), iodepth_max))
+    return nearest
+
+
+def _ordered(samples: dict[int, Sample]) -> list[Sample]:
+    return [samples[depth] for depth in sorted(samples)]
 
 
 def _has_ended(growth: Estimate, steps: float) -> bool:
@@ -163,52 +218,29 @@ def _steps(low: int, high: int) -> float:
 
 
 def _flat(before: Sample, now: Sample) -> str:
-    gain = now.iops.mean / before.iops.mean - 1
-    return f"from depth {before.in_flight} to {now.in_flight} the rate changed by only {gain:+.1%}"
+    gain = _gain(before, now)
+    only = "only " if gain > -GROWTH_UNSURE else ""
+    return f"from depth {before.in_flight} to {now.in_flight} the rate changed by {only}{gain:+.1%}"
 
 
-def _knee(samples: Sequence[Sample]) -> Estimate:
-    return product(_capacity(samples), scaled(_unloaded(samples), 1e-9))
+def _gain(before: Sample, now: Sample) -> float:
+    return now.iops.mean / before.iops.mean - 1
 
 
-def _capacity(samples: Sequence[Sample]) -> Estimate:
-    """Operations per second of a saturated target: the samples on the upper bound, or the rate that they tend to."""
-    best = max(samples, key=lambda sample: sample.iops.mean)
-    tended = _asymptote(samples, best)
-    return tended or pooled([sample.iops for sample in samples if sample is best or _is_flat(sample, best)])
+def _knee(samples: Sequence[Sample]) -> Range:
+    capacity, unloaded = _capacity(samples).iops, _unloaded(samples)
+    spread = math.hypot(1 - capacity.low / capacity.mean, unloaded.precision)
+    above = math.hypot(capacity.high / capacity.mean - 1, unloaded.precision)
+    mean = capacity.mean * unloaded.mean * 1e-9
+    return Range(mean, mean * (1 - spread), mean * (1 + above))
 
 
-def _asymptote(samples: Sequence[Sample], best: Sample) -> Estimate | None:
-    """The rate towards which the last samples grow, where they still do a little and surely.
-
-    The time in the system, N / X, becomes a straight line in N with a slope of 1 / C.
-    """
-    before = max(
-        (sample for sample in samples if sample.in_flight <= best.in_flight / ASYMPTOTE_STEP),
-        key=lambda sample: sample.in_flight,
-        default=None,
-    )
-    if before is None or best.in_flight < max(sample.in_flight for sample in samples):
-        return None
-    growth = ratio(best.iops, before.iops)
-    if not growth.mean < 1 + ASYMPTOTE_GROWTH or growth.mean - FLAT_ERRORS * growth.error <= 1:
-        return None
-    rest = before.in_flight / best.in_flight
-    mean = (1 - rest) / (1 / best.iops.mean - rest / before.iops.mean)
-    error = (
-        mean * math.hypot(best.iops.error / best.iops.mean, rest * before.iops.error / before.iops.mean) / (1 - rest)
-    )
-    return Estimate(mean, error, min(best.iops.batches, before.iops.batches))
+def _capacity(samples: Sequence[Sample]) -> Capacity:
+    return capacity_of(_points(samples))
 
 
-def _is_flat(sample: Sample, best: Sample) -> bool:
-    """True of a rate that the errors do not tell from the best; below the best depth it may still be growing."""
-    missing = best.iops.mean - sample.iops.mean
-    error = math.hypot(sample.iops.error, best.iops.error)
-    near = SAME if sample.in_flight > best.in_flight else GROWTH
-    if not math.isfinite(error):
-        return missing <= near * best.iops.mean
-    return missing <= max(near * best.iops.mean, FLAT_ERRORS * error) and missing <= SAME * best.iops.mean
+def _points(samples: Sequence[Sample]) -> tuple[Point, ...]:
+    return tuple(Point.of(sample.in_flight, sample.iops) for sample in samples)
 
 
 def _unloaded(samples: Sequence[Sample]) -> Estimate:
@@ -220,8 +252,8 @@ def _unloaded(samples: Sequence[Sample]) -> Estimate:
 
 def _bend(at: Measure, samples: dict[int, Sample], knee: float) -> None:
     """Looks between neighbours around the knee where the rate is well below both bounds."""
-    found = list(samples.values())
-    capacity, unloaded = _capacity(found).mean, _unloaded(found).mean
+    found = _ordered(samples)
+    capacity, unloaded = _capacity(found).iops.mean, _unloaded(found).mean
     for _ in range(BEND_POINTS_MAX):
         ordered = sorted(samples)
         gaps = [
@@ -246,8 +278,8 @@ def _off(sample: Sample, capacity: float, unloaded_ns: float) -> float:
 def _close_in(at: Measure, samples: dict[int, Sample], share: float) -> None:
     """Measures where the depth of a share of the capacity seems to be, until its neighbours are near."""
     for _ in range(SHARE_POINTS_MAX):
-        found = sorted(samples.values(), key=lambda sample: sample.in_flight)
-        capacity, unloaded = _capacity(found).mean, _unloaded(found).mean
+        found = _ordered(samples)
+        capacity, unloaded = _capacity(found).iops.mean, _unloaded(found).mean
         below, above = _neighbours(found, share * capacity)
         if below is None or above is None or above.in_flight <= SHARE_GAP * below.in_flight:
             return
@@ -262,19 +294,12 @@ def _close_in(at: Measure, samples: dict[int, Sample], share: float) -> None:
 
 
 def _share_depth(samples: Sequence[Sample], share: float) -> ShareDepth:
-    """The depth by interpolation, with those for the share less and plus the errors of the rates."""
+    """The depth by interpolation, with bounds that need no form of the curve between the points."""
     capacity = _capacity(samples)
-    wanted = share * capacity.mean
-    value = _depth_for(samples, wanted)
-    below, above = _neighbours(samples, wanted)
-    errors = [one.iops.precision for one in (below, above) if one is not None]
-    # The capacity itself is sought no closer than GROWTH.
-    precision = max(GROWTH, math.hypot(capacity.precision, max(errors, default=math.inf)))
-    if value is None or not math.isfinite(precision):
-        return ShareDepth(share, float(samples[-1].in_flight) if value is None else value, None, None)
-    return ShareDepth(
-        share, value, _depth_for(samples, wanted * (1 - precision)), _depth_for(samples, wanted * (1 + precision))
-    )
+    value = _depth_for(samples, share * capacity.iops.mean)
+    low, high = depth_bounds(_points(samples), capacity, share)
+    deepest = float(samples[-1].in_flight)
+    return ShareDepth(share, min(max(deepest if value is None else value, low), high or math.inf), low, high)
 
 
 def _depth_for(samples: Sequence[Sample], rate: float) -> float | None:

@@ -28,11 +28,13 @@ from iocurve.result.document import Axis, Point
 from iocurve.result.stats import Estimate, series_mean
 from iocurve.result.summary import Latency, course
 from iocurve.targets.opened_target import OpenedTarget
-from iocurve.units import MILLISECOND_NS, SECOND_NS
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 WORKERS_MAX = 8
 TRIAL_INTERVALS = 20
 """Most intervals of a trial; longer trials have longer intervals."""
+LOOK_BYTES = 256 * MIB
+"""Most memory for a look at a depth far beyond the knee."""
 DEPTH_OPEN = 256
 """Most in flight of each worker of an open loop; it holds nothing back where the limit holds."""
 
@@ -73,6 +75,11 @@ class Loads:
         stem = f"iocurve-search-{secrets.token_hex(4)}"
         self._data = DataSet.of(self.opened, stem, self._workers(), self.size_bytes)
         self.files = RunFiles(stem, [self.opened], self.machines)
+
+    @property
+    def look_max(self) -> int:
+        """The queue depth whose buffers take ``LOOK_BYTES``."""
+        return max(1, LOOK_BYTES // Section.of(self.workload, self.defaults).load.largest_block())
 
     def closed(self, in_flight: int) -> Sample:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
