@@ -165,13 +165,13 @@ class Machine:
         self._began, self._times, self._load = time.monotonic(), _processor_times(), os.getloadavg()[0]
 
     def facts(self) -> dict[str, float]:
-        """Facts for a record. Busy is a share of the processors' time that nice processes do not count in."""
+        """Facts for a record. Nice processes count as busy: across sessions the scheduler may not prefer others."""
         spent = [late - early for early, late in zip(self._times, _processor_times(), strict=True)]
         every = max(1, sum(spent[:8]))
         return {
             "seconds": round(time.monotonic() - self._began, 1),
             "load_average": round(self._load, 1),
-            "busy_share": round(1 - (spent[1] + spent[3] + spent[4]) / every, 3),
+            "busy_share": round(1 - (spent[3] + spent[4]) / every, 3),
             "steal_share": round(spent[7] / every, 4),
         }
 

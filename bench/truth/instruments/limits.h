@@ -15,7 +15,7 @@ enum {
     STATIONS_MAX = 64,
     STARTS_MAX = 8192,
     CACHE_BITS = 1 << 20,
-    LAYOUT_BYTES = 256 << 10,  // larger requests are the layout of files and are not accounted for
+    LAYOUT_BYTES = 256 << 10,  // larger requests lay files out: they pass, and leave each limit as it is
 };
 
 static const int64_t NEVER = INT64_MAX;
@@ -222,10 +222,6 @@ static int64_t through_limit(limit *one, const request *asked, int64_t at_ns) {
         case PAUSES: return through_pauses(one, at_ns);
         default: return through_cache(one, asked, at_ns);
     }
-}
-
-static void account_for(limit *one, const request *asked, int64_t held_ns) {
-    if (asked->bytes <= LAYOUT_BYTES) one->held_ns += held_ns;
 }
 
 // The command line: "bucket,rate=1500,burst=50,of=r,per=c".

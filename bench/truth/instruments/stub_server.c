@@ -369,7 +369,7 @@ static void pass_next_limit(operation one) {
         parked[parked_count++] = one;
         return;
     }
-    account_for(next, &one.asked, until_ns - at_ns);
+    next->held_ns += until_ns - at_ns;
     one.due_ns = until_ns;
     one.next_limit++;
     enter(one);
@@ -387,7 +387,7 @@ static void release(const operation *ended) {
             if (next.next_limit != number || key_of(one, &next.asked) != its->key) continue;
             memmove(parked + each, parked + each + 1, (size_t)(--parked_count - each) * sizeof *parked);
             its->in_flight++;
-            account_for(one, &next.asked, ended->due_ns - next.due_ns);
+            one->held_ns += ended->due_ns - next.due_ns;
             next.due_ns = ended->due_ns;
             next.next_limit++;
             enter(next);
@@ -438,7 +438,7 @@ static void finish_first(void) {
         pass_next_limit(one);
         return;
     }
-    release(&one);
+    if (one.count <= LAYOUT_BYTES) release(&one);
     if (!one.from) return;  // its connection has gone
     answer made = answer_to(one.xid, ACCEPT_SUCCESS);
     put_u32(&made, 0);
@@ -516,8 +516,9 @@ static void take(connection *from, uint32_t xid, uint32_t procedure, const uint8
     if (!limit_count) {
         one.service_ns = next_service_ns(&plan.times);
         one.due_ns = due_of(arrival_ns, one.service_ns);
-    } else if (procedure == WRITE && *size_of(file) < offset + count) {
-        *size_of(file) = offset + count;
+    } else {
+        if (procedure == WRITE && *size_of(file) < offset + count) *size_of(file) = offset + count;
+        if (count > LAYOUT_BYTES) one.next_limit = limit_count;
     }
     enter(one);
 }
