@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from bench.truth import simulated
+from bench.truth import series, simulated
+from iocurve.measure.search.loads import Stopping
 from iocurve.result.stats import (
     Estimate,
     difference,
@@ -95,10 +96,41 @@ def test_coverage_is_even_over_correlations(count: int, correlation: float) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
-def test_coverage_holds_where_a_run_stops_at_a_precision(correlation: float) -> None:
-    counted = simulated.coverage_when_stopped(correlation, 0.03, runs=100)
-    assert counted.share >= 0.88
+@pytest.mark.parametrize("correlation", [0.3, 0.7])
+def test_points_that_stop_early_hold_as_often_as_those_that_are_cut_off(correlation: float) -> None:
+    counted = simulated.coverage_when_stopped(series.fixed(correlation, 0.03), runs=100)
+    # Two standard errors of 95 of 100 are 4.4.
+    assert counted.stopped.runs >= 60
+    assert counted.stopped.share >= 0.89
+
+
+@pytest.mark.parametrize(("deviation", "stops"), [(60, True), (200, False)])
+def test_luck_in_the_first_part_does_not_narrow_the_interval(deviation: float, stops: bool) -> None:
+    """The first 20 values are equal by chance, the others vary: the interval is that of the others."""
+    chance = random.Random(4)
+    values = [1000.0] * 20 + [chance.gauss(1000, deviation) for _ in range(20)]
+    stopping = Stopping(0.02)
+    assert any(stopping.enough(values[:count]) for count in range(1, 41)) == stops
+    if stops:
+        judged = series_mean(values[20:]).half_width * math.sqrt(20 / 40)
+        assert stopping.estimate(values).half_width == pytest.approx(judged)
+
+
+def test_noise_that_never_settles_is_not_stopped() -> None:
+    chance = random.Random(5)
+    values, level = [], 0.0
+    for _ in range(200):
+        level += chance.gauss(0, 20)
+        values.append(1000 + level)
+    stopping = Stopping(0.02)
+    assert not any(stopping.enough(values[:count]) for count in range(1, 200))
+
+
+def test_a_quiet_series_stops_at_the_shortest_length() -> None:
+    chance = random.Random(6)
+    stopping, values = Stopping(0.02), [chance.gauss(1000, 5) for _ in range(40)]
+    assert not any(stopping.enough(values[:count]) for count in range(40))
+    assert stopping.enough(values)
 
 
 def test_a_series_that_is_too_short_gets_no_interval() -> None:

@@ -21,7 +21,7 @@ SECTIONS = {
     "queues": Section(served.theory, ("figure", "theory", "stub's log", "iocurve", "two standard errors")),
     "calls": Section(delayed.calls, measured.COLUMNS),
     "intervals": Section(conclusions.intervals),
-    "stopping": Section(conclusions.stopping),
+    "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
     "gains": Section(conclusions.gains),
     "steps": Section(conclusions.steps),
     "law": Section(conclusions.law),

@@ -10,8 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from bench.truth.series import Make
 from iocurve.analysis.cache_evidence import compared, repeated_evidence
-from iocurve.analysis.level_changes import Drift, Step, level_change
+from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, Step, level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.scenario.caches import CHECK_PAIRS
 from iocurve.measure.search import usl
@@ -192,18 +195,30 @@ def _cache_gain(chance: random.Random) -> float:
             return gain
 
 
+@dataclass
+class StoppedCoverage:
+    """Runs that end as soon as their mean is precise enough, and at the latest after a length."""
+
+    stopped: Coverage = field(default_factory=Coverage)
+    cut_off: Coverage = field(default_factory=Coverage)
+
+    @property
+    def length(self) -> float:
+        """Mean length of a series."""
+        return (self.stopped.length + self.cut_off.length) / (self.stopped.runs + self.cut_off.runs)
+
+
 def coverage_when_stopped(
-    correlation: float, deviation: float, runs: int, *, precision: float = 0.02, longest: int = 200, seed: int = 1
-) -> Coverage:
-    """Intervals of series that end as soon as the interval is narrow enough, at the latest after ``longest`` values."""
-    counted = Coverage()
+    make: Make, runs: int, *, precision: float = 0.02, longest: int = 200, seed: int = 1
+) -> StoppedCoverage:
+    """Intervals of series that end as ``Stopping`` says; the truth of a series is the mean of what was measured."""
+    counted = StoppedCoverage()
     for run in range(runs):
-        values = autoregressive(
-            random.Random(f"{seed} {deviation} {correlation} {run}"), longest, correlation, deviation
-        )
-        stopping = Stopping(precision)
+        drawn, means = make(np.random.default_rng([seed, run]), longest)
+        values, stopping = (MEAN * drawn).tolist(), Stopping(precision)
         length = next((count for count in range(1, longest) if stopping.enough(values[:count])), longest)
-        counted.add(stopping.estimate(values[:length]), MEAN, length)
+        ended = counted.stopped if length < longest else counted.cut_off
+        ended.add(stopping.estimate(values[:length]), MEAN * float(means[:length].mean()), length)
     return counted
 
 
@@ -221,6 +236,18 @@ def changes(
     for run in range(runs):
         noise = autoregressive(random.Random(f"{seed} {count} {correlation} {run}"), count, correlation, deviation)
         found.append(level_change([value + MEAN * (shape(place) - 1) for place, value in enumerate(noise)]))
+    return found
+
+
+def changes_of(make: Make, count: int, runs: int, *, fall: float = 0.0, seed: int = 1) -> list[Step | Drift | None]:
+    """Changes of level that are found in series of a family; they fall at a place drawn for each."""
+    found = []
+    for run in range(runs):
+        chance = np.random.default_rng([seed, run])
+        values, _ = make(chance, count)
+        at = int(chance.integers(SEGMENT_MIN, count - SEGMENT_MIN + 1))
+        values[at:] *= 1 - fall
+        found.append(level_change((MEAN * values).tolist()))
     return found
 
 

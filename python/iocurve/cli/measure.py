@@ -235,7 +235,7 @@ class SearchOptions:
     iodepth_max: AtLeast1 = 4096
     """Highest queue depth to try."""
     precision: Ratio = 0.02
-    """Stop a point once its 95 % confidence interval is within this fraction of the mean."""
+    """Measure each point until its 95 % confidence interval is about this fraction of the mean, at most twice."""
     size: SizeBytes = GIB
     """Data set, all files together."""
     out: Path = OUT

@@ -21,11 +21,11 @@ from functools import lru_cache
 from operator import mul
 from statistics import fmean
 
-CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.96)
+CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99)
 """Lag-1 correlations of the AR(1) part."""
 SHARES = (1.0, 0.5, 0.25)
 """Shares of the variance that the AR(1) part has; the rest is white noise."""
-MIXED_WEIGHT = 0.05
+MIXED_WEIGHT = 0.1
 """Weight of a model with white noise, relative to one without."""
 VALUES_MAX = 256
 """Longer series are averaged over neighbours down to this many values; the sum of the series stays the same."""

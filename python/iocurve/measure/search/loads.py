@@ -1,6 +1,6 @@
 """Measures loads on a target for a search: a queue depth (closed loop) or a rate (open loop).
 
-A point ends as soon as its mean is sure enough (``iocurve.stats``), at the latest after ``Effort.longest_ns``.
+A point ends as soon as its mean is sure enough (``Stopping``), at the latest after ``Effort.longest_ns``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from iocurve._native import Histogram
 from iocurve.dialects.native.words import WORDS
@@ -24,8 +25,9 @@ from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
+from iocurve.result.correlated import mean_interval
 from iocurve.result.document import Axis, Point
-from iocurve.result.stats import Estimate, series_mean
+from iocurve.result.stats import CONFIDENCE, Estimate, series_mean
 from iocurve.result.summary import Latency, course
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
@@ -93,7 +95,8 @@ class Loads:
         return Sample(
             in_flight,
             precise.stopping.estimate([interval.iops for interval in intervals]),
-            series_mean([interval.mean_ns for interval in intervals if interval.iops > 0]),
+            # In a closed loop a lucky rate is a lucky latency.
+            precise.stopping.estimate([interval.mean_ns for interval in intervals if interval.iops > 0]),
         )
 
     def open(self, rate: float, seconds: float) -> Trial:
@@ -206,7 +209,7 @@ class _Precise:
     """Ends a point once its mean rate is precise enough."""
 
     def __init__(self, effort: Effort) -> None:
-        self.stopping = Stopping(effort.precision, max(FIRST_LOOK, effort.shortest_ns // effort.interval_ns))
+        self.stopping = Stopping(effort.precision, max(FIRST_STOP, effort.shortest_ns // effort.interval_ns))
         self._seen = 0
         self._rates: list[float] = []
 
@@ -222,52 +225,78 @@ class _Precise:
         return self.stopping.enough(self._rates[1:])
 
 
-FIRST_LOOK = 30
-"""Values before the first look."""
-MARGIN = 1.3
-"""Ratio of the next length to the length that seems to be needed, and smallest growth of the length."""
-WIDENING = 1.15
-"""Factor on intervals of later looks."""
+FIRST_STOP = 40
+"""Values of the shortest series. Levels, dips and stalls that are rarer than a few times in it go unseen."""
+REACH = 4
+"""A first part decides the length of a series up to this many times its own."""
+EFFECTIVE_QUIET = 3
+"""Independent values that the second part should tell at least as much as."""
+EFFECTIVE = 6
+"""The same where the interval will be wider than half of what is wanted: luck could decide there."""
+WIDTH_MAX = 2.0
+"""The interval of the second part may be wider than wanted by this factor; beyond it the first part was luck."""
+LENGTH_STEP = 10
+"""Lengths are multiples of this, so that series share tables of models."""
 
 
 @dataclass
 class Stopping:
-    """The looks at one series, which say when its mean is precise enough to stop measuring.
+    """Decides when the mean of a series is precise enough to stop measuring, in two parts.
 
-    A look after every interval that stops at the first narrow one stops at flukes: coverage at the moment of stopping
-    is then far below what the interval says (Y. S. Chow and H. Robbins, "On the asymptotic theory of fixed-width
-    sequential confidence intervals", Annals of Mathematical Statistics 36, 1965; P. W. Glynn and W. Whitt, "The
-    asymptotic validity of sequential stopping rules", Annals of Applied Probability 2, 1992). So there are few looks:
-    each that finds the interval too wide projects the length that is needed (C. Stein, "A two-sample test for a linear
-    hypothesis whose power is independent of the variance", Annals of Mathematical Statistics 16, 1945), and the next
-    look is there. Intervals of later looks are widened for the choice that is left. ``docs/truth.md`` has the coverage.
+    A rule that stops where the interval is narrow stops at flukes: given that it stopped, the interval holds the mean
+    far less often than it says (Y. S. Chow and H. Robbins, "On the asymptotic theory of fixed-width sequential
+    confidence intervals", Annals of Mathematical Statistics 36, 1965; P. W. Glynn and W. Whitt, "The asymptotic
+    validity of sequential stopping rules", Annals of Applied Probability 2, 1992). So the part of the series that
+    chooses the length does not judge it (C. Stein, "A two-sample test for a linear hypothesis whose power is
+    independent of the variance", Annals of Mathematical Statistics 16, 1945): the first part says how long the series
+    must be, at least twice as long as itself and long against its correlation; the mean is that of all values, and its
+    error comes from the values after the first part. Luck in the first part cannot narrow the interval. An interval
+    that turns out more than ``WIDTH_MAX`` times as wide as wanted refutes the first part: then the series so far is the
+    first part of a longer one. ``docs/truth.md`` has the coverage, and the targets for which nothing is promised.
     """
 
     precision: float
     """Half of the interval, relative to the mean."""
-    first_look: int = FIRST_LOOK
-    _looks: int = 0
+    first_stop: int = FIRST_STOP
+    _first: int = 0
+    """Values of the first part; 0 if no part has decided yet."""
     _next: int = 0
     _stopped: bool = False
 
     def enough(self, values: Sequence[float]) -> bool:
         """True once the mean of the series so far is precise enough."""
-        if self._stopped:
-            return True
-        if len(values) < max(self.first_look, self._next):
-            return False
-        found = self._widened(series_mean(values).precision)
-        self._looks += 1
-        self._stopped = found <= self.precision
-        self._next = math.ceil(
-            len(values) * MARGIN * max(1.0, (found / self.precision) ** 2 if found < math.inf else 1)
-        )
+        if not self._stopped and len(values) >= (self._next or self.first_stop // 2):
+            self._stopped = bool(self._first) and self._judged(values).precision <= WIDTH_MAX * self.precision
+            if not self._stopped:
+                self._decide(values)
         return self._stopped
 
     def estimate(self, values: Sequence[float]) -> Estimate:
         """The mean of the whole series, with the interval that holds after these looks."""
-        found = series_mean(values)
-        return found.widened(WIDENING) if self._stopped and self._looks > 1 else found
+        return self._judged(values) if self._stopped else series_mean(values)
 
-    def _widened(self, precision: float) -> float:
-        return precision * WIDENING if self._looks else precision
+    def _judged(self, values: Sequence[float]) -> Estimate:
+        """The mean of all values, with the error that those after the first part show."""
+        # Values of intervals without operations may be missing.
+        first = min(self._first, len(values) // 2)
+        return replace(series_mean(values[first:]), mean=fmean(values)).widened(math.sqrt(1 - first / len(values)))
+
+    def _decide(self, values: Sequence[float]) -> None:
+        """Makes the series so far a first part; one that cannot decide grows to twice its length."""
+        length, count = self._length(values), len(values)
+        is_near = length <= REACH * count
+        self._first = count if is_near else 0
+        self._next = round(length) if is_near else 2 * count
+
+    def _length(self, values: Sequence[float]) -> float:
+        """Number of values that the whole series seems to need."""
+        count, wanted = len(values), self.precision * abs(fmean(values))
+        interval = mean_interval(values, 1 - CONFIDENCE)
+        if not wanted or math.isinf(interval.half_width):
+            return math.inf
+        dependent = count / interval.effective
+        needed = count * (interval.half_width / wanted) ** 2
+        length = max(self.first_stop, 2 * count, needed, count + EFFECTIVE_QUIET * dependent)
+        if needed > length / 4:
+            length = max(length, count + EFFECTIVE * dependent)
+        return math.ceil(length / LENGTH_STEP) * LENGTH_STEP
