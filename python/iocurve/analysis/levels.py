@@ -1,7 +1,8 @@
 """Finds two flat levels in a series of rates: the fingerprint of burst credits that run out.
 
 Levels are medians and spreads are median absolute deviations, so that a few intervals in which the machine was held up
-do not count.
+do not count. The shape of two levels is common in strongly correlated noise, so a series that is long enough for the
+test of ``level_changes`` must pass it too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from iocurve.analysis.level_changes import VALUES_MIN, level_change
 
 LEVEL_MIN = 3
 """The fewest intervals that make a level."""
@@ -44,7 +47,11 @@ def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> Levels | N
     high, low = median(before), median(after)
     if low <= 0 or high < DROP_MIN * low or max(_spread(before), _spread(after)) > spread_max:
         return None
-    return Levels(best, high, low) if _rest(rates, best) <= REST_MAX * _deviations(rates) else None
+    if _rest(rates, best) > REST_MAX * _deviations(rates):
+        return None
+    flat = [*before, *after]
+    is_noise = len(flat) >= VALUES_MIN and level_change(flat) is None
+    return None if is_noise else Levels(best, high, low)
 
 
 def _rest(rates: Sequence[float], index: int) -> float:
