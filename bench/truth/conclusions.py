@@ -142,7 +142,7 @@ def steps(scale: float) -> Iterator[Row]:
 
 
 def _heavy_steps(scale: float) -> Iterator[Row]:
-    for count, most in ((20, 1000), (60, 1000), (200, 400)):
+    for count, most in ((20, 1000), (60, 1000), (200, 1000)):
         runs = max(1, round(most * scale))
         for case, promise, make in _heavy_cases():
             found = simulated.changes_of(make, count, runs, seed=SEED)
@@ -183,7 +183,7 @@ def _two_levels_cases() -> Iterator[tuple[str, str, series.Make]]:
 
 
 def _gaussian_steps(scale: float) -> Iterator[Row]:
-    for count, most in ((20, 1000), (60, 1000), (200, 300)):
+    for count, most in ((20, 1000), (60, 1000), (200, 1000)):
         runs = max(1, round(most * scale))
         for correlation in (0.0, 0.5, 0.7, 0.9):
             found = simulated.changes(count, correlation, 0.1, runs, seed=SEED)

@@ -22,7 +22,7 @@ the counts, and next to them the power of the best test that there can be.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
@@ -88,7 +88,7 @@ def _significant(values: Sequence[float]) -> _Fit | None:
     """The change that explains the series best, if one level does not explain it."""
     whitened = [_Whitened(values, correlation) for correlation in CORRELATIONS]
     least = max(2 * one.likelihood(0.0) + _ratio_min(one.correlation) for one in whitened)
-    step = max((fit for one in whitened for fit in one.steps()), key=lambda fit: fit.likelihood)
+    step = max((one.step() for one in whitened), key=lambda fit: fit.likelihood)
     drift = max((one.drift() for one in whitened), key=lambda fit: fit.likelihood)
     if max(2 * step.likelihood, 2 * drift.likelihood - DRIFT_PENALTY) < least:
         return None
@@ -140,17 +140,21 @@ class _Whitened:
         left = max(self._power - explained, self._floor, 1e-300)
         return math.log(self._first) - self._count / 2 * math.log(left)
 
-    def steps(self) -> Iterator[_Fit]:
-        """A step at every index that leaves two levels."""
+    def step(self) -> _Fit:
+        """The step that explains most, of those that leave two levels."""
         rest = 1 - self.correlation
         # The sum of the whitened values from each index on.
         tails = [*reversed(list(accumulate(reversed(self._values)))), 0.0]
-        for index in range(SEGMENT_MIN, self._count - SEGMENT_MIN + 1):
+
+        def explained(index: int) -> float:
             after = self._count - 1 - index
             constant = rest + rest**2 * after
             power = 1 + rest**2 * after - constant**2 / self._constant_power
             product = self._values[index] + rest * tails[index + 1]
-            yield _Fit(self.likelihood(product**2 / power), 0.0, self.correlation, is_drift=False, index=index)
+            return product**2 / power
+
+        index = max(range(SEGMENT_MIN, self._count - SEGMENT_MIN + 1), key=explained)
+        return _Fit(self.likelihood(explained(index)), 0.0, self.correlation, is_drift=False, index=index)
 
     def drift(self) -> _Fit:
         """A straight line."""
