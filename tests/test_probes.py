@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from data import synthetic
+from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.engine.plan import Plan
@@ -77,6 +78,22 @@ def test_a_possible_limit_that_the_points_show_as_well_is_likely() -> None:
     possible = limit("volume_throughput", "at a limit of about 62 MiB/s", SILENT, confidence="possible")
     probed = codes(result(*equal, probed=(probe_of(possible, iops=16_000),)))
     assert probed == [("volume_throughput", "likely")] * 3
+
+
+def test_a_depth_that_ends_at_another_limit_is_no_knee() -> None:
+    series = ((16_000, 4 * KIB, "read", 64), (1_000, 4 * KIB, "read", 1))
+    found = limit("volume_throughput", "at a limit of about 62 MiB/s", SILENT, confidence="likely")
+    (told, *_) = read(result(*series, probed=(probe_of(found, iops=16_000),))).findings
+    assert told == "Read: IOPS grow up to depth 64 (16k), which is limited otherwise: MiB/s limit (likely)."
+    (told, *_) = read(result(*series)).findings
+    assert told == "Read: IOPS grow up to depth 64 (16k), which is limited otherwise: saturation (likely)."
+
+
+def test_a_limit_that_is_not_sure_heads_as_not_known() -> None:
+    groups = read(result(*LOADS)).limit_groups
+    assert {(group.code, group.confidence) for group in groups} == {("depth", "possible")}
+    assert groups[0].text.startswith("the limit is not known; possibly ")
+    assert groups[0].next_step.startswith("iocurve why --confirm")
 
 
 def test_a_result_without_probes_is_read(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
 
 def test_points_without_a_known_limit_are_a_group_too() -> None:
     (group,) = read(result([at(10)], target=FREE)).limit_groups
-    assert (group.text, group.confidence, group.count) == ("cannot tell", "none", 1)
+    assert (group.text, group.confidence, group.count) == ("the limit is not known", "none", 1)
     assert group.next_step.startswith("iocurve why --confirm")
 
 

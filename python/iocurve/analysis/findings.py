@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from iocurve.analysis import connections
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
+from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import knee
 from iocurve.analysis.load_names import load_name, workers_of
 from iocurve.result.document import Result, SearchFacts
@@ -49,6 +50,10 @@ def _knees(family: Family) -> list[str]:
 def _knee(family: Family, name: str, series: Sequence[MeasuredPoint]) -> str:
     subject = f"{family.heading}, {name}" if name else family.heading
     start = knee([member.point for member in series])
+    found = series[-1].limit
+    if start is None and found is not None and is_sure(found) and found.code != "depth":
+        reached = f"depth {series[-1].axis('depth'):g} ({format_count(series[-1].summary.iops)})"
+        return f"{subject}: IOPS grow up to {reached}, which is limited otherwise: {found.label}."
     if start is None:
         return f"{subject}: IOPS still grow at the greatest depth measured ({series[-1].axis('depth'):g})."
     at, last = next(member for member in series if member.point is start), series[-1]

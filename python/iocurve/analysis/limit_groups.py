@@ -11,6 +11,8 @@ from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence,
 from iocurve.analysis.load_names import axis_text
 from iocurve.result.document import Result
 
+NOT_KNOWN = "the limit is not known"
+
 
 @dataclass(frozen=True)
 class LimitGroup:
@@ -23,7 +25,8 @@ class LimitGroup:
     name: str
     """The short name of the limit, as in all tables."""
     text: str
-    """The limit: ``at the volume's limit of 512 MiB/s``; its short name where the points have different texts."""
+    """The limit: ``at the volume's limit of 512 MiB/s``; its short name where the points have different texts. If the
+    limit is not sure, the text says first that it is not known."""
     count: int
     points: tuple[str, ...]
     """The points, family by family: ``64 KiB sequential: mix 100:0, 75:25``."""
@@ -59,7 +62,7 @@ def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[Family, list
     code, confidence = verdict
     members = [member for _, of_family in parts for member in of_family]
     limits = [member.limit for member in members if member.limit]
-    texts = list(dict.fromkeys(limit.text for limit in limits)) or [LIMIT_KINDS[UNKNOWN].short_name]
+    texts = list(dict.fromkeys(limit.text for limit in limits)) or [NOT_KNOWN]
     steps = next_steps(result.target_of(members[0].point), limits) if limits else [LIMIT_KINDS[UNKNOWN].next_step]
     if len(texts) == 1:
         points = [_points_text(family, of_family) for family, of_family in parts]
@@ -69,11 +72,15 @@ def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[Family, list
         code=code,
         confidence=confidence,
         name=limits[0].short_name if limits else LIMIT_KINDS[UNKNOWN].short_name,
-        text=texts[0] if len(texts) == 1 else limits[0].short_name,
+        text=_text(confidence, texts[0] if len(texts) == 1 else limits[0].short_name),
         count=len(members),
         points=tuple(points),
         next_step=" ".join(steps),
     )
+
+
+def _text(confidence: Confidence, text: str) -> str:
+    return f"{NOT_KNOWN}; possibly {text}" if confidence == "possible" else text
 
 
 def _points_with_limits(family: Family, members: Iterable[MeasuredPoint]) -> list[str]:
