@@ -13,6 +13,7 @@ import pytest
 
 from data import synthetic
 from iocurve.analysis import read
+from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.limits import with_verdicts
 from iocurve.report import page
 from iocurve.report.conditions import conditions
@@ -85,6 +86,12 @@ def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
     assert "disturbed" not in limits[0]
     rows = [row[-1] for row in vars(result_table(result))["_rows"]]
     assert rows == ["", "disturbed", "disturbed", "disturbed", "starved"]
+
+
+def test_a_tile_of_several_points_counts_those_that_are_doubtful() -> None:
+    points = on(QUIET, BUSY, STARVED, STARVED).points
+    assert mark_of(points) == "2 of 4 points starved of processors, 1 of 4 points disturbed"
+    assert mark_of(points[:1]) == ""
 
 
 # ---- intervals

@@ -7,6 +7,7 @@ the best throughput, the lowest latency and the advice, then further loads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,7 +19,7 @@ from iocurve.analysis.load_names import axis_text, cache_word, load_name, rate_u
 from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, Worker
-from iocurve.result.disturbance import condition
+from iocurve.result.disturbance import Condition, condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
 from iocurve.result.summary import Summary, Totals, summarise
 from iocurve.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
@@ -61,11 +62,12 @@ def headlines_of(
 
 def mark_of(points: Collection[Point]) -> str:
     """Why a figure of some points is doubtful: ``disturbed``, ``3 of 14 points disturbed``; empty without a doubt."""
-    found = [state for point in points if (state := condition(point)) in ("disturbed", "starved")]
-    if not found:
-        return ""
-    worst = "starved of processors" if "starved" in found else "disturbed"
-    return worst if len(points) == 1 else f"{len(found)} of {len(points)} points {worst}"
+    counts = Counter(map(condition, points))
+    words: dict[Condition, str] = {"starved": "starved of processors", "disturbed": "disturbed"}
+    found = [(counts[state], word) for state, word in words.items() if counts[state]]
+    if len(points) == 1:
+        return "".join(word for _, word in found)
+    return ", ".join(f"{count} of {len(points)} points {word}" for count, word in found)
 
 
 @dataclass(frozen=True)
