@@ -1,76 +1,106 @@
 """Tells the limits of a target that says nothing of itself apart, by how a load responds to one change at a time.
 
 A limit on bytes gives equal MiB/s at every block size, one on operations equal IOPS. A limit of a connection or of a
-client grows with their number. A limit on one kind of operation leaves room for the other. A token bucket serves a
-short burst at the unloaded latency, since it saves up tokens in the pauses; a busy server makes the burst queue.
+client grows with their number. A limit on one kind of operation leaves room for the other. A limit on the rate lets a
+short burst after a pause through faster than a busy server could work (``iocurve.analysis.bursts``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import mul
+from statistics import fmean
 
+from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
+from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.result.document import Point, TargetFacts
+from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
+from iocurve.result.summary import intervals
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
-GROWS = 1.4
-"""Doubling what limits a load gives at least this ratio of the rates."""
-CRISP = 0.12
-"""Ratios within this fraction of 1 or 2 are no accident, even on a busy machine."""
+MATTERS = 0.1
+"""Rates that differ by less than this fraction are the same; a limit that is so close to another holds as well."""
+VAGUE = 0.25
+"""An interval that reaches further than this fraction from its ratio does not tell it from another."""
+CREDITS_S_MIN = 0.25
+"""Credits that run out sooner do not limit the load."""
+PERIODIC = 0.5
+"""Autocorrelation from which a series repeats itself, after one below ``BETWEEN``."""
+BETWEEN = 0.2
+NEARLY = 0.8
+"""The period is the shortest whose autocorrelation is at least this part of the highest."""
 FLAT = 0.08
 """A token bucket's levels spread by no more than this fraction; where no baseline is known, a level must be as flat."""
-SAME = 1.2
-"""Doubling anything else gives at most this ratio."""
+DEEP = 1.6
+"""A growth with twice the depth of at least this much leaves the depth as the limit."""
+UNQUEUED = 1.15
+"""Operations wait for nothing if their mean latency is at most this many times that of one alone."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A load and the same load with one change."""
+    """A load and the same load with one change.
+
+    Every comparison is with the interval of the ratio, so that rates which vary too much give no answer.
+    """
 
     text: str
     """The change: ``twice the depth``."""
     base: MeasuredLoad
     changed: MeasuredLoad
 
+    @cached_property
+    def estimate(self) -> Estimate:
+        """IOPS with the change to IOPS without, both between stalls of this machine."""
+        return ratio(rate_of(self.changed), rate_of(self.base))
+
     @property
     def ratio(self) -> float:
-        """IOPS with the change to IOPS without, both between stalls of this machine."""
-        before = rate_of(self.base)
-        return rate_of(self.changed) / before if before else 0.0
+        """The ratio without its interval."""
+        return self.estimate.mean
 
     @property
     def grows(self) -> bool:
-        """The rate follows the change."""
-        return self.ratio >= GROWS
+        """The rate grows by more than a limit that holds as well would let it."""
+        return self.estimate.low > 1 + MATTERS
+
+    @property
+    def is_more(self) -> bool:
+        """The rate grows by more than the intervals explain."""
+        return self.estimate.low > 1
 
     @property
     def is_same(self) -> bool:
         """The rate does not follow the change."""
-        return 1 / SAME <= self.ratio <= SAME
+        return self._is_within(1)
 
     @property
-    def is_crisp(self) -> bool:
-        """The rate stays or doubles with so little error that a load which was held up would hardly show it."""
-        return abs(self.ratio - 1) <= CRISP or abs(self.ratio / 2 - 1) <= CRISP
-
-    @property
-    def is_ambiguous(self) -> bool:
-        """The rate follows the change in part, as near a knee or where something held the load up."""
-        return SAME < self.ratio < GROWS
+    def doubles(self) -> bool:
+        """The rate follows the change in full."""
+        return self._is_within(2)
 
     @property
     def is_lower(self) -> bool:
-        """The rate fell, which more depth, connections or clients do not explain."""
-        return self.ratio < 1 / SAME
+        """The rate falls, which more depth, connections or clients do not explain."""
+        return self.estimate.high < 1 / (1 + MATTERS)
 
     @property
     def evidence(self) -> str:
         """``twice the depth: 1.02 times the IOPS (1,503 to 1,533)``."""
-        figures = f"{rate_of(self.base):,.0f} to {rate_of(self.changed):,.0f}"
-        return f"{self.text}: {self.ratio:.2f} times the IOPS ({figures})"
+        figures = f"{rate_of(self.base).mean:,.0f} to {rate_of(self.changed).mean:,.0f}"
+        width = self.estimate.half_width
+        within = f" ±{width:.2f}" if MATTERS <= width < math.inf else ""
+        return f"{self.text}: {self.ratio:.2f}{within} times the IOPS ({figures})"
+
+    def _is_within(self, factor: float) -> bool:
+        near, bound = factor / (1 + MATTERS) <= self.ratio <= factor * (1 + MATTERS), 1 + VAGUE
+        return near and factor / bound <= self.estimate.low and self.estimate.high <= factor * bound
 
 
 def response(text: str, base: Point, changed: Point, target: TargetFacts) -> Response:
@@ -78,9 +108,42 @@ def response(text: str, base: Point, changed: Point, target: TargetFacts) -> Res
     return Response(text, MeasuredLoad(base, target), MeasuredLoad(changed, target))
 
 
-def rate_of(load: MeasuredLoad) -> float:
-    """IOPS between stalls of this machine."""
-    return load.iops() * load.held_up
+def rate_of(load: MeasuredLoad) -> Estimate:
+    """IOPS between stalls of this machine, with the error that the intervals of the load show."""
+    series = rates(load)
+    estimate = series_mean(series)
+    iops, operations = load.iops(), load.summary.operations
+    # Without a series, as if operations came at random.
+    error = iops / math.sqrt(operations) if operations else math.inf
+    if estimate.batches > 1 and estimate.mean:
+        error = estimate.error / estimate.mean * iops
+    if period := _period(series):
+        # What repeats itself is known but for the part of a period at either end, which is any.
+        error = min(error, iops * period / len(series) / math.sqrt(12))
+    return scaled(Estimate(iops, error, max(estimate.batches, FREEDOM_MIN + 1)), load.held_up)
+
+
+def rates(load: MeasuredLoad) -> list[float]:
+    """IOPS of the whole intervals of the measured window, also of those in which nothing was done."""
+    found = intervals([worker.outcome for worker in load.workers], ramp=False)
+    longest = max((one.length_ns for one in found), default=0)
+    kinds = [name for name in load.summary.kinds if name not in FLUSH_KINDS]
+    return [one.work(kinds).operations * SECOND_NS / one.length_ns for one in found if one.length_ns > 0.9 * longest]
+
+
+def _period(series: Sequence[float]) -> int | None:
+    """Values after which a series repeats itself, as at a limit for each window of a clock; None if it does not."""
+    middle = fmean(series) if series else 0.0
+    centred = [value - middle for value in series]
+    power = math.fsum(map(mul, centred, centred))
+    lags = [math.fsum(map(mul, centred, centred[lag:])) for lag in range(len(series) // 2)]
+    # The sum of a longer lag has fewer terms.
+    alike = [product * len(series) / (len(series) - lag) for lag, product in enumerate(lags)]
+    start = next((lag for lag, one in enumerate(alike) if one < BETWEEN * power), len(alike))
+    most = max(alike[start:], default=0.0)
+    if most < PERIODIC * power or not power:
+        return None
+    return next(lag for lag in range(start, len(alike)) if alike[lag] >= NEARLY * most)
 
 
 def exhausted_credits(load: MeasuredLoad) -> Limit | None:
@@ -89,17 +152,30 @@ def exhausted_credits(load: MeasuredLoad) -> Limit | None:
     if step is None or load.summary.paced:
         return None
     at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
+    if at_s < CREDITS_S_MIN:
+        return None
     text = f"the rate fell {format_number(at_s, 3)} s into the measured time, as it does when burst credits run out"
     evidence = [f"level at {step.before:,.0f} IOPS before, level at {step.after:,.0f} after"]
     return limit("burst_credits", text, load.target, confidence="likely", evidence=evidence)
 
 
-def depth_verdict(deeper: Response) -> Limit | None:
-    """The depth, where a greater one gives more."""
-    if not deeper.grows:
-        return None
-    text = f"at the requested depth, {format_number(deeper.base.summary.depth_requested)} in flight: more gives more"
-    return limit("depth", text, deeper.base.target, confidence="likely", evidence=[deeper.evidence])
+def depth_verdict(deeper: Response, alone: Bursts | None) -> Limit:
+    """The depth, which more of it helps: all of the limit, where nothing waits at this depth."""
+    load = deeper.base
+    evidence = [deeper.evidence]
+    if not deeper.doubles and deeper.estimate.low < DEEP:
+        mean_ns = load.summary.service.mean_ns
+        waits = alone is None or mean_ns > UNQUEUED * alone.last.high * SECOND_NS
+        if alone is not None:
+            evidence.append(
+                f"mean latency {format_latency(mean_ns)}, of one operation alone "
+                f"{format_latency(alone.last.mean * SECOND_NS)}"
+            )
+        if waits:
+            text = "near the knee, where the depth and another limit hold the rate down together"
+            return unknown(load, text, evidence)
+    text = f"at the requested depth, {format_number(load.summary.depth_requested)} in flight: more gives more"
+    return limit("depth", text, load.target, confidence="likely", evidence=evidence)
 
 
 def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
@@ -109,7 +185,7 @@ def connection_verdict(connections: Response, blocks: Response | None) -> Limit:
     if is_lossy(load):
         text = "the connection loses segments, so congestion control holds it back"
         return limit("tcp_congestion", text, load.target, confidence="likely", evidence=evidence)
-    if blocks and blocks.grows:
+    if blocks and blocks.doubles:
         each = load.held_up * load.bytes_per_s() / load.connections
         text = f"at a limit of about {format_number(each / MIB, 4)} MiB/s that a connection has"
         return limit("connection_throughput", text, load.target, confidence="likely", evidence=evidence)
@@ -124,11 +200,11 @@ def client_verdict(clients: Response, blocks: Response | None) -> Limit:
     load = clients.base
     evidence = [clients.evidence, *([blocks.evidence] if blocks else [])]
     kinds = [name for name in ("read", "write") if load.iops(name)]
-    if len(kinds) > 1 or blocks is None or not (blocks.grows or blocks.is_same):
+    if len(kinds) > 1 or blocks is None or not (blocks.doubles or blocks.is_same):
         return unknown(load, "each client has a limit; the figures do not tell on what", evidence)
     (kind,) = kinds
     if blocks.is_same:
-        code, rate = "client_iops", f"{rate_of(load):,.0f} IOPS"
+        code, rate = "client_iops", f"{rate_of(load).mean:,.0f} IOPS"
     else:
         code = "client_read" if kind == "read" else "client_egress"
         rate = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
@@ -136,55 +212,41 @@ def client_verdict(clients: Response, blocks: Response | None) -> Limit:
     return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 
-def cap_verdict(blocks: Response, mix: Response | None) -> Limit | None:
-    """A limit on bytes, of all operations or of one kind; None of a limit on operations."""
-    if not blocks.grows:
-        return None
-    load = blocks.base
-    rate = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
-    return _of_kind(load, "throughput", rate, [blocks.evidence], mix)
+def limit_verdict(load: MeasuredLoad, quantity: str, mix: Response | None, evidence: Sequence[str]) -> Limit:
+    """A limit of the volume on ``throughput`` or ``iops``: of one kind, where the other adds to it, or of all."""
+    figure = f"{rate_of(load).mean:,.0f} IOPS"
+    if quantity == "throughput":
+        figure = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
+    text = f"at a limit of about {figure}"
+    if mix is None:
+        told = [*evidence, "reads and writes were not mixed: it may hold for one of them"]
+        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=told)
+    if mix.is_same:
+        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=[*evidence, mix.evidence])
+    kind = "read" if load.iops("read") else "write"
+    if mix.grows:
+        code, text = f"volume_{kind}_{quantity}", f"{text} on {kind}s"
+        return limit(code, text, load.target, confidence="likely", evidence=[*evidence, mix.evidence])
+    text = f"{text}; whether it holds for {kind}s alone, the mix does not tell"
+    return unknown(load, text, [*evidence, mix.evidence])
 
 
-def operations_verdict(blocks: Response, mix: Response | None) -> Limit | None:
-    """A limit on operations of one kind; None where it may be one on all of them."""
-    if not blocks.is_same or mix is None or not mix.grows:
-        return None
-    return _of_kind(blocks.base, "iops", f"{rate_of(blocks.base):,.0f} IOPS", [blocks.evidence], mix)
+def server_verdict(load: MeasuredLoad, evidence: Sequence[str]) -> Limit:
+    """The server works on no more at once."""
+    text = f"at the server's own speed, about {rate_of(load).mean:,.0f} IOPS"
+    return limit("server_parallelism", text, load.target, confidence="likely", evidence=evidence)
 
 
-def bucket_verdict(blocks: Response, mix: Response | None, single: MeasuredLoad, bursts: MeasuredLoad) -> Limit:
-    """A token bucket for all operations, or a server that is busy: by the latency of short bursts."""
-    load = blocks.base
-    size = bursts.summary.depth_requested
-    alone_ns, median_ns = (float(one.summary.service.percentile(50)) for one in (single, bursts))
-    queued_ns = (size / rate_of(load) * SECOND_NS + alone_ns) / 2
-    evidence = [
-        blocks.evidence,
-        *([mix.evidence] if mix else []),
-        f"bursts of {size:g} after pauses: median {format_latency(median_ns)}; one by one {format_latency(alone_ns)}, "
-        f"queued at a busy server about {format_latency(queued_ns)}",
-    ]
-    if queued_ns < GROWS * GROWS * alone_ns:
-        return unknown(
-            load, "a limit on operations, or the server's own speed: bursts do not tell them apart", evidence
-        )
-    if median_ns >= math.sqrt(alone_ns * queued_ns):
-        text = f"at the server's own speed, about {rate_of(load):,.0f} IOPS"
-        return limit("server_parallelism", text, load.target, confidence="likely", evidence=evidence)
-    text = f"at a limit of about {rate_of(load):,.0f} IOPS"
-    return limit("volume_iops", text, load.target, confidence="likely", evidence=evidence)
+def burst_evidence(bursts: Bursts, rate: Estimate) -> str:
+    """``8 operations at once after a pause: done in 2.1 ms; 8 of the sustained rate take 5.3 ms``."""
+    count = f"{bursts.size:,} operations" if bursts.size > 1 else "one operation"
+    sustained = format_latency(bursts.size / rate.mean * SECOND_NS)
+    return (
+        f"{count} at once after a pause: done in {format_latency(bursts.last.mean * SECOND_NS)} on average; "
+        f"at the sustained rate that takes {sustained}"
+    )
 
 
-def unknown(load: MeasuredLoad, text: str, evidence: list[str]) -> Limit:
+def unknown(load: MeasuredLoad, text: str, evidence: Sequence[str]) -> Limit:
     """A verdict that names no limit."""
     return limit(UNKNOWN, text, load.target, confidence="none", evidence=evidence)
-
-
-def _of_kind(load: MeasuredLoad, figure: str, rate: str, evidence: list[str], mix: Response | None) -> Limit:
-    """The limit on one kind, where the other kind adds to it; on all operations otherwise."""
-    told = [*evidence, *([mix.evidence] if mix else ["reads and writes were not mixed: it may hold for one of them"])]
-    if mix is None or not mix.grows:
-        return limit(f"volume_{figure}", f"at a limit of about {rate}", load.target, confidence="likely", evidence=told)
-    kind = "read" if load.iops("read") else "write"
-    text = f"at a limit of about {rate} on {kind}s"
-    return limit(f"volume_{kind}_{figure}", text, load.target, confidence="likely", evidence=told)

@@ -74,14 +74,25 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
     found = confirm(point.replace(limit=verdict), parse(target or facts.address), facts)
     if json:
         again = found.verdict.to_builtins() if found.verdict else None
-        evidence = list(found.evidence)
-        show_json(_record(point, verdict) | {"outcome": found.outcome, "evidence_now": evidence, "verdict_now": again})
+        following = found.next_limit.to_builtins() if found.next_limit else None
+        told = {"outcome": found.outcome, "evidence_now": list(found.evidence), "verdict_now": again}
+        show_json(_record(point, verdict) | told | {"next_limit": following})
         return 0
     print("\n".join(_lines(point, verdict)))
-    print(f"  {found.outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
+    outcome = "cannot tell" if found.outcome == "not told" else found.outcome
+    print(f"  {outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
     if found.verdict and found.verdict.code != verdict.code:
-        print(f"  measured again: {found.verdict.text} ({found.verdict.confidence})")
+        print(f"  measured again: {_brief(found.verdict)}")
+    if found.next_limit:
+        print(f"  the next limit: {_brief(found.next_limit)}")
     return 0
+
+
+def _brief(verdict: Limit) -> str:
+    """A verdict without its evidence."""
+    if verdict.confidence == "none":
+        return f"{verdict.short_name}: {verdict.text}"
+    return f"{verdict.text} ({verdict.confidence})"
 
 
 def _record(point: Point, verdict: Limit) -> dict[str, object]:

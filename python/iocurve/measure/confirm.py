@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from iocurve.errors import TargetError
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
-from iocurve.measure.why import Probes, diagnose
+from iocurve.measure.why import UNDECIDED, Probes, Run, diagnose
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
@@ -27,6 +27,8 @@ from iocurve.units import MIB, SECOND_NS
 FILE_BYTES_MAX = 256 * MIB
 """The files of an experiment are no larger, so that it begins at once."""
 RUNTIME_NS = SECOND_NS
+NEXT_S = 30.0
+"""Time for the probes that look for the limit after the requested load."""
 
 Outcome = Literal["confirmed", "refuted", "not told"]
 
@@ -37,6 +39,8 @@ class Experiment:
 
     variation: Variation
     expects: Literal["more", "same"]
+    without: Variation | None = None
+    """The change that takes a requested load away: the limit that is next shows without it."""
 
 
 _BYTES = Experiment(variations.HALF_BLOCKS, "more")
@@ -58,11 +62,10 @@ EXPERIMENTS = {
     "connection_throughput": _CONNECTIONS,
     "connection_iops": _CONNECTIONS,
     "server_parallelism": Experiment(variations.DEEPER, "same"),
-    "saturated": Experiment(variations.DEEPER, "same"),
     "depth": Experiment(variations.DEEPER, "more"),
-    "rate": Experiment(variations.FASTER, "more"),
-    "group_rate": Experiment(variations.FASTER, "more"),
-    "think_time": Experiment(variations.THOUGHTLESS, "more"),
+    "rate": Experiment(variations.FASTER, "more", variations.UNPACED),
+    "group_rate": Experiment(variations.FASTER, "more", variations.UNPACED),
+    "think_time": Experiment(variations.THOUGHTLESS, "more", variations.THOUGHTLESS),
     "generator": Experiment(variations.MORE_WORKERS, "more"),
     "machine": Experiment(variations.MORE_WORKERS, "same"),
     "page_cache": Experiment(variations.OTHER_OFFSETS, "same"),
@@ -84,6 +87,8 @@ class Confirmation:
     verdict: Limit | None
     """The verdict on the load as it was repeated."""
     evidence: tuple[str, ...]
+    next_limit: Limit | None = None
+    """The limit that is next where the requested load is confirmed as the limit."""
 
 
 def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
@@ -94,35 +99,60 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
     """
     with opened_target.opened(target) as opened, _load(point.plan, opened) as plan:
         before = point.limit or verdict_of(point, facts)
-        experiment = EXPERIMENTS.get(before.code) if before else None
-        if experiment is None:
-            return _diagnosed(plan, facts)
-        return run_experiment(Probes(plan, facts, _measured, _measured(plan)), experiment)
+        if before is None or before.code not in EXPERIMENTS:
+            return _diagnosed(plan, facts, _measured, before)
+        return run_experiment(Probes(plan, facts, _measured, _measured(plan)), before)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
-    """The verdict stands if the rate responds as expected, and falls if it does the contrary."""
+    """The verdict stands if the rate responds as expected, and falls if it does the contrary.
+
+    A requested load is the limit if the rate grows at all without it: another limit may be just above.
+    """
+    grows = response.is_more if experiment.without else response.grows
     if experiment.expects == "more":
-        return "confirmed" if response.grows else "refuted" if response.is_same else "not told"
-    return "confirmed" if response.is_same else "refuted" if response.grows else "not told"
+        return "confirmed" if grows else "refuted" if response.is_same else "not told"
+    return "confirmed" if response.is_same else "refuted" if grows else "not told"
 
 
-def run_experiment(probes: Probes, experiment: Experiment) -> Confirmation:
-    """The outcome of one experiment. If it refutes the verdict, the other probes look for the limit."""
+def run_experiment(probes: Probes, before: Limit) -> Confirmation:
+    """The outcome of the experiment for a verdict. Unless it confirms the verdict, all probes look for the limit."""
+    experiment = EXPERIMENTS[before.code]
     response = probes.response(experiment.variation)
+    outcome: Outcome = "not told"
+    told = f"{experiment.variation.text}: not possible with this load"
+    if response is not None:
+        told = response.evidence
+        # Without a requested pause a load may be many times as fast.
+        if experiment.without or probes.is_consistent:
+            outcome = judged(response, experiment)
+    if outcome != "confirmed":
+        plan = experiment.without.apply(probes.plan) if experiment.without else None
+        found = _diagnosed(plan or probes.plan, probes.target, probes.run, before, outcome)
+        return replace(found, evidence=(told, *found.evidence))
     verdict = verdict_of(probes.base, probes.target)
-    if response is None:
-        return Confirmation("not told", verdict, (f"{experiment.variation.text}: not possible with this load",))
-    outcome = judged(response, experiment) if probes.is_consistent else "not told"
-    if outcome == "refuted":
-        verdict, _ = diagnose(probes.plan, probes.target, probes.run)
-        return Confirmation(outcome, verdict, (response.evidence, *verdict.evidence))
-    return Confirmation(outcome, verdict, (response.evidence,))
+    if experiment.without is None or response is None:
+        return Confirmation(outcome, verdict, (told,))
+    if experiment.without is not experiment.variation and response.doubles:
+        return Confirmation(outcome, verdict, (told, "no other limit up to there"))
+    return Confirmation(outcome, verdict, (told,), _next_limit(probes, experiment.without))
 
 
-def _diagnosed(plan: Plan, facts: TargetFacts) -> Confirmation:
-    verdict, _ = diagnose(plan, facts, _measured)
-    return Confirmation("not told" if verdict.code == UNKNOWN else "confirmed", verdict, verdict.evidence)
+def _next_limit(probes: Probes, without: Variation) -> Limit | None:
+    """The limit of the load without the rate or the think time that was requested."""
+    plan = without.apply(probes.plan)
+    return diagnose(plan, probes.target, probes.run, NEXT_S)[0] if plan else None
+
+
+def _diagnosed(
+    plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, outcome: Outcome = "not told"
+) -> Confirmation:
+    """The limit that all probes find, and what that says of the verdict before."""
+    verdict, _ = diagnose(plan, facts, run)
+    if verdict.code != UNKNOWN and outcome == "not told":
+        is_open = before is None or before.code in UNDECIDED or before.code == verdict.code
+        outcome = "confirmed" if is_open else "refuted"
+    return Confirmation(outcome, verdict, verdict.evidence)
 
 
 def _measured(plan: Plan) -> Point:

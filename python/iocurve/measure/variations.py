@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
-from iocurve.engine.plan import End, FixedBlocks, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
+from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 NCONNECT_MAX = 16
@@ -14,9 +14,11 @@ BLOCK_BYTES_MIN = 1024
 PROBE_NS = 400 * MILLISECOND_NS
 """Measured time of a probe."""
 RAMP_NS = 100 * MILLISECOND_NS
-INTERVAL_NS = 50 * MILLISECOND_NS
-BURST_RATE = 0.4
-"""A load in bursts asks for this fraction of the rate that it found, so that token buckets fill in the pauses."""
+INTERVAL_NS = 20 * MILLISECOND_NS
+PAUSE = 2.5
+"""The pause after a burst lasts this many times as long as the burst takes at the rate of the load."""
+RECORDS = 200_000
+"""Most operations of a log; a probe is over before."""
 
 
 @dataclass(frozen=True)
@@ -30,33 +32,39 @@ class Variation:
     """The changed load; None where the load cannot be changed so."""
 
 
-def shortened(plan: Plan, runtime_ns: int = PROBE_NS) -> Plan:
+def shortened(plan: Plan, runtime_ns: int = PROBE_NS, ramp_ns: int = RAMP_NS) -> Plan:
     """The load for the length of a probe; a part of a load that ends by an amount runs for that time, too."""
     end = End(runtime_ns=runtime_ns, bytes=None, operations=None)
-    changed = _each(plan, lambda worker: worker.replace(end=end, ramp_ns=RAMP_NS, cooldown_ns=0))
+    changed = _each(plan, lambda worker: worker.replace(end=end, ramp_ns=ramp_ns, cooldown_ns=0))
     return changed.replace(interval_ns=INTERVAL_NS)
+
+
+def measured_alike(plan: Plan, runtime_ns: int) -> Plan:
+    """The load as it was, but for no longer than a time, and with the intervals of probes."""
+    longest_ns = max(worker.end.runtime_ns or runtime_ns for worker in plan.groups[0].workers)
+    ramp_ns = min(max(worker.ramp_ns for worker in plan.groups[0].workers), RAMP_NS)
+    return shortened(plan, min(longest_ns, runtime_ns), ramp_ns)
+
+
+def from_the_start(plan: Plan) -> Plan:
+    """The load for the length of a probe, measured from its first operation on."""
+    return shortened(plan, PROBE_NS, 0)
 
 
 def _deeper(plan: Plan) -> Plan:
     return _each(plan, lambda worker: worker.replace(depth=2 * worker.depth))
 
 
-def _single(plan: Plan) -> Plan:
-    """One operation in flight, so that nothing waits for another."""
-    (first, *_) = plan.groups[0].workers
-    return _only(plan, first.replace(depth=1, rate=None, think=None))
-
-
-def _half_blocks(plan: Plan) -> Plan | None:
+def _smaller_blocks(plan: Plan, divisor: int) -> Plan | None:
     blocks = [operation.blocks for worker in plan.groups[0].workers for operation in worker.operations]
-    if not all(isinstance(one, FixedBlocks) and one.bytes >= 2 * BLOCK_BYTES_MIN for one in blocks):
+    if not all(isinstance(one, FixedBlocks) and one.bytes >= divisor * BLOCK_BYTES_MIN for one in blocks):
         return None
 
-    def halved(operation: OperationPlan) -> OperationPlan:
+    def smaller(operation: OperationPlan) -> OperationPlan:
         assert isinstance(operation.blocks, FixedBlocks), "checked above"
-        return operation.replace(blocks=FixedBlocks(bytes=operation.blocks.bytes // 2), align_bytes=0)
+        return operation.replace(blocks=FixedBlocks(bytes=operation.blocks.bytes // divisor), align_bytes=0)
 
-    return _each(plan, lambda worker: worker.replace(operations=tuple(map(halved, worker.operations))))
+    return _each(plan, lambda worker: worker.replace(operations=tuple(map(smaller, worker.operations))))
 
 
 def _mixed(plan: Plan) -> Plan | None:
@@ -131,6 +139,12 @@ def _faster(plan: Plan) -> Plan | None:
     return None if changed == plan else changed
 
 
+def _unpaced(plan: Plan) -> Plan | None:
+    """Without a requested rate."""
+    changed = _each(plan, lambda worker: worker.replace(rate=None, operations=_without_rates(worker)))
+    return None if changed == plan else changed
+
+
 def _thoughtless(plan: Plan) -> Plan | None:
     """Without think time."""
     changed = _each(plan, lambda worker: worker.replace(think=None))
@@ -143,27 +157,58 @@ def _other_offsets(plan: Plan) -> Plan:
 
 
 DEEPER = Variation("depth", "twice the depth", _deeper)
-SINGLE = Variation("single", "one operation in flight", _single)
-HALF_BLOCKS = Variation("block", "half the block size", _half_blocks)
+HALF_BLOCKS = Variation("block", "half the block size", lambda plan: _smaller_blocks(plan, 2))
+QUARTER_BLOCKS = Variation("blocks", "a quarter of the block size", lambda plan: _smaller_blocks(plan, 4))
 MIXED = Variation("mix", "half reads, half writes", _mixed)
 MORE_CONNECTIONS = Variation("connections", "twice the connections", _more_connections)
 MORE_CLIENTS = Variation("clients", "half of the load from another address", _more_clients)
 MORE_WORKERS = Variation("workers", "twice the threads", _more_workers)
 FASTER = Variation("rate", "twice the rate", _faster)
+UNPACED = Variation("unpaced", "no rate", _unpaced)
 THOUGHTLESS = Variation("think", "no think time", _thoughtless)
 OTHER_OFFSETS = Variation("offsets", "fresh offsets", _other_offsets)
 
 
 def in_bursts(size: int, iops: float) -> Variation:
-    """So many operations at once, with pauses in between that keep the mean well below a rate."""
-    period_ns = round(size / (BURST_RATE * iops) * SECOND_NS)
+    """So many operations at once, with pauses in between in which a bucket of a rate gains more than a burst takes.
+
+    Offsets are fresh, so that a cache holds no more of them than of those of the load; the log has each operation.
+    """
+    pause_ns = round(PAUSE * size / iops * SECOND_NS)
 
     def apply(plan: Plan) -> Plan:
         (first, *_) = plan.groups[0].workers
-        think = Think(pause_ns=period_ns, every=size, drains=True)
-        return _only(plan, first.replace(depth=size, rate=None, think=think))
+        think = Think(pause_ns=pause_ns, every=size, counts="issued", drains=True)
+        log = LogPlan(window_ns=None, histograms=False, records=RECORDS)
+        operations = _without_rates(first)
+        return _only(
+            plan,
+            first.replace(
+                depth=size,
+                rate=None,
+                operations=operations,
+                think=think,
+                batch=Batch(),
+                log=log,
+                seed=first.seed + size,
+            ),
+        )
 
     return Variation("bursts", f"bursts of {size} operations", apply)
+
+
+def at_depth(depth: int) -> Variation:
+    """So many operations in flight all the time, of one thread."""
+
+    def apply(plan: Plan) -> Plan:
+        (first, *_) = plan.groups[0].workers
+        return _only(plan, first.replace(depth=depth, rate=None, operations=_without_rates(first), think=None))
+
+    return Variation("in flight", f"{depth} in flight all the time", apply)
+
+
+def _without_rates(worker: Worker) -> tuple[OperationPlan, ...]:
+    return tuple(operation.replace(rate=None) for operation in worker.operations)
 
 
 def _only(plan: Plan, worker: Worker) -> Plan:

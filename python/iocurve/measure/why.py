@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
+from time import monotonic
 
+from iocurve.analysis import bursts as pauses
 from iocurve.analysis import fingerprints
+from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
@@ -14,15 +18,19 @@ from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.measure import variations
-from iocurve.measure.variations import Variation, shortened
+from iocurve.measure.variations import Variation, measured_alike, shortened
 from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point, TargetFacts
+from iocurve.units import SECOND_NS
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)
 """Verdicts that other limits look like, until something is changed."""
-CATCH_UPS_PER_S = 80
-"""Token buckets save up a good 1/64 s; a burst of 1/80 s of the rate goes through at once."""
-BURST_MIN, BURST_MAX = 4, 64
+LARGE = 3.0
+"""A large burst has this many times the operations that are in service at the rate of the load."""
+BURST_MAX = 256
+BURSTS = 8
+"""A probe has time for so many bursts."""
+BURSTS_NS_MAX = 3 * SECOND_NS
 
 ATTEMPTS = 4
 """Series of probes; two of them must agree."""
@@ -34,9 +42,21 @@ HELD_UP = "foreign_cpu"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
+PRECISION = 0.035
+"""Probes are made so long that half of the interval of a rate is this fraction of it, within bounds."""
+LENGTH_MAX_NS = 4 * variations.PROBE_NS
+BASE_NS = SECOND_NS
+"""The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
+PATIENCE_S = 60.0
+OVERHEAD_S = 0.1
+"""Time that a run takes in addition to its ramp and its measured time."""
 
 Run = Callable[[Plan], Point]
 """Carries a plan out and returns it as a point."""
+
+
+class TimeUpError(Exception):
+    """The time for probes is over."""
 
 
 @dataclass
@@ -47,27 +67,37 @@ class Probes:
     target: TargetFacts
     run: Run
     base: Point
+    until_s: float = math.inf
+    """End of the time for probes, by the monotonic clock."""
     responses: list[Response] = field(default_factory=list)
     starved: bool = False
     """The load or a probe got too little of the processors, also when it was repeated."""
+    is_steady: bool = True
+    """False where the load got another rate after the probes than before them."""
 
     @property
     def is_consistent(self) -> bool:
-        """False where a change gave more than it can, or a part of it: the load without it may have been held up."""
+        """False where a change gave more than it can, or the load changed: something held one of the runs up."""
         if self.starved:
-            return all(one.is_crisp for one in self.responses)
-        return all(one.ratio <= RATIO_MAX and not one.is_ambiguous for one in self.responses)
+            return all(one.is_same or one.doubles for one in self.responses)
+        return self.is_steady and all(one.ratio <= RATIO_MAX for one in self.responses)
 
     @property
     def fastest(self) -> Point:
         """The load, or a variation that should be no faster, whichever was held up least."""
         same = [one.changed.point for one in self.responses if one.is_same]
-        return max((self.base, *same), key=lambda point: fingerprints.rate_of(MeasuredLoad(point, self.target)))
+        return max((self.base, *same), key=self._iops)
 
     @property
     def load(self) -> MeasuredLoad:
         """The load without a change."""
         return MeasuredLoad(self.base, self.target)
+
+    @property
+    def length_ns(self) -> int:
+        """Measured time of a probe: the more the rate of the load varies, the longer."""
+        needed = self.load.summary.window_ns * (fingerprints.rate_of(self.load).precision / PRECISION) ** 2
+        return round(min(max(needed, variations.PROBE_NS), LENGTH_MAX_NS))
 
     def response(self, variation: Variation, base: Point | None = None) -> Response | None:
         """The response to a change; None where the load cannot be changed so, or nothing was done."""
@@ -88,54 +118,97 @@ class Probes:
         for _ in range(REPEATS):
             if found is None or not found.is_lower:
                 break
+            self.responses.remove(found)
             found = self.response(variation)
-        if found is None or found.ratio <= fingerprints.SAME:
+        if found is None or found.is_same:
             return found
         self.responses.remove(found)
-        again = self.run(shortened(self.plan))
-        self.base = max(self.base, again, key=lambda point: fingerprints.rate_of(MeasuredLoad(point, self.target)))
+        self.base = max(self.base, self.measured(self.plan), key=self._iops)
         return self.response(variation)
 
-    def changed(self, variation: Variation) -> Point | None:
-        """The load with a change, for the length of a probe."""
+    def changed(self, variation: Variation, least_ns: int = 0) -> Point | None:
+        """The load with a change, for the length of a probe or a longer one."""
         plan = variation.apply(self.plan)
         if plan is None:
             return None
-        point = self.run(shortened(plan))
+        point = self.measured(plan, least_ns)
         if starved_share(point.machine) >= STARVED:
-            point = self.run(shortened(plan))
+            point = self.measured(plan, least_ns)
         self.starved = self.starved or starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
 
+    def measured(self, plan: Plan, least_ns: int = 0) -> Point:
+        """One run for the length of a probe. Raises ``TimeUpError`` if it would end too late."""
+        length_ns = min(max(self.length_ns, least_ns), BURSTS_NS_MAX)
+        if monotonic() + (variations.RAMP_NS + length_ns) / SECOND_NS + OVERHEAD_S > self.until_s:
+            raise TimeUpError
+        return self.run(shortened(plan, length_ns))
 
-def diagnose(plan: Plan, target: TargetFacts, run: Run) -> tuple[Limit, Point]:
+    def check(self) -> None:
+        """Repeats the load without a change: probes tell nothing of a target that changed meanwhile."""
+        again = fingerprints.response("the same load again", self.base, self.measured(self.plan), self.target)
+        self.is_steady = not again.grows and not again.is_lower
+
+    def bursts(self, size: int) -> Bursts | None:
+        """Bursts of so many operations, with pauses in which a bucket gains more than a burst takes."""
+        iops = fingerprints.rate_of(self.load).mean
+        enough_ns = round(BURSTS * (1 + variations.PAUSE) * size / iops * SECOND_NS) if iops else 0
+        point = self.changed(variations.in_bursts(size, iops), enough_ns) if iops else None
+        return pauses.bursts_of(MeasuredLoad(point, self.target), size) if point else None
+
+    def _iops(self, point: Point) -> float:
+        return fingerprints.rate_of(MeasuredLoad(point, self.target)).mean
+
+
+def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATIENCE_S) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
-    Probes name a limit when two series of them agree: one that was held up may seem to show another.
+    Probes name a limit when two series of them agree: one that was held up may seem to show another. If the time is
+    over after one series, its verdict is *possible*. ``patience_s`` bounds the time for probes, in seconds; the first
+    run of the load, of 2 s at most, is made in any case.
 
     Raises what ``run`` raises.
     """
-    named: set[str] = set()
-    for _ in range(ATTEMPTS):
-        probes = Probes(plan, target, run, run(plan))
-        own = _own(probes)
-        if own and own.code != HELD_UP:
-            return own, probes.base
-        # A limit may show in spite of others that hold the processors: then every response is crisp.
-        probes.starved = own is not None
-        found = _probed(probes)
+    until_s = monotonic() + patience_s
+    named: dict[str, Limit] = {}
+    probes = Probes(plan, target, run, run(measured_alike(plan, 2 * BASE_NS)), until_s)
+    for attempt in range(ATTEMPTS):
+        try:
+            if attempt:
+                probes = Probes(plan, target, run, probes.measured(plan), until_s)
+            own = _own(probes)
+            if own and own.code != HELD_UP:
+                return own, probes.base
+            # A limit may show in spite of others that hold the processors: then every response is crisp.
+            probes.starved = own is not None
+            if not attempt:
+                # The first run may have begun with saved-up operations.
+                probes.base = probes.measured(plan)
+            found = _probed(probes)
+            probes.check()
+        except TimeUpError:
+            return _at_the_end(probes, named), probes.base
         if not probes.is_consistent or found.code == UNKNOWN:
             continue
         if found.code in named:
             return found, probes.base
-        named.add(found.code)
+        named[found.code] = found
     return own or _held_up(probes, found), probes.base
+
+
+def _at_the_end(probes: Probes, named: dict[str, Limit]) -> Limit:
+    """The verdict of the series that was finished in time."""
+    if len(named) == 1:
+        (found,) = named.values()
+        return found.replace(confidence="possible", next_step="")
+    evidence = [response.evidence for response in probes.responses]
+    return fingerprints.unknown(probes.load, "the time for probes was over before they could tell", evidence)
 
 
 def _own(probes: Probes) -> Limit | None:
     """The verdict that the load's own figures tell; None where a change must tell it."""
     credits = fingerprints.exhausted_credits(probes.load)
-    if credits and _stays_low(probes):
+    if credits and _stays_low(probes) and _returns(probes):
         return credits
     own = verdict_of(probes.base, probes.target)
     return None if own is None or own.code in UNDECIDED else own
@@ -150,9 +223,19 @@ def _stays_low(probes: Probes) -> bool:
 
 def _last_rate(probes: Probes) -> float:
     """The IOPS at which a repetition ends. A few credits return before it, so only its second half counts."""
-    again = MeasuredLoad(probes.run(shortened(probes.plan)), probes.target)
-    rates = [interval.iops for interval in again.course] or [fingerprints.rate_of(again)]
+    again = MeasuredLoad(probes.measured(probes.plan), probes.target)
+    rates = [interval.iops for interval in again.course] or [fingerprints.rate_of(again).mean]
     return median(rates[len(rates) // 2 :])
+
+
+def _returns(probes: Probes) -> bool:
+    """The higher level is there again after a rest, as credits are; that of a server that slowed down is not."""
+    step = levels([interval.iops for interval in probes.load.course])
+    if step is None or probes.changed(variations.in_bursts(1, step.after)) is None:
+        return False
+    rested = MeasuredLoad(probes.run(variations.from_the_start(probes.plan)), probes.target)
+    rates = [interval.iops for interval in rested.course][:3]
+    return bool(rates) and median(rates) > (step.before + step.after) / 2
 
 
 def _held_up(probes: Probes, found: Limit) -> Limit:
@@ -164,8 +247,8 @@ def _held_up(probes: Probes, found: Limit) -> Limit:
 
 def _probed(probes: Probes) -> Limit:
     deeper = probes.increase(variations.DEEPER)
-    if deeper and (found := fingerprints.depth_verdict(deeper)):
-        return found
+    if deeper and deeper.grows:
+        return fingerprints.depth_verdict(deeper, probes.bursts(1))
     connections = probes.increase(variations.MORE_CONNECTIONS)
     if connections and connections.grows:
         return fingerprints.connection_verdict(connections, probes.response(variations.HALF_BLOCKS))
@@ -175,30 +258,84 @@ def _probed(probes: Probes) -> Limit:
     tried = [one for one in (deeper, connections, clients) if one]
     evidence = [one.evidence for one in tried]
     if any(one.is_lower for one in tried):
-        return fingerprints.unknown(probes.load, "this machine held up the probes", evidence)
+        return fingerprints.unknown(probes.load, "more in flight gives less", evidence)
+    if not all(one.is_same for one in tried):
+        return fingerprints.unknown(probes.load, "the rate varies too much for the probes", evidence)
     found = _cap(probes, probes.fastest)
     return found.replace(evidence=(*found.evidence, *evidence))
 
 
 def _cap(probes: Probes, base: Point) -> Limit:
     """The limit of the volume as a whole: on bytes, on operations, or of the server."""
+    load = MeasuredLoad(base, probes.target)
     blocks = probes.response(variations.HALF_BLOCKS, base)
     if blocks is None:
-        return fingerprints.unknown(probes.load, "blocks of another size were not tried", [])
-    if not blocks.grows and not blocks.is_same:
+        return fingerprints.unknown(load, "blocks of another size were not tried", [])
+    if not (blocks.is_same or blocks.grows):
         text = "neither MiB/s nor IOPS stay the same with half the block size"
-        return fingerprints.unknown(probes.load, text, [blocks.evidence])
+        return fingerprints.unknown(load, text, [blocks.evidence])
+    quantity, evidence = _quantity(probes, blocks)
     mix = probes.response(variations.MIXED, base)
-    if found := fingerprints.cap_verdict(blocks, mix) or fingerprints.operations_verdict(blocks, mix):
-        return found
-    return _bucket(probes, blocks, mix)
+    cause, told = _cause(probes, load)
+    evidence += told
+    if cause == "server":
+        return fingerprints.server_verdict(load, evidence)
+    # A second kind of operation that costs nothing shows a limit on the first.
+    if quantity == "throughput" or (quantity and (cause == "limit" or (mix and mix.doubles))):
+        return fingerprints.limit_verdict(load, quantity, mix, evidence)
+    text = "a limit on operations, or the server's own speed: bursts do not tell them apart"
+    if quantity is None:
+        text = "the cost of an operation grows with its size, but not in proportion to it"
+    return fingerprints.unknown(load, text, [*evidence, *([mix.evidence] if mix else [])])
 
 
-def _bucket(probes: Probes, blocks: Response, mix: Response | None) -> Limit:
-    iops = fingerprints.rate_of(blocks.base)
-    size = max(BURST_MIN, min(BURST_MAX, int(iops / CATCH_UPS_PER_S)))
-    single, bursts = probes.changed(variations.SINGLE), probes.changed(variations.in_bursts(size, iops))
-    if single is None or bursts is None:
-        return fingerprints.unknown(probes.load, "bursts could not be tried", [blocks.evidence])
-    loads = (MeasuredLoad(point, probes.target) for point in (single, bursts))
-    return fingerprints.bucket_verdict(blocks, mix, *loads)
+def _quantity(probes: Probes, blocks: Response) -> tuple[str | None, list[str]]:
+    """The quantity that is limited; None where an operation costs a part for itself and a part for its bytes."""
+    if blocks.is_same:
+        return "iops", [blocks.evidence]
+    if blocks.doubles:
+        return "throughput", [blocks.evidence]
+    # Two limits, on bytes and on operations, stop the growth at once; costs that add up slow it down.
+    quarter = probes.response(variations.QUARTER_BLOCKS, blocks.changed.point)
+    told = [blocks.evidence, *([quarter.evidence] if quarter else [])]
+    return "throughput" if quarter and quarter.is_same else None, told
+
+
+def _cause(probes: Probes, load: MeasuredLoad) -> tuple[str | None, list[str]]:
+    """A ``limit`` on the rate or the speed of the ``server``, by bursts after pauses; None where they do not tell."""
+    alone, rate = probes.bursts(1), fingerprints.rate_of(load)
+    if alone is None:
+        return None, ["bursts could not be tried"]
+    stations = pauses.in_service(rate, alone).mean
+    large = alone
+    if not pauses.profits(alone, rate):
+        size = min(max(2, math.ceil(LARGE * stations)), BURST_MAX)
+        large = probes.bursts(size) or alone
+    evidence = [fingerprints.burst_evidence(large, rate)]
+    if pauses.profits(large, rate):
+        return _remembers(probes, large, evidence), evidence
+    if large.gain(rate).low < pauses.NO_GAIN:
+        return None, evidence
+    if pauses.is_served_in_steps(alone, large, rate):
+        return "server", [*evidence, "operations of a burst wait in steps, as for a number of servers"]
+    if pauses.is_random(alone) and pauses.disperses(_busy(probes), variations.INTERVAL_NS / SECOND_NS, alone):
+        return "server", [*evidence, "completions vary as the latency of single operations does"]
+    return None, evidence
+
+
+def _remembers(probes: Probes, large: Bursts, evidence: list[str]) -> str | None:
+    """``limit`` if as many in flight without pauses get its rate. A server that slows down with what is in flight gives
+    them more."""
+    kept = probes.response(variations.at_depth(large.size))
+    if kept is None:
+        return None
+    evidence.append(kept.evidence)
+    is_limit = not kept.grows and pauses.profits(large, fingerprints.rate_of(kept.changed))
+    return "limit" if is_limit else None
+
+
+def _busy(probes: Probes) -> list[list[float]]:
+    """Completions over the intervals of the runs in which the limit was reached."""
+    loads = [probes.load, *(one.changed for one in probes.responses if one.is_same)]
+    length_s = variations.INTERVAL_NS / SECOND_NS
+    return [[rate * length_s for rate in fingerprints.rates(load)] for load in loads]

@@ -1,0 +1,186 @@
+"""Tells a limit on the rate from a busy server by what short bursts after pauses get.
+
+A server without memory cannot profit from a pause. Its stations work at their speed, so a burst of n operations
+takes at least n / rate on average, whatever the distribution of the service times and the number of stations (work
+conservation; L. Kleinrock, "Queueing Systems", volume 2, Wiley 1976, chapter 3). A burst that is done sooner proves
+that what admits operations counts them over time: a token bucket, a window, an average. The converse does not hold: a
+bucket that holds fewer operations than are in service at the unloaded latency looks like stations behind a delay.
+
+Stations show by two things that no bucket has. A bucket lets operations through one by one once it is empty, so the
+wait of the n-th operation grows by at most 1 / rate; an operation that finds all stations taken waits for a whole
+service time. And the completions of stations with random service times disperse as renewals do, without bound, with
+the squared coefficient of variation of the service time (D. R. Cox, "Renewal Theory", Methuen 1962, chapter 4), while
+those of a cap stay within a constant of its rate.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median, pvariance
+
+from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.engine.derived import unpack
+from iocurve.result.stats import Estimate, product, sample_mean, scaled
+from iocurve.units import SECOND_NS
+
+BURSTS_MIN = 5
+"""Fewer bursts tell nothing of their spread."""
+GAIN = 0.85
+"""A burst that takes less than this part of the time at the sustained rate profits from the pause before it."""
+NO_GAIN = 0.9
+"""A burst that takes at least this part does not."""
+AT_ONCE = 1.2
+"""Operations of a burst that take at most this many times as long as one alone are worked on all at once."""
+LARGER = 1.5
+"""So many times the operations that are worked on at once have to wait in part."""
+STEEPER = 1.3
+"""The wait in a burst exceeds the most that a bucket explains by at least this factor."""
+NORMAL_MAD = 1.4826
+"""Standard deviation of a normal distribution to its median absolute deviation."""
+MEDIAN_ERROR = 1.2533
+"""Standard error of a median to that of a mean, of normal values."""
+VARIED = 0.1
+"""Squared coefficient of variation from which service times count as random."""
+DISPERSED = 0.3
+"""Part of that which the dispersion of a server's completions has at least."""
+OVERDISPERSED = 3.0
+"""Dispersion beyond this many times that is not the server's."""
+LATENCIES_A_CELL = 25
+"""Completions are counted over at least this many latencies, so that what is in flight adds next to nothing."""
+CELLS_MIN = 12
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts of so many operations at once, each after a pause. Times in seconds."""
+
+    size: int
+    completions: tuple[tuple[float, ...], ...]
+    """Of each burst the times from its start to each of its completions, in order."""
+
+    @cached_property
+    def last(self) -> Estimate:
+        """From the start of a burst to its last completion."""
+        return sample_mean([burst[-1] for burst in self.completions])
+
+    @property
+    def variation(self) -> float:
+        """Squared coefficient of variation of the latencies."""
+        latencies = [latency for burst in self.completions for latency in burst]
+        return pvariance(latencies) / fmean(latencies) ** 2
+
+    @property
+    def typical(self) -> float:
+        """Squared coefficient of variation of the latencies, without the few that something held up."""
+        latencies = [latency for burst in self.completions for latency in burst]
+        middle = median(latencies)
+        return (NORMAL_MAD * median(abs(latency - middle) for latency in latencies) / middle) ** 2
+
+    def mean_of(self, count: int) -> Estimate:
+        """Mean time to the first so many completions, in the median burst."""
+        means = [fmean(burst[:count]) for burst in self.completions]
+        middle = median(means)
+        error = MEDIAN_ERROR * NORMAL_MAD * median(abs(mean - middle) for mean in means) / math.sqrt(len(means))
+        return Estimate(middle, error, len(means))
+
+    def done_by(self, seconds: float) -> int:
+        """Completions until a time in the median burst."""
+        return round(median(bisect_right(burst, seconds) for burst in self.completions))
+
+    def gain(self, rate: Estimate) -> Estimate:
+        """Time of a burst to that of as many operations at a rate."""
+        return scaled(product(self.last, rate), 1 / self.size)
+
+
+def bursts_of(load: MeasuredLoad, size: int) -> Bursts | None:
+    """The bursts in a load's log; None if there are too few whole ones."""
+    logs = [unpack(worker.outcome.log) for worker in load.workers if worker.outcome.log]
+    found = [one for log in logs for one in _bursts(log.at_ns, log.service_ns) if len(one) == size]
+    return Bursts(size, tuple(map(tuple, found))) if len(found) >= BURSTS_MIN else None
+
+
+def _bursts(at_ns: Sequence[int], service_ns: Sequence[float]) -> list[list[float]]:
+    """Completions of each burst, since its start: a burst starts when all operations before it are done."""
+    operations = sorted((at - service, at) for at, service in zip(at_ns, service_ns, strict=True))
+    found: list[list[float]] = []
+    start, drained = 0.0, -math.inf
+    for submitted, at in operations:
+        if submitted >= drained:
+            start = submitted
+            found.append([])
+        found[-1].append((at - start) / SECOND_NS)
+        drained = max(drained, at)
+    return [sorted(burst) for burst in found]
+
+
+def in_service(rate: Estimate, alone: Bursts) -> Estimate:
+    """Operations in flight at a rate and the latency of one alone: the stations of a server that works at that rate."""
+    return product(rate, alone.last)
+
+
+def profits(bursts: Bursts, rate: Estimate) -> bool:
+    """True if bursts take less time than the sustained rate allows."""
+    return bursts.gain(rate).high < GAIN
+
+
+def is_served_in_steps(alone: Bursts, large: Bursts, rate: Estimate) -> bool:
+    """True if the first operations of a burst are worked on all at once, and those after them wait for a whole service.
+
+    What the first wait bounds the capacity of a bucket from below, and so what the next wait from above.
+    """
+    single = alone.mean_of(1)
+    at_once = large.done_by(AT_ONCE * single.mean)
+    more = math.ceil(LARGER * at_once)
+    if at_once < 2 or more > large.size or alone.typical > VARIED:
+        return False
+    waited = max(0.0, large.mean_of(at_once).high - single.low)
+    most = _wait(more, _capacity(at_once, waited, rate.mean), rate.mean)
+    return large.mean_of(more).low - single.high > STEEPER * most
+
+
+def _wait(size: int, capacity: float, rate: float) -> float:
+    """Mean wait in a burst at a bucket of a capacity that is full."""
+    return math.fsum(max(0.0, number - capacity) for number in range(1, size + 1)) / rate / size
+
+
+def _capacity(size: int, waited: float, rate: float) -> float:
+    """The least capacity at which operations of a burst wait no longer than they did on average."""
+    low, high = 0.0, float(size)
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _wait(size, middle, rate) > waited else (low, middle)
+    return high
+
+
+def is_random(alone: Bursts) -> bool:
+    """True if the latencies of single operations vary enough to show in the completions of a busy server.
+
+    A few that this machine held up do not count: they would show in the completions at a cap, too.
+    """
+    return alone.typical >= VARIED
+
+
+def disperses(runs: Sequence[Sequence[float]], length_s: float, alone: Bursts) -> bool:
+    """True if the completions of a busy load disperse as the service times of single operations do.
+
+    ``runs`` are counts of completions over successive intervals of a length.
+    """
+    size = max(1, math.ceil(LATENCIES_A_CELL * alone.last.mean / length_s))
+    squares, freedom, total = 0.0, 0, []
+    for counts in runs:
+        cells = [math.fsum(counts[at : at + size]) for at in range(0, len(counts) - size + 1, size)]
+        if len(cells) > 1:
+            squares += pvariance(cells) * len(cells)
+            freedom += len(cells) - 1
+            total += cells
+    if freedom < CELLS_MIN or not fmean(total):
+        return False
+    dispersion = squares / freedom / fmean(total)
+    error = math.sqrt(2 / freedom)
+    # Wilson and Hilferty's cube of the lower bound of a variance, at 99 %.
+    low = dispersion / (1 - 2 / (9 * freedom) + 2.33 * error / 3) ** 3
+    return DISPERSED * alone.variation <= low and dispersion <= OVERDISPERSED * alone.variation
