@@ -144,7 +144,8 @@ def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
 ) -> None:
     repeated: list[Plan] = []
 
-    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+    def diagnose(plan: Plan, _: TargetFacts, run: Run, patience_s: float) -> tuple[Limit, Point]:
+        assert patience_s == probes.PATIENCE_S
         repeated.append(plan)
         return IOPS, run(plan)
 
@@ -162,7 +163,7 @@ def test_a_file_that_was_there_is_only_read(tmp_path: Path, monkeypatch: pytest.
     path.write_bytes(b"x" * (4 * MIB))
     repeated: list[Plan] = []
 
-    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+    def diagnose(plan: Plan, _: TargetFacts, run: Run, _patience_s: float) -> tuple[Limit, Point]:
         repeated.append(plan)
         return IOPS, run(plan)
 
@@ -182,7 +183,7 @@ def test_no_probe_runs_if_none_is_wanted(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
+    def diagnose(plan: Plan, _: TargetFacts, run: Run, _patience_s: float) -> tuple[Limit, Point]:
         signal.raise_signal(signal.SIGINT)
         return IOPS, run(plan)
 
@@ -190,14 +191,3 @@ def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.
     assert (found.state, len(found.points), found.probes) == ("finished", 4, ())
     assert [note.code for note in found.notes] == ["probe_interrupted"]
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_probe_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def diagnose(plan: Plan, _: TargetFacts, run: Run) -> tuple[Limit, Point]:
-        while True:
-            run(plan)
-
-    monkeypatch.setattr(probes, "PATIENCE_S", 0.1)
-    found = carried_out(request(tmp_path), monkeypatch, diagnose)
-    assert (found.state, found.probes) == ("finished", ())

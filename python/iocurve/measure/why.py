@@ -48,15 +48,13 @@ LENGTH_MAX_NS = 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
 PATIENCE_S = 60.0
+HURRIED_S = 30.0
+"""With less time the first run is not longer than the others."""
 OVERHEAD_S = 0.1
 """Time that a run takes in addition to its ramp and its measured time."""
 
 Run = Callable[[Plan], Point]
 """Carries a plan out and returns it as a point."""
-
-
-class TimeUpError(Exception):
-    """The time for probes is over."""
 
 
 @dataclass
@@ -138,10 +136,10 @@ class Probes:
         return point if point.summary().operations else None
 
     def measured(self, plan: Plan, least_ns: int = 0) -> Point:
-        """One run for the length of a probe. Raises ``TimeUpError`` if it would end too late."""
+        """One run for the length of a probe. Raises ``TimeoutError`` if it would end too late."""
         length_ns = min(max(self.length_ns, least_ns), BURSTS_NS_MAX)
         if monotonic() + (variations.RAMP_NS + length_ns) / SECOND_NS + OVERHEAD_S > self.until_s:
-            raise TimeUpError
+            raise TimeoutError
         return self.run(shortened(plan, length_ns))
 
     def check(self) -> None:
@@ -165,13 +163,14 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATI
 
     Probes name a limit when two series of them agree: one that was held up may seem to show another. If the time is
     over after one series, its verdict is *possible*. ``patience_s`` bounds the time for probes, in seconds; the first
-    run of the load, of 2 s at most, is made in any case.
+    run of the load, of 1 s, or 2 s if there is time, is made in any case.
 
     Raises what ``run`` raises.
     """
     until_s = monotonic() + patience_s
+    first_ns = BASE_NS if patience_s < HURRIED_S else 2 * BASE_NS
     named: dict[str, Limit] = {}
-    probes = Probes(plan, target, run, run(measured_alike(plan, 2 * BASE_NS)), until_s)
+    probes = Probes(plan, target, run, run(measured_alike(plan, first_ns)), until_s)
     for attempt in range(ATTEMPTS):
         try:
             if attempt:
@@ -186,7 +185,7 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATI
                 probes.base = probes.measured(plan)
             found = _probed(probes)
             probes.check()
-        except TimeUpError:
+        except TimeoutError:
             return _at_the_end(probes, named), probes.base
         if not probes.is_consistent or found.code == UNKNOWN:
             continue

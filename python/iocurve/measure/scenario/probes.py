@@ -21,8 +21,8 @@ from iocurve.result.document import Point, Probe, Result
 from iocurve.units import SECOND_NS
 
 PROBES_MAX = 2
-PATIENCE_S = 10.0
-"""Time of one probe, after which it ends without a verdict."""
+PATIENCE_S = 15.0
+"""Time of one probe, after which it ends with the verdict that it has."""
 
 PlanAgain = Callable[[str], Plan | None]
 """The plan of a point for another run; None where it must not run again."""
@@ -71,17 +71,8 @@ def _probe(campaign: Campaign, point: Point, plan_again: PlanAgain) -> None:
     plan = plan_again(point.name)
     assert plan is not None, "it was asked for before"
     start = time.monotonic()
-    try:
-        limit, base = diagnose(plan, campaign.result.target_of(point), partial(_run, campaign, point, start))
-    except TimeoutError:
-        return
+    run = partial(campaign.repeat, purpose=f"probing what limits {point.name}")
+    limit, base = diagnose(plan, campaign.result.target_of(point), run, PATIENCE_S)
     if limit.code != HELD_UP:
         elapsed_ns = round((time.monotonic() - start) * SECOND_NS)
         campaign.add_probe(Probe(point=point.name, limit=limit, iops=base.summary().iops, elapsed_ns=elapsed_ns))
-
-
-def _run(campaign: Campaign, point: Point, start: float, plan: Plan) -> Point:
-    """Runs a load of a probe. Raises ``TimeoutError`` where the time of the probe is over."""
-    if time.monotonic() - start > PATIENCE_S:
-        raise TimeoutError
-    return campaign.repeat(plan, f"probing what limits {point.name}")
