@@ -378,6 +378,13 @@ def test_a_bound_that_is_far_off_is_kept_where_it_tells() -> None:
     assert found.verdict == "faster"
 
 
+def test_a_bound_that_excludes_1_by_little_is_shown_to() -> None:
+    assert RateRatio(0.95, 0.91, 0.9962).bounds_text == "[0.91, 0.9962]"
+    assert RateRatio(1, 1, 1).bounds_text == "[1.00, 1.00]"
+    assert RateRatio(350, 12, None).bounds_text == "at least 12.00"
+    assert RateRatio(0.01, None, 0.2).bounds_text == "at most 0.20"
+
+
 def test_a_turn_without_operations_counts() -> None:
     pairs_of_five = [(0.0, 100.0), *[(100.0, 100.0)] * 4]
     assert told(*pairs_of_five).verdict_text == "cannot tell: 1 of 5 turns had no operations"

@@ -110,13 +110,17 @@ class RateRatio:
     @property
     def bounds_text(self) -> str:
         """``[1.35, 1.50]``, ``at least 12.0``; empty without bounds."""
-        if self.low is not None and self.high is not None:
-            return f"[{self.low:.2f}, {self.high:.2f}]"
-        return "".join(
-            f"{word} {bound:.2f}"
-            for word, bound in (("at least", self.low), ("at most", self.high))
-            if bound is not None
-        )
+        low = None if self.low is None else _excluding_one(self.low, is_beyond=self.low > 1)
+        high = None if self.high is None else _excluding_one(self.high, is_beyond=self.high < 1)
+        if low is not None and high is not None:
+            return f"[{low}, {high}]"
+        return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
+
+
+def _excluding_one(bound: float, *, is_beyond: bool) -> str:
+    """``1.35``; a bound that excludes 1 by little does not read as 1.00: ``0.9962``."""
+    text = f"{bound:.2f}"
+    return f"{bound:.4f}" if is_beyond and text == "1.00" else text
 
 
 def rate_ratio(pairs: Sequence[RatePair], margin: float = MARGIN, confidence: float = CONFIDENCE) -> RateRatio | None:
