@@ -10,7 +10,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
-from iocurve.result.disturbance import DELAYED, STARVED, starved_share
+from iocurve.result.disturbance import DELAYED, FOREIGN_SHARE, STARVED, starved_share
 from iocurve.result.document import MachineUse
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
 
@@ -167,9 +167,11 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     others = (machine.others_share or 0.0) + (machine.steal_share or 0.0)
     ours = (machine.own_share or 0.0) + (machine.target_share or 0.0)
     runnable = load.summary.cpu_share_max + delayed
-    if others > ours and (delayed >= STARVED or (delayed >= DELAYED and runnable >= BUSY)):
+    waits = delayed >= STARVED or (delayed >= DELAYED and runnable >= BUSY)
+    if others > ours and waits:
         return _foreign(load, machine)
-    if machine.busy_share >= BUSY and ours >= others:
+    # Others that fill the idle time make a machine busy, but limit a load only where its threads wait.
+    if machine.busy_share >= BUSY and ours >= others and (waits or others < FOREIGN_SHARE):
         return _machine(load, machine, _shares(machine))
     if (machine.target_share or 0.0) * machine.cpus >= BUSY and runnable >= BUSY:
         return _machine(load, machine, _shares(machine))
