@@ -30,6 +30,7 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.reference import Conditions, Figure, Reference
+from iocurve.result.stats import judged_mean, series_mean
 from iocurve.units import KIB, SECOND_NS
 
 VOLUME = "volume:anf-ultra?quota=4TiB"
@@ -353,6 +354,23 @@ def test_a_level_that_is_left_is_told_with_its_time() -> None:
         "burst left its level 8 s into the measured time: 10k IOPS before, 4k after; "
         "burst credits that are spent look like this"
     ]
+
+
+def test_the_interval_of_a_rate_leaves_out_the_values_that_chose_its_length() -> None:
+    counts = [1_000] * 20 + [900, 1_100] * 10
+    intervals = [
+        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": count}, 4 * KIB)
+        for index, count in enumerate(counts)
+    ]
+    worker = synthetic.worker_outcome(
+        {"read": synthetic.kind({100_000: sum(counts)}, 4 * KIB)}, window_ns=(0, 40 * SECOND_NS), intervals=intervals
+    )
+    plan = synthetic.plan([synthetic.worker_plan()])
+    point = Point(name="p", family="p", axes={}, plan=plan, outcome=synthetic.outcome(worker), length_chosen_by=20)
+    judged = judged_mean([float(count) for count in counts], 20)
+    found = point.rate_interval()
+    assert (found.low, found.high) == pytest.approx((judged.low, judged.high))
+    assert judged.half_width == pytest.approx(series_mean([float(count) for count in counts[20:]]).half_width / 2**0.5)
 
 
 def test_a_drift_is_told_with_its_slope() -> None:

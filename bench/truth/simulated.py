@@ -22,7 +22,7 @@ from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.loads import Stopping
 from iocurve.result.document import CacheFacts
 from iocurve.result.paired import RatePair, RateRatio, Verdict, rate_ratio
-from iocurve.result.stats import Estimate, sample_mean
+from iocurve.result.stats import Estimate, judged_mean, sample_mean
 
 MEAN = 1000.0
 """True mean of all series."""
@@ -218,7 +218,7 @@ def coverage_when_stopped(
         values, stopping = (MEAN * drawn).tolist(), Stopping(precision)
         length = next((count for count in range(1, longest) if stopping.enough(values[:count])), longest)
         ended = counted.stopped if length < longest else counted.cut_off
-        ended.add(stopping.estimate(values[:length]), MEAN * float(means[:length].mean()), length)
+        ended.add(judged_mean(values[:length], stopping.first), MEAN * float(means[:length].mean()), length)
     return counted
 
 

@@ -24,7 +24,7 @@ from iocurve.errors import ResultError, TargetError
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
-from iocurve.result.stats import Estimate, sample_mean, series_mean
+from iocurve.result.stats import Estimate, judged_mean, sample_mean
 from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, course, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
@@ -443,6 +443,8 @@ class Point(Struct, dict=True):
     """Names of all points that take turns, this one included; the first is the base of gains."""
     margin: float = MARGIN
     """Smallest relative difference from these points that matters: 0.1 is 10 %."""
+    length_chosen_by: int = 0
+    """Intervals at the start that chose the length of the point; intervals of its rates come from those after them."""
     repeats: int = 0
     """Number of runs that were measured again because others disturbed them."""
     disturbance: str | None = None
@@ -477,7 +479,8 @@ class Point(Struct, dict=True):
         summary = self.summary()
         value = getattr(summary if kind is None else summary.kinds[kind], rate)
         if not self.turns:
-            found = series_mean([getattr(one, rate) for one in course(self.outcome.workers, kind)])
+            rates = [getattr(one, rate) for one in course(self.outcome.workers, kind)]
+            found = judged_mean(rates, self.length_chosen_by)
         elif kind is None or len(summary.kinds) == 1:
             found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])
         else:

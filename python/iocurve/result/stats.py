@@ -74,6 +74,16 @@ def series_mean(values: Sequence[float]) -> Estimate:
     return Estimate(mean, interval.half_width / student_quantile(freedom), freedom + 1)
 
 
+def judged_mean(values: Sequence[float], first: int) -> Estimate:
+    """The mean of a series of which the ``first`` values chose the length: its error is from the values after them."""
+    if not first:
+        return series_mean(values)
+    # Intervals without operations may be missing from the values.
+    first = min(first, len(values) // 2)
+    rest = series_mean(values[first:])
+    return replace(rest, mean=fmean(values)).widened(math.sqrt(1 - first / len(values))) if values else rest
+
+
 def sample_mean(values: Sequence[float]) -> Estimate:
     """The mean of independent values; one value tells nothing about its error."""
     if not values:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from iocurve._native import Histogram
@@ -27,7 +27,7 @@ from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.result.correlated import mean_interval
 from iocurve.result.document import Axis, Point
-from iocurve.result.stats import CONFIDENCE, Estimate, series_mean
+from iocurve.result.stats import CONFIDENCE, judged_mean
 from iocurve.result.summary import Latency, course
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
@@ -87,16 +87,18 @@ class Loads:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
         workers = min(in_flight, self._workers())
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
-        precise = _Precise(self.effort)
         point = self._measured(
-            f"{in_flight} in flight", {"depth": in_flight}, [Said.of(depth=depth) for depth in depths], precise.enough
+            f"{in_flight} in flight",
+            {"depth": in_flight},
+            [Said.of(depth=depth) for depth in depths],
+            _Precise(self.effort),
         )
         intervals = course(point.outcome.workers)
         return Sample(
             in_flight,
-            precise.stopping.estimate([interval.iops for interval in intervals]),
+            judged_mean([interval.iops for interval in intervals], point.length_chosen_by),
             # In a closed loop a lucky rate is a lucky latency.
-            precise.stopping.estimate([interval.mean_ns for interval in intervals if interval.iops > 0]),
+            judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], point.length_chosen_by),
         )
 
     def open(self, rate: float, seconds: float) -> Trial:
@@ -113,10 +115,10 @@ class Loads:
         name: str,
         axes: dict[str, Axis],
         sections: list[Said],
-        enough: local.Enough | None,
+        precise: _Precise | None,
         runtime_ns: int | None = None,
     ) -> Point:
-        """Until it is enough, or for a given time."""
+        """Until it is precise enough, or for a given time."""
         plan = self._plan(name, sections, runtime_ns)
         self.files.announce(plan)
         point = self.campaign.measure(
@@ -125,7 +127,8 @@ class Loads:
                 self.family,
                 self._axes() | axes,
                 seconds_expected=0.0,
-                enough=enough or local.run_to_the_end,
+                enough=precise.enough if precise else local.run_to_the_end,
+                after=precise.noted if precise else lambda point: point,
                 poll_s=self.effort.interval_ns / 2 / SECOND_NS,
             )
         )
@@ -224,6 +227,10 @@ class _Precise:
         # The first interval may be a part of one.
         return self.stopping.enough(self._rates[1:])
 
+    def noted(self, point: Point) -> Point:
+        """The point with the number of intervals that chose its length."""
+        return point.replace(length_chosen_by=self.stopping.first)
+
 
 FIRST_STOP = 40
 """Values of the shortest series. Levels, dips and stalls that are rarer than a few times in it go unseen."""
@@ -266,20 +273,15 @@ class Stopping:
     def enough(self, values: Sequence[float]) -> bool:
         """True once the mean of the series so far is precise enough."""
         if not self._stopped and len(values) >= (self._next or self.first_stop // 2):
-            self._stopped = bool(self._first) and self._judged(values).precision <= WIDTH_MAX * self.precision
+            self._stopped = self._first > 0 and judged_mean(values, self._first).precision <= WIDTH_MAX * self.precision
             if not self._stopped:
                 self._decide(values)
         return self._stopped
 
-    def estimate(self, values: Sequence[float]) -> Estimate:
-        """The mean of the whole series, with the interval that holds after these looks."""
-        return self._judged(values) if self._stopped else series_mean(values)
-
-    def _judged(self, values: Sequence[float]) -> Estimate:
-        """The mean of all values, with the error that those after the first part show."""
-        # Values of intervals without operations may be missing.
-        first = min(self._first, len(values) // 2)
-        return replace(series_mean(values[first:]), mean=fmean(values)).widened(math.sqrt(1 - first / len(values)))
+    @property
+    def first(self) -> int:
+        """Values that chose the length of a series that was stopped; 0 if it was not."""
+        return self._first if self._stopped else 0
 
     def _decide(self, values: Sequence[float]) -> None:
         """Makes the series so far a first part; one that cannot decide grows to twice its length."""
