@@ -115,7 +115,7 @@ truth: build ## measure how true the figures and conclusions are, and write the 
 	$(BIN)/python -m bench.truth
 	$(BIN)/python -m bench.limits --runs 1 --seconds 150 --section drawn
 
-# By hand, too: about three hours; the last part needs root. LIMITS keeps the runs, and a second call continues there.
+# By hand, too: about six hours; the last part needs root. LIMITS keeps the runs, and a second call continues there.
 LIMITS := target/limits
 LIMITS_BENCH = $(BIN)/python -m bench.limits --section
 .PHONY: truth-limits

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,16 +165,24 @@ class Machine:
     def __init__(self) -> None:
         self._began, self._times, self._load = time.monotonic(), _processor_times(), os.getloadavg()[0]
 
-    def facts(self) -> dict[str, float]:
+    def facts(self) -> dict[str, Any]:
         """Facts for a record. Nice processes count as busy: across sessions the scheduler may not prefer others."""
         spent = [late - early for early, late in zip(self._times, _processor_times(), strict=True)]
         every = max(1, sum(spent[:8]))
         return {
+            "commit": commit(),
             "seconds": round(time.monotonic() - self._began, 1),
             "load_average": round(self._load, 1),
             "busy_share": round(1 - (spent[3] + spent[4]) / every, 3),
             "steal_share": round(spent[7] / every, 4),
         }
+
+
+@cache
+def commit() -> str:
+    """The commit that is measured; empty outside of a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _processor_times() -> list[int]:

@@ -102,7 +102,9 @@ def machine(records: Sequence[Mapping[str, Any]]) -> str:
     spread = f"load average {loads[0]:.1f} to {loads[-1]:.1f}, median {median(loads):.1f}"
     minutes = sum(record["seconds"] for record in records) / 60
     machine = f"A machine with {os.cpu_count()} processors, {spread}, steal up to {stolen:.1%}."
-    return f"{machine} {len(records):,} runs, {minutes:.0f} minutes together."
+    commits = ", ".join(sorted({record["commit"] for record in records if record.get("commit")}))
+    measured = f" Measured at {commits}." if commits else ""
+    return f"{machine} {len(records):,} runs, {minutes:.0f} minutes together.{measured}"
 
 
 def kept(path: Path | None) -> list[dict[str, Any]]:
