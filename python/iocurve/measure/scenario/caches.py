@@ -87,8 +87,9 @@ class Caches:
         if not reads or case.family.name in self._checked:
             return facts
         self._checked.add(case.family.name)
-        whole = min(CHECK_NS_MAX, CHECK_POINTS * self.cases.form_of(case).runtime_ns)
-        length = max(TURN_NS_MIN, whole // (2 * CHECK_PAIRS + 1))
+        runtime_ns = self.cases.form_of(case).runtime_ns
+        whole = min(CHECK_NS_MAX, CHECK_POINTS * runtime_ns)
+        length = max(min(TURN_NS_MIN, runtime_ns), whole // (2 * CHECK_PAIRS + 1))
         rates: dict[str, list[float]] = {"repeated": [], "fresh": []}
         plan = _lasting(plan, length)
         newest = _again(plan, self._turn(plan))
