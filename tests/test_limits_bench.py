@@ -93,5 +93,6 @@ def test_the_server_keeps_to_a_rate(policy: str) -> None:
         local.run(plan.replace(groups=(group,)))
         account = server.account()
     assert account["operations"] == 600
-    # At the beginning a period's operations may pass at once; a busy machine can only make it slower.
-    assert 400 <= account["operations"] / account["seconds"] <= 1150
+    # The first two windows of 50 operations may pass at once, around the border between them, so that 600 take at
+    # least 0.5 s; a busy machine can only make it slower.
+    assert 300 <= account["operations"] / account["seconds"] <= 1210
