@@ -20,7 +20,7 @@ from iocurve.analysis.load_limits import (
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import tells_nothing
-from iocurve.analysis.probed import probed_limits
+from iocurve.analysis.probed import COUNTED, probed_limits
 from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
@@ -44,7 +44,9 @@ def verdicts_of(result: Result) -> list[Limit | None]:
     """
     verdicts = [point.limit or verdict_of(point, result.target_of(point)) for point in result.points]
     open_points = [
-        point for point, verdict in zip(result.points, verdicts, strict=True) if not point.limit and _is_open(verdict)
+        point
+        for point, verdict in zip(result.points, verdicts, strict=True)
+        if not point.limit and (_is_open(verdict) or _is_of_processors(verdict))
     ]
     together = _together(open_points, result)
     saturated = {
@@ -53,7 +55,7 @@ def verdicts_of(result: Result) -> list[Limit | None]:
         if not tells_nothing(result.target_of(series[0]))
         for point, found in _saturated(series, result)
     }
-    found = [together.get(id(point), verdict) for point, verdict in zip(result.points, verdicts, strict=True)]
+    found = [_surer(verdict, together.get(id(point))) for point, verdict in zip(result.points, verdicts, strict=True)]
     return [
         saturated.get(id(point), verdict) if _is_open(verdict) else verdict
         for point, verdict in zip(result.points, found, strict=True)
@@ -65,6 +67,18 @@ def _is_open(verdict: Limit | None) -> bool:
     return verdict is not None and (
         verdict.code == UNKNOWN or (verdict.code, verdict.confidence) == ("depth", "possible")
     )
+
+
+def _is_of_processors(verdict: Limit | None) -> bool:
+    """True of busy processors, which do not keep a load from a limit that it reaches all the same."""
+    return verdict is not None and verdict.code in ("machine", "foreign_cpu") and verdict.confidence == "likely"
+
+
+def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
+    """What points show together. Busy processors stay the limit, unless the points are at one that others prove."""
+    if shown is None or (_is_of_processors(verdict) and not (is_sure(shown) and shown.code in COUNTED)):
+        return verdict
+    return shown
 
 
 def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
-from iocurve.result.disturbance import DELAYED, STEAL_SHARE, starved_share
+from iocurve.result.disturbance import STARVED, STEAL_SHARE, starved_share
 from iocurve.result.document import Point, RateName, TargetFacts
 from iocurve.result.stats import sample_mean, series_mean
 
@@ -153,8 +153,8 @@ def relative_error(turns: Sequence[float], rates: Sequence[float]) -> float | No
 
 
 def _is_held_up(load: MeasuredLoad) -> bool:
-    """True if the load had too little of this machine. Others that only use it, such as the server, do no harm."""
+    """True if the load had too little of this machine. Shorter delays show in the intervals, and so in the error."""
     machine = load.point.machine
     if machine is None:
         return False
-    return starved_share(machine) >= DELAYED or (machine.steal_share or 0.0) >= STEAL_SHARE or load.held_up > HELD_UP
+    return starved_share(machine) >= STARVED or (machine.steal_share or 0.0) >= STEAL_SHARE or load.held_up > HELD_UP
