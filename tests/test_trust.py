@@ -19,7 +19,7 @@ from iocurve.report import page
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
-from iocurve.result.disturbance import disturbance
+from iocurve.result.disturbance import disturbance, waited_for_others
 from iocurve.result.document import MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
 from iocurve.result.stats import student_quantile
 from iocurve.units import SECOND_NS, format_duration
@@ -73,6 +73,12 @@ def test_one_line_says_whether_the_figures_can_be_trusted(
 
 def test_a_load_and_a_target_that_wait_for_each_other_are_not_starved_by_others() -> None:
     assert read(on(QUIET.replace(target_delay_share=0.5))).trust[0] == "quiet"
+
+
+def test_a_server_that_waits_for_the_load_is_not_held_up_by_others() -> None:
+    waiting = QUIET.replace(target_delay_share=0.5, thread_delay_share=0.03)
+    assert waited_for_others(waiting) == 0.03
+    assert waited_for_others(waiting.replace(others_share=0.2)) == 0.5
 
 
 def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:

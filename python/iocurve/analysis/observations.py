@@ -15,7 +15,7 @@ from typing import Literal
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
-from iocurve.result.disturbance import STARVED, STEAL_SHARE, starved_share
+from iocurve.result.disturbance import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.document import Point, RateName, TargetFacts
 from iocurve.result.stats import sample_mean, series_mean
 
@@ -157,4 +157,6 @@ def _is_held_up(load: MeasuredLoad) -> bool:
     machine = load.point.machine
     if machine is None:
         return False
-    return starved_share(machine) >= STARVED or (machine.steal_share or 0.0) >= STEAL_SHARE or load.held_up > HELD_UP
+    return (
+        waited_for_others(machine) >= STARVED or (machine.steal_share or 0.0) >= STEAL_SHARE or load.held_up > HELD_UP
+    )

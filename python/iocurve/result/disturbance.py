@@ -64,6 +64,12 @@ def starved_share(use: MachineUse | None) -> float:
     return max(use.thread_delay_share or 0.0, use.target_delay_share or 0.0) if use else 0.0
 
 
+def waited_for_others(use: MachineUse) -> float:
+    """As ``starved_share``, without the target's threads where only the load can have kept them waiting."""
+    others = ((use.others_share or 0.0) + (use.steal_share or 0.0)) * use.cpus
+    return starved_share(use) if others >= FOREIGN_PROCESSORS else use.thread_delay_share or 0.0
+
+
 def condition(point: Point) -> Condition:
     """The machine while a point ran."""
     use = point.machine
