@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +67,24 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     program("stub_server")
     under_way: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
-        while under_way or (todo and time.monotonic() < ends):
-            while todo and len(under_way) < options.parallel and time.monotonic() < ends:
-                under_way.add(pool.submit(examine, *todo.pop(0)))
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            yield from (one.result() for one in done)
+        try:
+            while under_way or (todo and time.monotonic() < ends):
+                while todo and len(under_way) < options.parallel and time.monotonic() < ends:
+                    under_way.add(pool.submit(examine, *todo.pop(0)))
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                yield from (one.result() for one in done)
+        except BaseException:
+            _end(pool)
+            raise
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Ends all examiners at once; one that was interrupted may hold a lock for which the others wait."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    for each in active_children():
+        each.terminate()
+        each.join(5)
+        each.kill()
 
 
 def _said(record: dict[str, Any]) -> str:
