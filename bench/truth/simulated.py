@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import heapq
 import math
 import random
 from collections import Counter
@@ -18,7 +16,6 @@ from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, Step, level_chang
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.scenario.caches import CHECK_PAIRS
 from iocurve.measure.search import usl
-from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
 from iocurve.measure.search.loads import Stopping
 from iocurve.result.document import CacheFacts
 from iocurve.result.paired import RatePair, RateRatio, Verdict, rate_ratio
@@ -249,80 +246,6 @@ def changes_of(make: Make, count: int, runs: int, *, fall: float = 0.0, seed: in
         values[at:] *= 1 - fall
         found.append(level_change((MEAN * values).tolist()))
     return found
-
-
-@dataclass(frozen=True)
-class SortedResponses:
-    """Response times of a simulated trial, in ascending order."""
-
-    times_ns: tuple[float, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.times_ns)
-
-    def percentile(self, percent: float) -> float:
-        return self.times_ns[max(0, min(self.count, math.ceil(self.count * percent / 100)) - 1)]
-
-    def over(self, limit_ns: float) -> int:
-        return self.count - bisect.bisect_right(self.times_ns, limit_ns)
-
-    def merged(self, other: SortedResponses) -> SortedResponses:
-        return SortedResponses(tuple(sorted(self.times_ns + other.times_ns)))
-
-
-@dataclass
-class Queue:
-    """Servers with exponential service times behind one queue, and Poisson arrivals (M/M/c)."""
-
-    capacity: float
-    """Operations per second of all servers."""
-    servers: int
-    chance: random.Random
-    seconds: float = 0.0
-    """Time that all trials took."""
-    rates: list[float] = field(default_factory=list)
-
-    def late_share(self, rate: float, limit_s: float) -> float:
-        """Share of operations whose response takes longer (exact)."""
-        each, offered = self.capacity / self.servers, rate * self.servers / self.capacity
-        waits = self._waits(offered)
-        if self.servers == 1:
-            return math.exp(-(self.capacity - rate) * limit_s)
-        spare = self.servers - 1 - offered
-        if abs(spare) < 1e-9:
-            return math.exp(-each * limit_s) * (1 + waits * each * limit_s)
-        return math.exp(-each * limit_s) * (1 + waits * -math.expm1(-each * limit_s * spare) / spare)
-
-    def limit_at(self, load: float, share: float) -> float:
-        """The limit in seconds that so large a share exceeds at a share of the capacity."""
-        low, high = 0.0, 100 * self.servers / self.capacity
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.late_share(load * self.capacity, middle) > share else (low, middle)
-        return high
-
-    def trial(self, rate: float, seconds: float) -> Trial:
-        """Runs from an empty queue; the ramp before it is not counted."""
-        self.rates.append(rate)
-        self.seconds += seconds * (1 + RAMP_SHARE)
-        each = self.capacity / self.servers
-        free = [-math.inf] * self.servers
-        now, times = -RAMP_SHARE * seconds, []
-        exponential = self.chance.expovariate
-        while (now := now + exponential(rate)) < seconds:
-            done = max(now, free[0]) + exponential(each)
-            heapq.heapreplace(free, done)
-            if 0 <= done < seconds:
-                times.append((done - now) * 1e9)
-        return Trial(seconds, SortedResponses(tuple(sorted(times))))
-
-    def _waits(self, offered: float) -> float:
-        """Probability that an operation waits (Erlang C)."""
-        blocked = 1.0
-        for number in range(1, self.servers + 1):
-            blocked = offered * blocked / (number + offered * blocked)
-        return blocked / (1 - offered / self.servers * (1 - blocked))
 
 
 @dataclass

@@ -113,7 +113,7 @@ fn plain(operations: u64, file: &str) -> Value {
             "content": {"kind": "random"}, "renew": "scramble",
             "compress_percent": 0, "compress_chunk_bytes": 0, "dedupe_percent": 0, "dedupe_set_blocks": 0,
         },
-        "tree": null, "verify": null, "log": null, "submission_latency": false, "cpus": [],
+        "tree": null, "response_limit_ns": null, "verify": null, "log": null, "submission_latency": false, "cpus": [],
     })
 }
 

@@ -232,6 +232,10 @@ pub struct KindOutcome {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
+    /// Operations whose response took longer than the plan's `response_limit_ns`; 0 without one.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub late: u64,
     /// Service latency: from submission to completion.
     pub service: LatencyOutcome,
     /// Response latency: from due time to completion, under a rate; `null` in a closed loop, where it equals the service
@@ -289,6 +293,10 @@ pub struct IntervalKind {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Operations whose response took longer than the plan's `response_limit_ns`; 0 without one.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub late: u64,
     /// Mean service latency.
     pub mean_ns: f64,
     /// Its standard deviation, of the population.

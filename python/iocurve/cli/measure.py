@@ -22,7 +22,7 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search import command as searches
-from iocurve.measure.search.loads import Effort
+from iocurve.measure.search.loads import PATIENCE_NS, Effort
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 from iocurve.units import GIB
@@ -289,6 +289,7 @@ def find_max(
     p95: TimeNs | None = None,
     p99: TimeNs | None = None,
     p999: TimeNs | None = None,
+    patience: TimeNs = PATIENCE_NS,
     options: SearchOptions = SEARCH,
     cluster: ClusterOptions = CLUSTER,
     output: Output = OUTPUT,
@@ -307,14 +308,17 @@ def find_max(
         99th percentile latency limit: 2ms.
     p999
         99.9th percentile latency limit.
+    patience
+        End the search after this time with the bracket that it has; low rates need long to be precise: 10m.
     """
     limits = [(percent, ns) for percent, ns in ((50.0, p50), (95.0, p95), (99.0, p99), (99.9, p999)) if ns is not None]
     if len(limits) != 1:
         raise DialectError([Diagnostic("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
     question = options.question(target)
+    effort = replace(question.effort, patience_ns=patience)
     with cluster.machines() as machines:
-        asked = replace(question, machines=machines)
+        asked = replace(question, machines=machines, effort=effort)
         result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
     return _shown(result, options.out, output)
 

@@ -47,6 +47,8 @@ class KindOutcome(Struct):
     """Operations that failed."""
     short: int
     """Operations that moved fewer bytes than requested."""
+    late: int = 0
+    """Operations whose response took longer than the plan's ``response_limit_ns``; 0 without one."""
     service: LatencyOutcome
     """Service latency: from submission to completion."""
     response: LatencyOutcome | None
@@ -156,6 +158,8 @@ class IntervalKind(Struct):
     """Bytes they moved."""
     errors: int
     """Operations that failed."""
+    late: int = 0
+    """Operations whose response took longer than the plan's ``response_limit_ns``; 0 without one."""
     mean_ns: float
     """Mean service latency."""
     stddev_ns: float

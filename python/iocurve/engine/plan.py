@@ -973,6 +973,8 @@ class Worker(Struct):
     """Batch sizes of submission and completion."""
     rate: Rate | None = None
     """Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds."""
+    response_limit_ns: U64 | None = None
+    """Response latency beyond which operations under a rate count as late, in intervals as in the window."""
     think: Think | None = None
     """Pauses between operations."""
     syncs: tuple[SyncPlan, ...] = ()

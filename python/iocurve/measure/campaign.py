@@ -80,6 +80,8 @@ class Measurement:
     """Called after a point that finished; it may add facts to the point."""
     plan_again: Callable[[], Plan] | None = None
     """Makes the plan of a further run, with new offsets. Default: the same plan."""
+    seconds_left: float = 0.0
+    """Most time that is left for this run and all others of a search; 0 where that is unknown."""
     repeats_max: int = 0
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
@@ -145,12 +147,28 @@ class Campaign:
             plan = next_one.plan if kept is None else _plan_again(next_one)
             run = self._run(next_one, plan, is_again=kept is not None)
             attempts.add(run)
-            kept = self._put(attempts.best.replace(**attempts.facts), kept)
+            kept = self._put(attempts.point, kept)
             self._require_finished(next_one, run)
         assert kept is not None, "there is at least one attempt"
         point = self._amended(next_one.after(kept), kept)
         self._view.point_finished(point.summary(), point.disturbance)
         return point
+
+    def add_run(self, one: Measurement, before: Point | None) -> tuple[Point, Point]:
+        """Measures a point, or measures one again whose runs add up; gives the point and the run.
+
+        A run that others disturb is repeated and counts only as often as there is no better one. Raises as ``measure``.
+        """
+        attempts = Attempts(one.repeats_max)
+        kept = before
+        while attempts.wants_more:
+            attempts.add(self._run(one, one.plan, is_again=kept is not None))
+            point = turns.with_run(before, attempts.best, attempts.repeats) if before else attempts.point
+            kept = self._put(point, kept)
+            self._require_finished(one, attempts.runs[-1])
+        assert kept is not None, "there is at least one attempt"
+        self._view.point_finished(kept.summary(), kept.disturbance)
+        return kept, attempts.best
 
     def take_turns(self, group: Sequence[Measurement], rounds: int) -> None:
         """Measures points that are compared in turns: A B B A …, for three A B C C B A …, and keeps each turn.
@@ -274,6 +292,7 @@ class Campaign:
                 turn=turn,
                 is_again=is_again,
                 seconds_planned=self.seconds_planned,
+                seconds_left=one.seconds_left,
                 name_columns=max([POINT_COLUMNS, *map(len, self._order)]),
             )
         )
@@ -378,9 +397,9 @@ class Attempts:
         return len(self.runs) - 1
 
     @property
-    def facts(self) -> dict[str, object]:
-        """The fields of a point that tell of disturbances."""
-        return {"repeats": self.repeats, "disturbance": _disturbance(self.best)}
+    def point(self) -> Point:
+        """The best run, with the fields that tell of disturbances."""
+        return self.best.replace(repeats=self.repeats, disturbance=_disturbance(self.best))
 
 
 def _disturbance(run: Point) -> str | None:

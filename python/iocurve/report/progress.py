@@ -49,6 +49,8 @@ class StartedPoint:
     """Expected time of all points with their turns; 0 where it is unknown."""
     name_columns: int = POINT_COLUMNS
     """Width of the names of all points."""
+    seconds_left: float = 0.0
+    """Most time that is left for a search; 0 where that is unknown."""
 
     @property
     def title(self) -> str:
@@ -127,12 +129,14 @@ class Progress:
 
         Where the time of all is not known, later points take as long as the average of those so far.
 
-        0 where nothing runs, or where the number of points is unknown.
+        Of a search it is the most time that the search may still take. 0 where nothing runs, or where neither is known.
         """
         point = self._point
-        if point is None or (count := point.count) is None:
+        if point is None:
             return 0.0
         running = self._clock() - self._started
+        if (count := point.count) is None:
+            return max(0.0, point.seconds_left - running)
         this = max(point.seconds_expected, running)
         if point.seconds_planned:
             expected, passed = self._pace

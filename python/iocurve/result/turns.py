@@ -33,6 +33,14 @@ def with_turn(point: Point | None, run: Point, place: tuple[int, int], repeats: 
     )
 
 
+def with_run(point: Point, run: Point, repeats: int) -> Point:
+    """A point with one more run, as its next turn; a point that was measured once has had its first."""
+    if not point.turns:
+        point = with_turn(None, point, (1, 1), point.repeats)
+    number = len(point.turns) + 1
+    return with_turn(point, run, (number, number), repeats)
+
+
 def in_state(point: Point, state: State) -> Point:
     """The point with this state: it is interrupted as long as turns are missing."""
     workers = tuple(worker.replace(state=state) for worker in point.outcome.workers)

@@ -101,6 +101,10 @@ pub struct Worker {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub rate: Option<Rate>,
+    /// Response latency beyond which operations under a rate count as late, in intervals as in the window.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub response_limit_ns: Option<Nanos>,
     /// Pauses between operations.
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]

@@ -46,6 +46,7 @@ pub(crate) fn worker() -> Worker {
         depth: 1,
         batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
         rate: None,
+        response_limit_ns: None,
         think: None,
         syncs: Vec::new(),
         replay: None,

@@ -26,6 +26,8 @@ pub(crate) struct Tally {
     pub service: Latencies,
     /// From due time to completion, for paced kinds.
     pub response: Option<Latencies>,
+    /// Response latency beyond which operations are late; the largest number without a limit.
+    limit: Nanos,
     /// The two parts of the service latency, if submission latency is measured.
     pub parts: Option<Box<Parts>>,
 }
@@ -40,10 +42,11 @@ pub(crate) struct Parts {
 }
 
 impl Tally {
-    fn new(paced: bool, in_parts: bool) -> Self {
+    fn new(paced: bool, limit: Option<Nanos>, in_parts: bool) -> Self {
         let response = paced.then(Latencies::new);
         let parts = in_parts.then(|| Box::new(Parts { submission: Latencies::new(), completion: Latencies::new() }));
-        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, parts }
+        let limit = limit.unwrap_or(Nanos::MAX);
+        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, limit, parts }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -77,12 +80,19 @@ impl Tally {
         self.operations == 0 && self.errors == 0
     }
 
+    /// Number of late operations; counted from the histogram, so that recording an operation costs no more.
+    fn late(&self) -> u64 {
+        let over = |response: &Latencies| response.count_between(self.limit + 1, response.max());
+        self.response.as_ref().filter(|response| response.max() > self.limit).map_or(0, over)
+    }
+
     /// The tally as an interval reports it.
     pub(crate) fn interval(&self) -> IntervalKind {
         IntervalKind {
             operations: self.operations,
             bytes: self.bytes,
             errors: self.errors,
+            late: self.late(),
             mean_ns: self.service.mean(),
             stddev_ns: self.service.stddev(),
             p50_ns: self.service.percentile(50.0),
@@ -99,6 +109,7 @@ impl Tally {
             bytes: self.bytes,
             errors: self.errors,
             short: self.short,
+            late: self.late(),
             service: latency_outcome(&self.service),
             response: self.response.as_ref().map(latency_outcome),
             submission: self.parts.as_ref().map(|parts| latency_outcome(&parts.submission)),
@@ -138,12 +149,13 @@ impl Recorder {
         let in_parts = worker.submission_latency;
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
-        let mut tallies: Vec<Tally> = worker.operations.iter().map(|one| Tally::new(is_paced(one), in_parts)).collect();
+        let tally = |one: &OperationPlan| Tally::new(is_paced(one), worker.response_limit_ns, in_parts);
+        let mut tallies: Vec<Tally> = worker.operations.iter().map(tally).collect();
         let kinds = worker.recorded_kinds();
         let first_flush = worker.operations.len();
         let flushes = first_flush..first_flush + kinds.iter().filter(|kind| kind.is_flush()).count();
         let names: Vec<_> = kinds.into_iter().map(OperationKind::name).collect();
-        tallies.resize_with(names.len(), || Tally::new(false, in_parts));
+        tallies.resize_with(names.len(), || Tally::new(false, None, in_parts));
         Self {
             names,
             interval: tallies.clone(),
@@ -262,7 +274,7 @@ pub(crate) mod tests {
 
     /// A number of operations of one size and latency.
     pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
-        let mut tally = Tally::new(false, false);
+        let mut tally = Tally::new(false, None, false);
         (tally.operations, tally.bytes) = (operations, operations * bytes);
         (0..operations).for_each(|_| tally.service.record(latency));
         tally

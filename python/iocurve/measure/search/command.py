@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from iocurve.units import SECOND_NS, format_number
 
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
 """fio's options that a search sets itself."""
+CLOSED_SHARE_MAX = 0.5
+"""Most of the patience that the search for the capacity takes from the search for the rate."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,20 @@ def find_max(question: Question, percent: float, limit_ns: int, directory: Path,
     """Finds the highest rate at which a percentile of response times meets a limit. Raises as ``find_knee``."""
 
     def search(loads: Loads) -> SearchFacts:
+        began = time.monotonic()
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.family = "max"
         limit = ceiling.Limit(percent, float(limit_ns))
         effort = question.effort
-        shortest_s, longest_s = effort.trial_ns / SECOND_NS, effort.trials_ns / SECOND_NS
-        found = ceiling.find(loads.open, capacity, limit, effort.precision, shortest_s, longest_s)
-        return max_facts(question.workload, limit, capacity, found)
+        patience_s = effort.patience_ns / SECOND_NS
+        closed_s = min(time.monotonic() - began, patience_s * CLOSED_SHARE_MAX)
+        budget = ceiling.Budget(effort.precision, patience_s - closed_s, effort.rate_ns / SECOND_NS)
+
+        def attempt(rate: float, seconds: float, is_decided: ceiling.IsDecided, left_s: float) -> ceiling.Trial:
+            return loads.open(rate, seconds, limit_ns, is_decided, left_s)
+
+        found = ceiling.find(attempt, capacity, limit, budget)
+        return max_facts(question.workload, limit, capacity, found, closed_s)
 
     return _searched(question, "max", search, directory, quiet=quiet)
 
@@ -99,7 +109,8 @@ def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool =
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.family = "curve"
         for step in range(1, steps + 1):
-            loads.open(capacity.mean * step / steps, question.effort.trial_ns / SECOND_NS)
+            seconds = question.effort.rate_ns / SECOND_NS
+            loads.open(capacity.mean * step / steps, seconds, None, lambda _operations, _late: False, 0.0)
         return curve_facts(question.workload, capacity, steps)
 
     return _searched(question, "curve", search, directory, quiet=quiet)

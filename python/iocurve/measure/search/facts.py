@@ -12,6 +12,9 @@ from iocurve.result.document import Finding, Interval, SearchFacts
 from iocurve.result.stats import Estimate, scaled
 from iocurve.units import format_latency
 
+NEEDED_S_MAX = 86_400.0
+"""A longer patience is not proposed."""
+
 
 def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | None) -> SearchFacts:
     """The findings of a search for the knee; the depth for ``percent_of_capacity``, if requested, is the answer."""
@@ -37,27 +40,70 @@ def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | Non
     )
 
 
-def max_facts(workload: str, limit: ceiling.Limit, capacity: Estimate, found: ceiling.Ceiling) -> SearchFacts:
-    """The findings of a search for the highest rate that meets a latency limit."""
+def max_facts(
+    workload: str, limit: ceiling.Limit, capacity: Estimate, found: ceiling.Ceiling, closed_s: float = 0.0
+) -> SearchFacts:
+    """The findings of a search for the highest rate that meets a latency limit.
+
+    ``closed_s`` is the part of the patience that the search for the capacity took.
+    """
     findings = [_finding("capacity", "IOPS", capacity)]
     remarks = []
-    if found.answer and found.nearest:
-        latency = found.nearest.latency_ns
+    if found.answer and found.nearest and found.latency_ns:
+        latency = found.latency_ns
         low, high = (None if bound is None else bound / 1e3 for bound in (latency.low, latency.high))
         there = Finding(
             name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, low, high)
         )
-        findings = [Finding(name="highest rate", unit="IOPS", figure=_answer(found.answer)), there, *findings]
+        answer = _interval(found.answer.value, found.answer.low or 0.0, found.answer.high)
+        findings = [Finding(name="highest rate", unit="IOPS", figure=answer), there, *findings]
         if found.nearest.rate != found.answer.value:
             remarks.append(f"p{limit.percent:g} was measured at {found.nearest.rate:,.6g} IOPS, the nearest rate")
+        if found.answer.low is None:
+            remarks.append("no rate was shown to meet the limit: too few operations were measured at low rates")
     allowed = format_latency(round(limit.limit_ns))
     return SearchFacts(
         question=f"the highest rate with p{limit.percent:g} response time at most {allowed}",
         workload=workload,
         findings=tuple(findings),
-        stopped=found.stopped,
-        remarks=tuple(remarks),
+        stopped=_max_stopped(found, closed_s),
+        remarks=(*_machine_remarks(found), *remarks),
     )
+
+
+def _max_stopped(found: ceiling.Ceiling, closed_s: float) -> str:
+    if found.ending == "missed":
+        lowest = min(found.rates, key=lambda one: one.rate)
+        return f"the limit is missed even at {lowest.rate:,.6g} IOPS"
+    if found.ending == "capacity":
+        return "the limit holds up to the capacity of the target"
+    if found.ending == "precision":
+        return "the bounds of the rate are within the precision"
+    needed_s = closed_s + (found.needed_s or 0.0)
+    if needed_s > NEEDED_S_MAX:
+        return "the patience ended: the precision would need more than a day; ask for less with --precision"
+    return f"the patience ended: the precision would need about --patience {_patience(needed_s)}"
+
+
+def _patience(seconds: float) -> str:
+    """A time as ``--patience`` reads it: ``90s``, ``11m``, ``5h``."""
+    for unit, length in (("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{math.ceil(seconds / length)}{unit}"
+    return f"{math.ceil(seconds)}s"
+
+
+def _machine_remarks(found: ceiling.Ceiling) -> list[str]:
+    """Said where this machine and not the target missed the limit."""
+    if not found.late_by_machine:
+        return []
+    share = f"{found.late_by_machine:.0%} of the late operations"
+    if found.answer is None:
+        return [f"this machine missed the limit: it submitted {share} late, and the target met the limit for them"]
+    return [
+        f"this machine is a part of the answer: it submitted {share} late, and the target met the limit for them; "
+        "the upper bound is that of the target alone"
+    ]
 
 
 def curve_facts(workload: str, capacity: Estimate, steps: int) -> SearchFacts:
@@ -134,12 +180,6 @@ def _misfits(law: usl.Usl) -> list[str]:
         return []
     places = ", ".join(f"{misfit.in_flight} ({misfit.fitted / misfit.measured - 1:+.0%})" for misfit in law.misfits)
     return [f"the universal scalability law does not fit the measurement at these depths: {places}"]
-
-
-def _answer(answer: ceiling.Bounds) -> Interval:
-    if answer.low == answer.value:
-        return Interval(value=answer.value, low=answer.low, high=answer.high, kind="bracket")
-    return _interval(answer.value, answer.low, answer.high)
 
 
 def _interval(

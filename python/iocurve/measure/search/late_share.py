@@ -1,23 +1,74 @@
-"""Fits the share of late operations against the rate, and finds the rate at which it is the allowed one."""
+"""Infers the rate at which the share of late operations is the allowed one, from counts at several rates.
+
+Late operations come in clusters: who waits in one queue is late together. The number of clusters is what counts, and a
+count of few clusters is far from normal, so:
+
+- The size of clusters is taken from the late operations themselves: their numbers in successive batches of time. How
+  much more these vary than numbers of independent operations is the dispersion (P. McCullagh and J. A. Nelder,
+  "Generalized Linear Models", 1989, chapter 4). A percentile below the limited one would not do: operations that wait
+  for a token bucket are late together, and the others do not wait at all.
+- A queue near its capacity is a reflected Brownian motion, whatever feeds it (J. F. C. Kingman, "The single server
+  queue in heavy traffic", Mathematical Proceedings of the Cambridge Philosophical Society 57, 1961). The time that it
+  spends above a high level comes in clumps of the mean length v / 2 d², with a second moment of four times the mean's
+  square (D. Aldous, "Probability Approximations via the Poisson Clumping Heuristic", 1989, sections B and D); d is the
+  spare capacity and v the variance of the work that arrives. So the dispersion is 2 v / (1 - load)²: of several
+  rates only v has to be estimated. With Poisson arrivals v is 1 and the squared coefficient of variation of the service
+  times, which is what a few clusters start from.
+- The logit of the late share is a straight line in the rate. Its likelihood is that of a sum of clumps (a compound
+  Poisson law: B. Jørgensen, "The Theory of Dispersion Models", 1997, chapter 4), so that no late operations at all are
+  worth what they are worth. The bounds are the rates that the likelihood ratio does not exclude, whatever the slope.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from iocurve.result.stats import student_quantile
 
 CONFIDENCE = 0.97
 """Confidence level of the interval; more than 95 % for the choice of the rates, which depends on what was counted."""
-NEWTON_STEPS = 50
-STEP = 0.001
-"""Resolution of the bounds, relative to the rate."""
-BOUND_MAX = 0.3
-"""Bounds farther away than this are none."""
+CORRELATION_MAX = 0.95
+"""Highest correlation of successive intervals that is told from a change that never ends."""
+SPARE_MIN = 0.003
+"""Least spare capacity, relative to the capacity: the capacity itself is not known better."""
+PRIOR_FREEDOM = 4
+"""Degrees of freedom that the expected variance of the work weighs before clusters show theirs."""
+CLUMP_MOMENT = 4.0
+"""Second moment of the size of a clump, relative to the square of its mean."""
+CLUSTERS_PER_FREEDOM = 9
+"""Clusters that tell as much of their variance as one degree of freedom: half of the fourth moment of their sizes,
+relative to the square of the second."""
+SLOPE_MIN, SLOPE_MAX = 0.5, 4000.0
+"""Change of the logit of the late share per relative change of the rate."""
+SLOPE_STEPS = 14
+FITTED_AROUND = 0.15
+"""Distance from the crossing within which a straight line is good enough, relative to the rate."""
+GRID = 20
+"""Rates of which the most likely one is chosen."""
+FLAT = 0.02
+"""Rates whose deviance differs by less are equally likely: the middle of them is the answer."""
+HALVINGS = 9
+GOLDEN = (math.sqrt(5) - 1) / 2
 
-Counts = tuple[float, float, float]
-"""Rate, operations and late operations of one trial, divided by their dispersion."""
+Counts = tuple[int, int]
+"""Operations, and late ones among them."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts at one rate, in the order of time."""
+
+    rate: float
+    intervals: Sequence[Counts]
+    operations: int = field(init=False)
+    late: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", sum(operations for operations, _ in self.intervals))
+        object.__setattr__(self, "late", sum(late for _, late in self.intervals))
 
 
 @dataclass(frozen=True)
@@ -31,75 +82,157 @@ class Crossing:
     """Change of the logit of the share, per relative change of the rate."""
 
 
-def crossing(counts: Sequence[Counts], share: float, near: float, freedom: int) -> Crossing | None:
-    """The crossing near a rate; None where nothing can be fitted.
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of late operations, as all rates together show them."""
 
-    ``freedom`` is how many degrees of freedom the dispersion has by which the counts were divided.
+    variance: float
+    """Variance of the work that arrives, relative to its mean."""
+    freedom: int
+    """Degrees of freedom of the variance."""
+    capacity: float
+
+    @classmethod
+    def of(cls, several: Sequence[Counted], capacity: float, expected: float) -> Clusters:
+        """From all rates: one that happened to have few late operations must not count for more.
+
+        ``expected`` is the variance of the work before clusters show theirs.
+        """
+        weight = float(PRIOR_FREEDOM * CLUSTERS_PER_FREEDOM)
+        total = weight * expected
+        for one in several:
+            size, clusters = _size(one)
+            weight += clusters
+            total += clusters * size * _spare(one.rate, capacity) ** 2 / 2
+        return cls(total / weight, round(weight / CLUSTERS_PER_FREEDOM), capacity)
+
+    def dispersion(self, rate: float) -> float:
+        """Variance of a late count at a rate, relative to that of independent operations; at least 1."""
+        return max(1.0, 2 * self.variance / _spare(rate, self.capacity) ** 2)
+
+
+def crossing(
+    several: Sequence[Counted], share: float, clusters: Clusters, bounds: tuple[float, float], near: float | None = None
+) -> Crossing:
+    """The crossing between two rates, which bound it if nothing else does.
+
+    Rates that are not ``near`` say only that the share grows with the rate: there the line may bend.
     """
-    used = [(rate / near - 1, count, late) for rate, count, late in counts if count]
-    if len({at for at, _, _ in used}) < 2:
-        return None
-    line = _fitted(used, share)
-    if line is None or line.slope <= 0:
-        return None
-    factor = student_quantile(freedom, CONFIDENCE)
-    at = line.crossing(share)
-    low, high = (line.bound(share, at, step, factor) for step in (-STEP, STEP))
-    lower, upper = (None if bound is None else near * (1 + bound) for bound in (low, high))
-    return Crossing(near * (1 + at), lower, upper, line.slope)
+    lowest, highest = bounds
+    terms = [
+        _Term.of(one, share, clusters.dispersion(one.rate), near is None or abs(one.rate / near - 1) <= FITTED_AROUND)
+        for one in several
+        if one.operations
+    ]
+
+    def deviance(rate: float) -> float:
+        return _least(lambda slope: sum(term.deviance(rate, slope) for term in terms))[0]
+
+    step = (highest / lowest) ** (1 / GRID)
+    grid = [lowest * step**number for number in range(GRID + 1)]
+    found = [deviance(rate) for rate in grid]
+    near = grid[min(range(len(grid)), key=found.__getitem__)]
+    finer = [near * step ** (number / GRID - 0.5) for number in range(GRID + 1)]
+    places = [*zip(grid, found, strict=True), *((rate, deviance(rate)) for rate in finer if lowest <= rate <= highest)]
+    least = min(value for _, value in places)
+    likely = [rate for rate, value in places if value <= least + FLAT]
+    best = math.sqrt(min(likely) * max(likely))
+    freedom = max(1, sum(term.is_telling for term in terms) - 2)
+    most = least + student_quantile(clusters.freedom, CONFIDENCE) ** 2 * max(1.0, least / freedom)
+    slope = _least(lambda slope: sum(term.deviance(best, slope) for term in terms))[1]
+    low, high = (_bound(deviance, end, inner(likely), most) for end, inner in ((lowest, min), (highest, max)))
+    return Crossing(best, low, high, slope)
 
 
 @dataclass(frozen=True)
-class _Line:
-    """The logit of the late share, with its covariance."""
+class _Term:
+    """One rate in the likelihood: a compound Poisson count whose variance is a power of its mean."""
 
-    level: float
-    slope: float
-    covariance: tuple[float, float, float]
-    """Variance of the level, covariance of both, variance of the slope."""
+    rate: float
+    operations: int
+    late: int
+    odds: float
+    """The allowed share, as odds."""
+    power: float
+    scale: float
+    on_line: bool
 
-    def share(self, at: float) -> float:
-        return _share(self.level + self.slope * at)
+    @classmethod
+    def of(cls, one: Counted, share: float, dispersion: float, on_line: bool) -> _Term:
+        dispersion = max(dispersion * (1 - share), 1e-9)
+        clump = max(min(dispersion, 1.0), dispersion / CLUMP_MOMENT)
+        form = clump / max(dispersion - clump, 1e-6 * clump)
+        power = (form + 2) / (form + 1)
+        scale = dispersion * math.pow(one.operations * share, 1 - power)
+        return cls(one.rate, one.operations, one.late, share / (1 - share), power, scale, on_line)
 
-    def crossing(self, share: float) -> float:
-        return (_logit(share) - self.level) / self.slope
+    @property
+    def is_telling(self) -> bool:
+        """True where the limit allows a clump, or there was one."""
+        mean = self.operations * self.odds / (1 + self.odds)
+        return 2 / self.scale * math.pow(max(self.late, mean), 2 - self.power) / (2 - self.power) > 1
 
-    def bound(self, share: float, start: float, step: float, factor: float) -> float | None:
-        """The last place at which the line may still cross (Fieller)."""
-        at = start
-        while abs(at - start) <= BOUND_MAX:
-            level, both, slope = self.covariance
-            error = math.sqrt(max(0.0, level + 2 * at * both + at * at * slope))
-            if abs(self.level + self.slope * at - _logit(share)) > factor * error:
-                return at
-            at += step
+    def deviance(self, crossing: float, slope: float) -> float:
+        """Twice the distance in log likelihood from a line that crosses the allowed share at a rate."""
+        away = self.rate / crossing - 1
+        odds = self.odds * math.exp(max(-40.0, min(40.0, slope * away))) if self.on_line else self.odds
+        mean = self.operations * odds / (1 + odds)
+        if not self.on_line and (self.late < mean) == (away < 0):
+            return 0.0
+        one, two, late = 1 - self.power, 2 - self.power, self.late
+        if not late:
+            return 2 / self.scale * math.pow(mean, two) / two
+        ones, twos = math.pow(late, one) - math.pow(mean, one), math.pow(late, two) - math.pow(mean, two)
+        return 2 / self.scale * (late * ones / one - twos / two)
+
+
+def _least(deviance: Callable[[float], float]) -> tuple[float, float]:
+    """The least deviance over all slopes, and its slope."""
+    low, high = math.log(SLOPE_MIN), math.log(SLOPE_MAX)
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = deviance(math.exp(left)), deviance(math.exp(right))
+    for _ in range(SLOPE_STEPS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = deviance(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = deviance(math.exp(right))
+    return (at_left, math.exp(left)) if at_left <= at_right else (at_right, math.exp(right))
+
+
+def _bound(deviance: Callable[[float], float], end: float, inner: float, most: float) -> float | None:
+    """The rate towards ``end`` beyond which the deviance is too large; None if it is not."""
+    if deviance(end) <= most:
         return None
+    outer = end
+    for _ in range(HALVINGS):
+        middle = math.sqrt(inner * outer)
+        inner, outer = (middle, outer) if deviance(middle) <= most else (inner, middle)
+    return outer
 
 
-def _fitted(used: Sequence[tuple[float, float, float]], share: float) -> _Line | None:
-    """Newton's method for the two terms of a logistic regression."""
-    level, slope = _logit(share), 5.0
-    for _ in range(NEWTON_STEPS):
-        shares = [_share(level + slope * at) for at, _, _ in used]
-        weights = [count * one * (1 - one) for (_, count, _), one in zip(used, shares, strict=True)]
-        rests = [late - count * one for (_, count, late), one in zip(used, shares, strict=True)]
-        a, b, c = (math.fsum(w * at**power for w, (at, _, _) in zip(weights, used, strict=True)) for power in range(3))
-        determinant = a * c - b * b
-        if determinant <= 1e-12 * a * c:
-            return None
-        first, second = math.fsum(rests), math.fsum(rest * at for rest, (at, _, _) in zip(rests, used, strict=True))
-        change = (c * first - b * second) / determinant, (a * second - b * first) / determinant
-        # Steps are short, so that a share near 0 or 1 does not throw the line away.
-        scale = min(1.0, 2.0 / max(1e-9, abs(change[0]), abs(change[1]) * 0.15))
-        level, slope = level + scale * change[0], slope + scale * change[1]
-        if max(map(abs, change)) < 1e-7:
-            return _Line(level, slope, (c / determinant, -b / determinant, a / determinant))
-    return None
+def _spare(rate: float, capacity: float) -> float:
+    return max(1 - rate / capacity, SPARE_MIN)
 
 
-def _share(logit: float) -> float:
-    return 1 / (1 + math.exp(-max(-40.0, min(40.0, logit))))
+def _size(one: Counted) -> tuple[float, float]:
+    """The dispersion of the late operations at a rate, and the number of clusters that show it.
 
-
-def _logit(share: float) -> float:
-    return math.log(share / (1 - share))
+    Clusters that last for several intervals make these depend on one another: the variance over all is that of an AR(1)
+    series. Few clusters show too little of it on average.
+    """
+    intervals = [counts for counts in one.intervals if counts[0]]
+    share = one.late / one.operations if one.operations else 0.0
+    if not 0 < share < 1 or len(intervals) < 2:
+        return 0.0, 0.0
+    rests = [(late - count * share) / math.sqrt(count * share * (1 - share)) for count, late in intervals]
+    squares = sum(rest * rest for rest in rests)
+    number = len(rests)
+    found = sum(first * second for first, second in pairwise(rests)) / squares
+    correlation = min(max(found + (1 + 3 * found) / number, 0.0), CORRELATION_MAX)
+    longer = (1 + correlation) / (1 - correlation)
+    clusters = max(1.0, sum(late > 0 for _, late in intervals) / longer)
+    return squares / (number - 1) * longer * (clusters + CLUMP_MOMENT - 1) / clusters, clusters

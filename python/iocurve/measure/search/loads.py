@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from iocurve._native import Histogram
@@ -23,8 +24,9 @@ from iocurve.measure.data_set import DataSet, axes_of, pinned, processors
 from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles
-from iocurve.measure.search.ceiling import RAMP_SHARE, Trial
+from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Trial
 from iocurve.measure.search.knee import Sample
+from iocurve.measure.search.late_share import Counts
 from iocurve.result.correlated import mean_interval
 from iocurve.result.document import Axis, Point
 from iocurve.result.stats import CONFIDENCE, judged_mean
@@ -33,12 +35,19 @@ from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 WORKERS_MAX = 8
-TRIAL_INTERVALS = 20
-"""Most intervals of a trial; longer trials have longer intervals."""
 LOOK_BYTES = 256 * MIB
 """Most memory for a look at a depth far beyond the knee."""
+SEARCH_INTERVALS = 600
+"""Most intervals of all runs at rates together."""
+REPEATS_MAX = 1
+"""A load that others on this machine disturb is measured again at most this many times: patience is short."""
+FREE_DEPTH = ">=64"
+"""Operations that were submitted with fewer in flight than this level waited for this machine alone."""
 DEPTH_OPEN = 256
 """Most in flight of each worker of an open loop; it holds nothing back where the limit holds."""
+
+
+PATIENCE_NS = 120 * SECOND_NS
 
 
 @dataclass(frozen=True)
@@ -51,10 +60,15 @@ class Effort:
     interval_ns: int = 50 * MILLISECOND_NS
     shortest_ns: int = SECOND_NS // 2
     longest_ns: int = 10 * SECOND_NS
-    trial_ns: int = SECOND_NS
+    rate_ns: int = SECOND_NS
     """Shortest run at a rate; low rates get as long as their percentile needs."""
-    trials_ns: int = 600 * SECOND_NS
-    """Most time that all runs at a rate take together."""
+    patience_ns: int = PATIENCE_NS
+    """Most time that the search for a rate takes, the search for the capacity included."""
+
+    @property
+    def rate_interval_ns(self) -> int:
+        """Reporting interval of runs at a rate."""
+        return max(self.interval_ns, self.patience_ns // SEARCH_INTERVALS)
 
 
 @dataclass
@@ -72,6 +86,8 @@ class Loads:
     machines: Machines = THIS_MACHINE
     _data: DataSet = field(init=False)
     files: RunFiles = field(init=False)
+    _rates: dict[float, Point] = field(default_factory=dict)
+    """Points of an open loop, by their rates."""
 
     def __post_init__(self) -> None:
         stem = f"iocurve-search-{secrets.token_hex(4)}"
@@ -87,12 +103,12 @@ class Loads:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
         workers = min(in_flight, self._workers())
         depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
-        point = self._measured(
-            f"{in_flight} in flight",
-            {"depth": in_flight},
-            [Said.of(depth=depth) for depth in depths],
-            _Precise(self.effort),
-        )
+        precise = _Precise(self.effort)
+        plan = self._plan(f"{in_flight} in flight", [Said.of(depth=depth) for depth in depths], None)
+        self.files.announce(plan)
+        measurement = self._measurement(plan, {"depth": in_flight}, precise.enough, REPEATS_MAX)
+        point = self.campaign.measure(replace(measurement, before=precise.restart, after=precise.noted))
+        self.files.identify()
         intervals = course(point.outcome.workers)
         return Sample(
             in_flight,
@@ -101,39 +117,40 @@ class Loads:
             judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], point.length_chosen_by),
         )
 
-    def open(self, rate: float, seconds: float) -> Trial:
-        """Measures a rate (operations per second) for some seconds after a ramp; raises as ``Campaign.measure``."""
+    def open(self, rate: float, seconds: float, limit_ns: int | None, is_decided: IsDecided, left_s: float) -> Trial:
+        """Measures a rate (operations per second) for some seconds after a ramp; raises as ``Campaign.measure``.
+
+        All runs at a rate are one point. ``left_s`` is the most time that the search may still take.
+        """
+        began = time.monotonic()
         workers = self._workers()
         paced = Said.of(depth=DEPTH_OPEN, rate_total_operations=rate / workers, arrivals="poisson")
-        runtime_ns = round(seconds * SECOND_NS)
-        point = self._measured(f"{rate:,.0f} IOPS due", {"rate": round(rate, 1)}, [paced] * workers, None, runtime_ns)
-        summary = point.summary()
-        return Trial(summary.window_ns / SECOND_NS, MeasuredResponses(summary.latency))
-
-    def _measured(
-        self,
-        name: str,
-        axes: dict[str, Axis],
-        sections: list[Said],
-        precise: _Precise | None,
-        runtime_ns: int | None = None,
-    ) -> Point:
-        """Until it is precise enough, or for a given time."""
-        plan = self._plan(name, sections, runtime_ns)
+        plan = self._plan(f"{rate:,.0f} IOPS due", [paced] * workers, round(seconds * SECOND_NS))
+        plan = limited(plan, limit_ns)
+        axes: dict[str, Axis] = {"rate": round(rate, 1)}
+        measurement = self._measurement(plan, axes, _until(is_decided), REPEATS_MAX)
         self.files.announce(plan)
-        point = self.campaign.measure(
-            Measurement(
-                plan,
-                self.family,
-                self._axes() | axes,
-                seconds_expected=0.0,
-                enough=precise.enough if precise else local.run_to_the_end,
-                after=precise.noted if precise else lambda point: point,
-                poll_s=self.effort.interval_ns / 2 / SECOND_NS,
-            )
-        )
+        self._rates[rate], run = self.campaign.add_run(replace(measurement, seconds_left=left_s), self._rates.get(rate))
         self.files.identify()
-        return point
+        summary = run.summary()
+        return Trial(
+            summary.window_ns / SECOND_NS,
+            time.monotonic() - began,
+            _late_counts(run),
+            MeasuredResponses(summary.latency),
+            _late_by_machine(run, limit_ns) if limit_ns else 0,
+        )
+
+    def _measurement(self, plan: Plan, axes: dict[str, Axis], enough: local.Enough, repeats_max: int) -> Measurement:
+        return Measurement(
+            plan,
+            self.family,
+            self._axes() | axes,
+            seconds_expected=0.0,
+            enough=enough,
+            poll_s=self.effort.interval_ns / 2 / SECOND_NS,
+            repeats_max=repeats_max,
+        )
 
     def _plan(self, name: str, sections: list[Said], runtime_ns: int | None) -> Plan:
         """The runtime of a trial is given; a point of a closed loop ends by its precision, at the latest then."""
@@ -156,7 +173,7 @@ class Loads:
             for number, section in enumerate(sections)
         ]
         job = Job.of(name, WORDS, workers, self.defaults)
-        plan = plan_here(job, max(effort.interval_ns, (runtime_ns or 0) // TRIAL_INTERVALS))
+        plan = plan_here(job, effort.rate_interval_ns if runtime_ns else effort.interval_ns)
         # Clients take turns, so that a low depth is spread over as many clients as possible.
         return assigned(plan, [number % self.machines.count for number in range(len(sections))])
 
@@ -188,12 +205,10 @@ class MeasuredResponses:
         """Nanoseconds that ``percent`` of all operations did not exceed."""
         return float(self.latency.percentile(percent))
 
-    def over(self, limit_ns: float) -> int:
-        """Number of operations that took longer."""
-        histogram, longest = self.latency.histogram, self.latency.max_ns
-        if histogram is None or longest <= limit_ns:
-            return 0
-        return histogram.count_between(int(limit_ns) + 1, longest)
+    @property
+    def variation(self) -> float:
+        """Squared coefficient of variation."""
+        return (self.latency.stddev_ns / self.latency.mean_ns) ** 2 if self.latency.mean_ns else 0.0
 
     def merged(self, other: MeasuredResponses) -> MeasuredResponses:
         """Both together; the moments of a distribution are not needed here and stay those of the first."""
@@ -208,10 +223,77 @@ class MeasuredResponses:
         )
 
 
+def limited(plan: Plan, limit_ns: int | None) -> Plan:
+    """The plan with a response limit, beyond which operations count as late."""
+    groups = [
+        group.replace(workers=tuple(worker.replace(response_limit_ns=limit_ns) for worker in group.workers))
+        for group in plan.groups
+    ]
+    return plan.replace(groups=tuple(groups))
+
+
+def _late_counts(run: Point) -> tuple[Counts, ...]:
+    """Operations and late operations of all workers, by interval of the measured window."""
+    counts: dict[int, Counts] = {}
+    for worker in run.outcome.workers:
+        for interval in worker.intervals:
+            if not interval.ramp:
+                operations, late = counts.get(interval.index, (0, 0))
+                kinds = interval.operations.values()
+                counts[interval.index] = (
+                    operations + sum(kind.operations for kind in kinds),
+                    late + sum(kind.late for kind in kinds),
+                )
+    return tuple(counts[index] for index in sorted(counts))
+
+
+def _late_by_machine(run: Point, limit_ns: int) -> int:
+    """Late operations that took no longer than the limit from their submission on, and that no full queue held back.
+
+    The generator submitted them late: its thread had no processor, or woke up late.
+    """
+    summary = run.summary()
+    late, served_late = (_over(latency, limit_ns) for latency in (summary.latency, summary.service))
+    held_back = sum(worker.depth_levels.get(FREE_DEPTH, 0) for worker in run.outcome.workers)
+    return max(0, late - served_late - held_back)
+
+
+def _over(latency: Latency, limit_ns: int) -> int:
+    histogram, longest = latency.histogram, latency.max_ns
+    if histogram is None or longest <= limit_ns:
+        return 0
+    return histogram.count_between(limit_ns + 1, longest)
+
+
+def _until(is_decided: IsDecided) -> local.Enough:
+    """Ends a run at a rate once its late operations decide."""
+    seen = operations = late = 0
+
+    def enough(live: Live) -> bool:
+        nonlocal seen, operations, late
+        if live.phase != "run":
+            # A run that is repeated counts anew.
+            seen = operations = late = 0
+        if live.phase != "run" or live.intervals <= seen:
+            return False
+        seen = live.intervals
+        operations += sum(kind.operations for kind in live.operations.values())
+        late += sum(kind.late for kind in live.operations.values())
+        return is_decided(operations, late)
+
+    return enough
+
+
 class _Precise:
     """Ends a point once its mean rate is precise enough."""
 
     def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self.restart()
+
+    def restart(self) -> None:
+        """The point is measured anew."""
+        effort = self._effort
         self.stopping = Stopping(effort.precision, max(FIRST_STOP, effort.shortest_ns // effort.interval_ns))
         self._seen = 0
         self._rates: list[float] = []

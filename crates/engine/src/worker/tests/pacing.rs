@@ -31,6 +31,19 @@ fn response_counts_from_the_due_moment_when_the_engine_is_too_slow() {
 }
 
 #[test]
+fn operations_beyond_the_limit_count_as_late_in_every_interval() {
+    // As before, operation k takes 5 k + 10 ms; those from 3 on take longer than 22 ms.
+    let operations = vec![paced(OperationKind::Read, 200)];
+    let plan = Worker { operations, end: for_ms(100), response_limit_ns: Some(22 * MS), ..worker() };
+    let ran = simulate(&plan, 10 * MS);
+    assert_eq!(ran.kinds["read"].late, 6);
+    let intervals = ran.intervals.iter().filter_map(|interval| interval.operations.get("read"));
+    assert_eq!(intervals.map(|read| read.late).sum::<u64>(), 6);
+    let open = simulate(&Worker { response_limit_ns: None, ..plan }, 10 * MS);
+    assert_eq!(open.kinds["read"].late, 0);
+}
+
+#[test]
 fn each_kind_has_its_own_rate_and_the_shares_do_not_count() {
     let operations = vec![
         OperationPlan { share: 70, ..paced(OperationKind::Read, 100) },

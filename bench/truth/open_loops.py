@@ -1,0 +1,245 @@
+"""Simulated targets under Poisson arrivals: queues, token buckets, servers that are slow at times.
+
+A target is a function of arrival times that returns response times. The true rate is known from theory, or the limit is
+the percentile of a long simulation at a rate that is chosen.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Limit, Trial, Try
+
+Times = NDArray[np.float64]
+Serve = Callable[[Times, np.random.Generator], Times]
+"""Response times of operations that arrive at these times, in seconds."""
+INTERVAL_S = 0.2
+RAMP_S_MIN = 0.3
+LONG_OPERATIONS = 1_000_000
+"""Operations of each of the simulations that a limit is taken from."""
+LONG_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target and the highest rate that meets a limit."""
+
+    serve: Serve
+    capacity: float
+    rate: float
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class SimulatedResponses:
+    """Response times of a simulated run."""
+
+    times_ns: Times
+
+    @property
+    def count(self) -> int:
+        return len(self.times_ns)
+
+    @property
+    def variation(self) -> float:
+        return float(np.var(self.times_ns) / np.mean(self.times_ns) ** 2) if self.count else 0.0
+
+    def percentile(self, percent: float) -> float:
+        ordered = np.sort(self.times_ns)
+        return float(ordered[max(0, min(self.count, math.ceil(self.count * percent / 100)) - 1)])
+
+    def merged(self, other: SimulatedResponses) -> SimulatedResponses:
+        return SimulatedResponses(np.concatenate([self.times_ns, other.times_ns]))
+
+
+def attempts(case: Case, chance: np.random.Generator) -> Try:
+    """Runs of a target, each from an empty queue, with a ramp."""
+
+    def attempt(rate: float, seconds: float, is_decided: IsDecided, _left_s: float) -> Trial:
+        ramp = max(RAMP_S_MIN, RAMP_SHARE * seconds)
+        arrivals = poisson(rate, ramp + seconds, chance)
+        responses = case.serve(arrivals, chance) if len(arrivals) else arrivals
+        done = arrivals + responses
+        counted = (done >= ramp) & (done < ramp + seconds)
+        responses = responses[counted] * 1e9
+        number = max(1, round(seconds / INTERVAL_S))
+        places = np.minimum(((done[counted] - ramp) / seconds * number).astype(int), number - 1)
+        operations = np.bincount(places, minlength=number)
+        late = np.bincount(places, weights=responses > case.limit.limit_ns, minlength=number)
+        sums = zip(np.cumsum(operations), np.cumsum(late), strict=True)
+        ended = next((at for at, (all_, late_) in enumerate(sums, 1) if is_decided(int(all_), int(late_))), number)
+        length = seconds * ended / number
+        intervals = tuple((int(one), int(two)) for one, two in zip(operations[:ended], late[:ended], strict=True))
+        return Trial(length, ramp + length, intervals, SimulatedResponses(responses[places < ended]))
+
+    return attempt
+
+
+def poisson(rate: float, seconds: float, chance: np.random.Generator) -> Times:
+    """Arrival times of a Poisson process."""
+    expected = rate * seconds
+    times: Times = np.cumsum(chance.exponential(1 / rate, int(expected + 8 * math.sqrt(expected) + 20)))
+    return times[times < seconds]
+
+
+def waits(arrivals: Times, services: Times) -> Times:
+    """Waiting times of one server (D. V. Lindley's recursion)."""
+    walk = np.concatenate([[0.0], np.cumsum(services[:-1] - np.diff(arrivals))])
+    return walk - np.minimum.accumulate(np.minimum(walk, 0))
+
+
+def one_server(services: Callable[[np.random.Generator, int], Times]) -> Serve:
+    """A queue with any service times (M/G/1)."""
+
+    def serve(arrivals: Times, chance: np.random.Generator) -> Times:
+        drawn = services(chance, len(arrivals))
+        return waits(arrivals, drawn) + drawn
+
+    return serve
+
+
+def exponential(capacity: float) -> Serve:
+    """M/M/1."""
+    return one_server(lambda chance, count: chance.exponential(1 / capacity, count))
+
+
+def fixed(capacity: float) -> Serve:
+    """M/D/1."""
+    return one_server(lambda _chance, count: np.full(count, 1 / capacity))
+
+
+def lognormal(capacity: float, sigma: float) -> Serve:
+    """M/G/1 with lognormal service times."""
+    middle = -sigma * sigma / 2 - math.log(capacity)
+    return one_server(lambda chance, count: chance.lognormal(middle, sigma, count))
+
+
+def two_kinds(capacity: float, share: float, factor: float) -> Serve:
+    """M/G/1 with exponential service times, of which a share takes longer by a factor."""
+    mean = 1 - share + share * factor
+
+    def services(chance: np.random.Generator, count: int) -> Times:
+        return np.where(chance.random(count) < share, factor, 1.0) * chance.exponential(1 / mean / capacity, count)
+
+    return one_server(services)
+
+
+def several_servers(capacity: float, servers: int) -> Serve:
+    """M/M/c."""
+
+    def serve(arrivals: Times, chance: np.random.Generator) -> Times:
+        free = [0.0] * servers
+        responses = np.empty(len(arrivals))
+        for place, service in enumerate(chance.exponential(servers / capacity, len(arrivals))):
+            done = max(arrivals[place], free[0]) + service
+            heapq.heapreplace(free, done)
+            responses[place] = done - arrivals[place]
+        return responses
+
+    return serve
+
+
+def bucket(capacity: float, burst: int, base_s: float) -> Serve:
+    """A fixed latency behind a token bucket, full at first; with a burst of 1 a leaky bucket."""
+
+    def serve(arrivals: Times, _chance: np.random.Generator) -> Times:
+        owed = waits(arrivals, np.full(len(arrivals), 1 / capacity))
+        return np.maximum(0.0, owed - (burst - 1) / capacity) + base_s
+
+    return serve
+
+
+def two_levels(capacity: float, slowdown: float, fast_s: float, slow_s: float) -> Serve:
+    """A server of fixed service times that is slower at times; both times are exponential."""
+    speed = (fast_s + slow_s) / (fast_s + slow_s / slowdown)
+
+    def serve(arrivals: Times, chance: np.random.Generator) -> Times:
+        count = math.ceil(4 * arrivals[-1] / (fast_s + slow_s)) + 200
+        lengths = chance.exponential(1.0, 2 * count) * np.tile([fast_s, slow_s], count)
+        work = lengths * np.tile([speed, speed / slowdown], count)
+        times, done = (np.concatenate([[0.0], np.cumsum(one)]) for one in (lengths, work))
+        by_work = np.interp(arrivals, times, done)
+        ends = by_work + waits(by_work, np.full(len(arrivals), 1 / capacity)) + 1 / capacity
+        finished: Times = np.interp(ends, done, times)
+        return finished - arrivals
+
+    return serve
+
+
+def bucket_case(capacity: float, burst: int, base_s: float, factor: float, share: float) -> Case:
+    """A token bucket whose limit is a factor of its base latency; the truth is that of M/D/1."""
+    beyond = burst - 1 + base_s * (factor - 1) * capacity
+    low, high = 1e-6, 1 - 1e-9
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fixed_tail(middle, beyond) > share else (middle, high)
+    return Case(
+        bucket(capacity, burst, base_s), capacity, low * capacity, Limit(100 * (1 - share), factor * base_s * 1e9)
+    )
+
+
+def fixed_tail(load: float, services: float) -> float:
+    """Probability that an operation waits longer than so many service times (M/D/1; A. K. Erlang, 1909).
+
+    Far out it is the exponential that the sum tends to, which does not cancel.
+    """
+    if services < ERLANG_SERVICES_MAX:
+        terms = [
+            (load * (number - services)) ** number / math.factorial(number) * math.exp(-load * (number - services))
+            for number in range(math.floor(services) + 1)
+        ]
+        return 1 - (1 - load) * math.fsum(terms)
+    low, high = 1e-9, 50.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if load * math.expm1(middle) < middle else (low, middle)
+    return (1 - load) / (load * math.exp(low) - 1) * math.exp(-low * services)
+
+
+ERLANG_SERVICES_MAX = 8.0
+
+
+def simulated_case(serve: Serve, capacity: float, load: float, share: float, chance: np.random.Generator) -> Case:
+    """A target whose limit is the percentile of long simulations at a rate."""
+    found = []
+    for _ in range(LONG_RUNS):
+        arrivals = poisson(load * capacity, LONG_OPERATIONS / load / capacity, chance)
+        found.append(serve(arrivals, chance)[len(arrivals) // 10 :])
+    limit_s = float(np.quantile(np.concatenate(found), 1 - share))
+    return Case(serve, capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
+
+
+def exponential_case(capacity: float, load: float, share: float) -> Case:
+    """M/M/1: response times are exponential."""
+    limit_s = -math.log(share) / (capacity * (1 - load))
+    return Case(exponential(capacity), capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
+
+
+def drawn(family: str, chance: np.random.Generator) -> Case:
+    """A case of a family with parameters drawn at random."""
+    capacity = math.exp(chance.uniform(math.log(50), math.log(10_000)))
+    load, share = chance.uniform(0.3, 0.97), float(chance.choice([0.05, 0.01, 0.001]))
+    if family == "token bucket":
+        base_s, burst = math.exp(chance.uniform(math.log(1e-4), math.log(1e-2))), round(1000 ** chance.random())
+        return bucket_case(capacity, burst, base_s, chance.uniform(1.2, 3), share)
+    if family == "M/M/1":
+        return exponential_case(capacity, load, share)
+    made: dict[str, Callable[[], Serve]] = {
+        "M/D/1": lambda: fixed(capacity),
+        "M/G/1, lognormal": lambda: lognormal(capacity, chance.uniform(0.5, 1.8)),
+        "M/G/1, two kinds": lambda: two_kinds(capacity, chance.uniform(0.005, 0.1), chance.uniform(5, 50)),
+        "M/M/c": lambda: several_servers(capacity, int(chance.integers(2, 33))),
+        "two speeds": lambda: two_levels(
+            capacity, chance.uniform(1.5, 10), chance.uniform(0.02, 0.3), chance.uniform(0.01, 0.1)
+        ),
+    }
+    return simulated_case(made[family](), capacity, load, share, chance)
+
+
+FAMILIES = ("token bucket", "M/M/1", "M/D/1", "M/G/1, lognormal", "M/G/1, two kinds", "M/M/c", "two speeds")
