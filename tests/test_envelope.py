@@ -166,6 +166,15 @@ def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
     assert path.exists()
 
 
+def test_a_directory_that_vanishes_while_a_run_starts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    subject = envelope(target)
+    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: target.rmdir())
+    with pytest.raises(TargetError, match=r"target can no longer be used: No such file or directory"):
+        measured(tmp_path, subject)
+
+
 def test_a_file_that_appears_after_the_check_is_neither_used_nor_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -17,7 +18,7 @@ from iocurve.targets.target import VolumeTarget
 from iocurve.volume import rules
 from iocurve.volume.config import handle_key
 from iocurve.volume.rules import ClientRule, ExportRules, parse_client
-from iocurve.volume.serve import greeting
+from iocurve.volume.serve import greeting, reachable_host
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 pytestmark = pytest.mark.slow
@@ -141,6 +142,26 @@ def test_the_announcement_names_those_who_may_come(tmp_path: Path) -> None:
     closed = volume_of([foreign], {})
     assert any("cannot write to" in line for line in greeting(closed, 2049))
     assert not any("warning" in line for line in greeting(volume_of([foreign.replace(anonuid=os.getuid())], {}), 2049))
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("10.1.2.3", "10.1.2.3"), ("127.0.0.1", "127.0.0.1"), ("fd00::5", "[fd00::5]"), ("::1", "[::1]")],
+)
+def test_the_announced_host_is_as_urls_write_it(address: str, host: str) -> None:
+    assert reachable_host(address) == host
+
+
+@pytest.mark.parametrize("everything", ["0.0.0.0", "::"])
+def test_a_volume_on_all_addresses_announces_one_that_can_be_reached(everything: str) -> None:
+    host = reachable_host(everything)
+    assert host not in ("0.0.0.0", "[::]", "::")
+    with socket.create_server(
+        (everything, 0), family=socket.AF_INET6 if ":" in everything else socket.AF_INET
+    ) as server:
+        socket.create_connection((host.strip("[]"), server.getsockname()[1]), timeout=10).close()
+    (url, *_) = greeting(volume_of([ExportSpec()], {"listen": everything}), 2049)
+    assert url.startswith(f"nfs://{host}:2049/vol ")
 
 
 def test_the_key_of_handles_stays_and_is_secret() -> None:

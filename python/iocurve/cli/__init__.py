@@ -29,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
     streams.open_closed()
     try:
-        interrupts.install()
         status = _status_of(words)
     except KeyboardInterrupt:
         status = interrupts.exit_status()

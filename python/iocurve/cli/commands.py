@@ -15,6 +15,7 @@ from rich.text import Text
 from iocurve.cli.common import example
 from iocurve.dialects.registry import REGISTRY
 from iocurve.errors import Diagnostic, DialectError
+from iocurve.measure import interrupts
 from iocurve.result.version import iocurve_version
 
 if TYPE_CHECKING:
@@ -219,10 +220,12 @@ for _order, (_title, _commands) in enumerate(GROUPS.items()):
 def run(arguments: Sequence[str]) -> int:
     """Parses and runs a command; gives its exit status. Raises ``DialectError`` for an error in the command line."""
     try:
-        return app(arguments, result_action="return_value", print_error=False, exit_on_error=False) or 0
+        command, bound, _ = app.parse_args(arguments, print_error=False, exit_on_error=False)
     except CycloptsError as error:
-        command = " ".join(("iocurve", *(error.command_chain or ())))
-        raise DialectError([Diagnostic(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{command} --help")]) from None
+        words = " ".join(("iocurve", *(error.command_chain or ())))
+        raise DialectError([Diagnostic(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{words} --help")]) from None
+    interrupts.install()
+    return command(*bound.args, **bound.kwargs) or 0
 
 
 def print_completion(shell: Literal["bash", "zsh", "fish"], /) -> int:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 def run(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect; gives the exit status."""
-    from iocurve.measure import jobs
+    from iocurve.measure import interrupts, jobs
 
-    result = jobs.run(load(dialect), arguments, cluster=_clients)
+    loaded = load(dialect)
+    interrupts.install()
+    result = jobs.run(loaded, arguments, cluster=_clients)
     return 0 if result is None else status(result)
 
 

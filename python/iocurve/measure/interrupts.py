@@ -41,9 +41,13 @@ _signals = _Signals()
 
 
 def install() -> None:
-    """Lets the ending signals raise ``KeyboardInterrupt``. A signal that the process ignores (nohup) stays ignored."""
+    """Lets the ending signals raise ``KeyboardInterrupt``. A signal that the process ignores (nohup) stays ignored.
+
+    Call this when the modules of a command are loaded: Python drops an exception that a signal raises while it releases
+    the lock of an import. Until then a signal ends the process.
+    """
     # msgspec loads datetime from C and overlooks an exception there: the signal would be lost, and the first value that
-    # msgspec reads would end the process with SIGSEGV. Loaded here, where a signal still ends the process.
+    # msgspec reads would end the process with SIGSEGV.
     import_module("datetime")
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -122,12 +122,19 @@ def _free_space(target: Target) -> tuple[int | None, str]:
     if isinstance(target, VolumeTarget) and target.export.store == "memory":
         return min(memory_limit_bytes(), target.export.quota_bytes()), "of memory available to the embedded volume"
     if isinstance(target, VolumeTarget):
-        return shutil.disk_usage(target.export.store).free, f"free in {target.export.store}"
+        return _free_bytes(target.export.store), f"free in {target.export.store}"
     if isinstance(target, NewDiskTarget):
-        return shutil.disk_usage(Path.cwd()).free, "free in the current directory"
+        return _free_bytes(Path.cwd()), "free in the current directory"
     if isinstance(target, DiskTarget) or (isinstance(target, LocalTarget) and target.kind == "directory"):
-        return shutil.disk_usage(target.path).free, "free there"
+        return _free_bytes(target.path), "free there"
     return None, ""
+
+
+def _free_bytes(directory: str | Path) -> int:
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError as error:
+        raise TargetError(f"{directory} can no longer be used: {error.strerror}") from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from iocurve._native import Volume
@@ -34,19 +36,51 @@ def serve(config: VolumeConfig) -> Volume:
 def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
     """The lines that announce a volume: for each export its URL, limits and clients, and the commands that mount it."""
     address = spec.listen_address
+    host = reachable_host(address)
     for export in spec.export:
         speed, rules = export.limits().throughput or "no limit", export.rules()
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
-        yield f"nfs://{address}:{port}{export.path}   {speed} ({level}); store: {export.store}"
+        yield f"nfs://{host}:{port}{export.path}   {speed} ({level}); store: {export.store}"
         yield f"clients: {rules.who_may()}"
         if not is_loopback(address) and not rules.clients:
             yield f"warning: anyone who can reach {address} may use {export.path}; name the clients with --allow"
         if (warning := _not_writable(export, rules)) is not None:
             yield warning
-        yield f"mount it with: {mount_command(address, port, export)}"
-        yield f"or with NFSv4.1: {mount_command_v4(address, port, export)}"
+        yield f"mount it with: {mount_command(host, port, export)}"
+        yield f"or with NFSv4.1: {mount_command_v4(host, port, export)}"
     if (faults := spec.faults()) is not None:
         yield faults.announcement()
+
+
+def reachable_host(address: str) -> str:
+    """The host of URLs and mount commands of a volume that listens on an address; IPv6 addresses are in brackets.
+
+    A volume that listens on all addresses is reached at the one that packets to other machines leave from; without a
+    route to any, at this machine's name.
+    """
+    found = ip_address(address)
+    if found.is_unspecified:
+        outside = OUTSIDE if found.version == 6 else OUTSIDE[1:]
+        own = [one for one in map(_address_towards, outside) if one is not None]
+        if not own:
+            return socket.gethostname()
+        found = own[0]
+    return f"[{found}]" if found.version == 6 else str(found)
+
+
+OUTSIDE = ("2001:db8::1", "192.0.2.1")
+"""Addresses of documentation (RFC 3849, RFC 5737), which are on no local network."""
+
+
+def _address_towards(other: str) -> IPv4Address | IPv6Address | None:
+    """This machine's address for packets to another; connecting a datagram socket sends none."""
+    family = socket.AF_INET6 if ":" in other else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((other, 9))
+            return ip_address(probe.getsockname()[0].partition("%")[0])
+    except OSError:
+        return None
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:

@@ -1,6 +1,6 @@
 //! `EXCHANGE_ID`, `CREATE_SESSION` and what ends clients and sessions (RFC 8881 §18.35 to §18.37, §18.50).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use iocurve_meter::Nanos;
@@ -8,10 +8,10 @@ use iocurve_wire::nfs4::operations::CREATE_SESSION4resok;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sequenceid4, sessionid4, verifier4};
 
 use super::session::{NfsClient, NfsSession};
-use super::{CLIENTS_MAX, LEASE_NS, SLOTS_MAX, State, Tables};
+use super::{Address, Kind, State, Tables};
 
 /// The principal of a call: the flavor of the credential and the user in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Principal {
     pub(crate) flavor: u32,
     pub(crate) uid: u32,
@@ -24,6 +24,7 @@ pub(crate) struct ClientOwner<'a> {
     /// Differs after each restart of the client.
     pub(crate) verifier: verifier4,
     pub(crate) principal: Principal,
+    pub(crate) address: Address,
 }
 
 /// A session that a client asks for; the limits are those that it gets.
@@ -47,7 +48,7 @@ pub(crate) struct Exchanged {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) shared: Arc<NfsClient>,
-    pub(super) owner: Box<[u8]>,
+    pub(super) owner: Arc<[u8]>,
     verifier: verifier4,
     principal: Principal,
     /// It has made a session.
@@ -56,25 +57,73 @@ pub(super) struct Known {
     sequence: sequenceid4,
     /// Result of the last `CREATE_SESSION`, for the same call sent again.
     created: Option<CREATE_SESSION4resok>,
+    sessions: HashSet<sessionid4>,
+    /// Numbers of its opens.
+    pub(super) opens: HashSet<u64>,
+    /// Its lock owners without locks, by the time at which they became so, as a number that grows.
+    pub(super) idle_locks: BTreeMap<u64, u64>,
 }
 
-/// The clients by number.
+/// The clients by id and by name.
 #[derive(Debug, Default)]
-pub(super) struct Clients(pub(super) HashMap<clientid4, Known>);
+pub(super) struct Clients {
+    by_id: HashMap<clientid4, Known>,
+    /// Of each name the client that has not made a session yet, and the one that has.
+    by_owner: HashMap<Arc<[u8]>, [Option<clientid4>; 2]>,
+}
 
 impl Clients {
-    /// The client with this name that has made a session, or the one that has not yet.
-    fn named(&self, owner: &[u8], is_confirmed: bool) -> Option<clientid4> {
-        let is_it = |known: &Known| known.is_confirmed == is_confirmed && *known.owner == *owner;
-        self.0.iter().find(|(_, known)| is_it(known)).map(|(id, _)| *id)
+    pub(super) fn get(&self, id: clientid4) -> Option<&Known> {
+        self.by_id.get(&id)
     }
 
-    pub(super) fn remove(&mut self, id: clientid4) {
-        self.0.remove(&id);
+    pub(super) fn get_mut(&mut self, id: clientid4) -> Option<&mut Known> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// The client with this name that has made a session, or the one that has not yet.
+    fn named(&self, owner: &[u8], is_confirmed: bool) -> Option<clientid4> {
+        self.by_owner.get(owner)?[usize::from(is_confirmed)]
+    }
+
+    fn add(&mut self, id: clientid4, known: Known) {
+        self.by_owner.entry(Arc::clone(&known.owner)).or_default()[usize::from(known.is_confirmed)] = Some(id);
+        self.by_id.insert(id, known);
+    }
+
+    /// Notes that a client has made a session.
+    fn confirm(&mut self, id: clientid4) {
+        let Some(known) = self.by_id.get_mut(&id) else { return };
+        known.is_confirmed = true;
+        self.by_owner.insert(Arc::clone(&known.owner), [None, Some(id)]);
+    }
+
+    /// Removes a client; returns its sessions.
+    pub(super) fn remove(&mut self, id: clientid4) -> HashSet<sessionid4> {
+        let Some(known) = self.by_id.remove(&id) else { return HashSet::new() };
+        if let Some(named) = self.by_owner.get_mut(&known.owner) {
+            named[usize::from(known.is_confirmed)] = None;
+            if *named == [None, None] {
+                self.by_owner.remove(&known.owner);
+            }
+        }
+        known.sessions
     }
 
     pub(super) fn is_expired(&self, id: clientid4, now: Nanos) -> bool {
-        self.0.get(&id).is_none_or(|known| known.shared.is_expired(now))
+        self.by_id.get(&id).is_none_or(|known| known.shared.is_expired(now))
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+}
+
+#[cfg(test)]
+impl Known {
+    pub(super) fn sequence(&self) -> sequenceid4 {
+        self.sequence
     }
 }
 
@@ -88,7 +137,7 @@ impl State {
     ) -> Result<Exchanged, nfsstat4> {
         let mut tables = self.tables();
         if let Some(id) = tables.clients.named(owner.id, true) {
-            let known = &tables.clients.0[&id];
+            let known = tables.clients.get(id).ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
             let (is_same, is_own) = (known.verifier == owner.verifier, known.principal == owner.principal);
             match () {
                 () if is_update && !is_same => return Err(nfsstat4::NFS4ERR_NOT_SAME),
@@ -109,25 +158,39 @@ impl State {
         if let Some(id) = tables.clients.named(owner.id, false) {
             tables.remove_client(id);
         }
-        tables.make_room(now)?;
-        let client = u64::from(self.boot) << 32 | tables.number() & 0xffff_ffff;
+        tables.make_room(Kind::Clients, 1, owner.address, now)?;
+        let client = self.new_client_id(&mut tables);
+        let shared = Arc::new(NfsClient::new(client, now));
+        tables.ledger.open_account(Arc::clone(&shared), owner.address);
         let known = Known {
-            shared: Arc::new(NfsClient::new(client, now)),
+            shared,
             owner: owner.id.into(),
             verifier: owner.verifier,
             principal: owner.principal,
             is_confirmed: false,
             sequence: 1,
             created: None,
+            sessions: HashSet::new(),
+            opens: HashSet::new(),
+            idle_locks: BTreeMap::new(),
         };
-        tables.clients.0.insert(client, known);
+        tables.clients.add(client, known);
         Ok(Exchanged { client, sequence: 1, is_confirmed: false })
+    }
+
+    fn new_client_id(&self, tables: &mut Tables) -> clientid4 {
+        loop {
+            let id = self.id(tables.number(), 0);
+            if tables.clients.get(id).is_none() {
+                return id;
+            }
+        }
     }
 
     /// `CREATE_SESSION`. It confirms a new client, and then removes the one of the same name that was before.
     pub(crate) fn create_session(&self, asked: &SessionRequest, now: Nanos) -> Result<CREATE_SESSION4resok, nfsstat4> {
         let mut tables = self.tables();
-        let known = tables.clients.0.get(&asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+        let known = tables.clients.get(asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
         match known.created {
             Some(created) if asked.sequence == created.csr_sequence => return Ok(created),
             _ if asked.sequence != known.sequence => return Err(nfsstat4::NFS4ERR_SEQ_MISORDERED),
@@ -140,41 +203,53 @@ impl State {
             }
             _ => {}
         }
-        let slots = tables.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum::<usize>();
-        if slots + asked.fore.ca_maxrequests as usize > SLOTS_MAX {
-            return Err(nfsstat4::NFS4ERR_DELAY);
-        }
+        known.shared.renew(now);
+        let slots = tables.room_for_slots(asked.client, asked.fore.ca_maxrequests, now)?;
         tables.confirm(asked.client);
         let number = tables.number();
-        let known = tables.clients.0.get_mut(&asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
-        let id = session_id(asked.client, number);
+        let known = tables.clients.get_mut(asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+        let fore = channel_attrs4 { ca_maxrequests: slots, ..asked.fore };
         let created = CREATE_SESSION4resok {
-            csr_sessionid: id,
+            csr_sessionid: self.session_id(number),
             csr_sequence: asked.sequence,
             csr_flags: 0,
-            csr_fore_chan_attrs: asked.fore,
+            csr_fore_chan_attrs: fore,
             csr_back_chan_attrs: asked.back,
         };
+        let id = created.csr_sessionid;
         known.sequence = known.sequence.wrapping_add(1);
         known.created = Some(created);
-        known.shared.renew(now);
-        let session = NfsSession::new(id, Arc::clone(&known.shared), asked.fore);
+        known.sessions.insert(id);
+        let session = NfsSession::new(id, Arc::clone(&known.shared), fore);
         tables.sessions.insert(id, Arc::new(session));
+        tables.ledger.take(asked.client, Kind::Slots, slots as usize);
         Ok(created)
+    }
+
+    fn session_id(&self, number: u64) -> sessionid4 {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.id(number, 1).to_be_bytes());
+        id[8..].copy_from_slice(&self.id(number, 2).to_be_bytes());
+        id
     }
 
     /// `DESTROY_SESSION`.
     pub(crate) fn destroy_session(&self, id: &sessionid4) -> Result<(), nfsstat4> {
-        let session = self.tables().sessions.remove(id).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
+        let mut tables = self.tables();
+        let session = tables.sessions.remove(id).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
         session.end();
+        tables.ledger.give_back(session.client.id, Kind::Slots, session.fore.ca_maxrequests as usize);
+        if let Some(known) = tables.clients.get_mut(session.client.id) {
+            known.sessions.remove(id);
+        }
         Ok(())
     }
 
     /// `DESTROY_CLIENTID`: only a client without sessions and state may go.
     pub(crate) fn destroy_client(&self, id: clientid4) -> Result<(), nfsstat4> {
         let mut tables = self.tables();
-        let known = tables.clients.0.get(&id).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
-        let owner = known.owner.clone();
+        let known = tables.clients.get(id).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+        let owner = Arc::clone(&known.owner);
         if tables.has_state(id) {
             return Err(nfsstat4::NFS4ERR_CLIENTID_BUSY);
         }
@@ -187,43 +262,33 @@ impl State {
 impl Tables {
     /// True if a client has sessions, opens or locks.
     fn has_state(&self, id: clientid4) -> bool {
-        self.sessions.values().any(|session| session.client.id == id)
-            || self.opens.values().any(|open| open.client == id)
+        self.clients.get(id).is_some_and(|known| !known.sessions.is_empty() || !known.opens.is_empty())
     }
 
     /// Confirms a client; the one of the same name before it, which has restarted, goes.
     fn confirm(&mut self, id: clientid4) {
-        let Some(known) = self.clients.0.get(&id) else { return };
+        let Some(known) = self.clients.get(id) else { return };
         if known.is_confirmed {
             return;
         }
-        let before = self.clients.named(&known.owner, true);
-        if let Some(before) = before {
+        if let Some(before) = self.clients.named(&known.owner, true) {
             self.remove_client(before);
         }
-        if let Some(known) = self.clients.0.get_mut(&id) {
-            known.is_confirmed = true;
-        }
+        self.clients.confirm(id);
+        self.ledger.confirm(id);
     }
 
-    /// Removes clients that never made a session, and beyond the limit the one that has been silent for the longest time.
-    fn make_room(&mut self, now: Nanos) -> Result<(), nfsstat4> {
-        if self.clients.0.len() < CLIENTS_MAX / 2 {
-            return Ok(());
+    /// The slots that a new session of a client gets: as many as it asks for, or what is left of its address's share.
+    fn room_for_slots(&mut self, client: clientid4, asked: u32, now: Nanos) -> Result<u32, nfsstat4> {
+        let address = self.ledger.address_of(client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+        if !self.ledger.may_take(client, Kind::Slots, asked as usize) {
+            return Err(nfsstat4::NFS4ERR_NOSPC);
         }
-        self.clients.0.retain(|_, known| known.is_confirmed || now.saturating_sub(known.shared.renewed()) <= LEASE_NS);
-        if self.clients.0.len() < CLIENTS_MAX {
-            return Ok(());
+        if self.make_room(Kind::Slots, asked as usize, address, now).is_ok() {
+            return Ok(asked);
         }
-        let expired = self.clients.0.values().filter(|known| known.shared.is_expired(now));
-        let oldest = expired.min_by_key(|known| known.shared.renewed()).map(|known| known.shared.id);
-        oldest.map(|id| self.remove_client(id)).ok_or(nfsstat4::NFS4ERR_DELAY)
+        let left = self.ledger.left_of_share(address, Kind::Slots).clamp(1, asked as usize);
+        self.make_room(Kind::Slots, left, address, now)?;
+        Ok(left as u32)
     }
-}
-
-fn session_id(client: clientid4, number: u64) -> sessionid4 {
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&client.to_be_bytes());
-    id[8..].copy_from_slice(&number.to_be_bytes());
-    id
 }

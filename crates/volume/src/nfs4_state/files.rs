@@ -1,5 +1,7 @@
 //! OPEN with share reservations, and byte-range locks (RFC 8881 §9, §18.2, §18.10 to §18.12, §18.16, §18.18, §18.38, §18.48).
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use iocurve_meter::Nanos;
@@ -9,38 +11,51 @@ use iocurve_wire::nfs4::{clientid4, nfsstat4, stateid4};
 
 use super::ranges::{Locked, Range, Ranges};
 use super::session::{NfsClient, SlotUse};
-use super::{FILE_RANGES_MAX, RANGES_MAX, STATES_MAX, State, Tables};
+use super::{FILE_RANGES_MAX, IDLE_LOCK_OWNERS_MAX, Kind, State, Tables};
 
 /// A file that an open owner has open.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) client: clientid4,
-    owner: Box<[u8]>,
-    file: nfs_fh3,
+    key: StateKey,
     seqid: u32,
     /// Union of the access bits, and of the deny bits.
     access: u32,
     deny: u32,
     /// Bit `4 * access + deny` for each OPEN: `OPEN_DOWNGRADE` goes back to a union of some of these.
     opened: u16,
+    /// Numbers of the lock owners' states that were made with it.
+    locks: BTreeSet<u64>,
 }
 
 /// A file in which a lock owner has locks, or had some.
 #[derive(Debug)]
 pub(super) struct LockState {
-    client: clientid4,
-    owner: Box<[u8]>,
-    file: nfs_fh3,
+    key: StateKey,
     seqid: u32,
     /// Number of the open that it was made with.
     open: u64,
+    /// Number of its locked ranges.
+    ranges: usize,
+    /// Its place among the lock owners without locks; 0 if it has some.
+    idle: u64,
 }
 
-/// An open file: its opens and lock owners by number, and its locks.
+/// What a client has at most one open or lock owner's state of. Open owners and lock owners have separate names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct StateKey {
+    client: clientid4,
+    file: nfs_fh3,
+    is_lock: bool,
+    owner: Arc<[u8]>,
+}
+
+/// An open file: its opens and its locks.
 #[derive(Debug, Default)]
 pub(super) struct FileState {
-    opens: Vec<u64>,
-    locks: Vec<u64>,
+    /// Number of opens and lock owners' states.
+    states: usize,
+    /// The opens that read, write, deny reading and deny writing.
+    shares: [BTreeSet<u64>; 4],
     ranges: Ranges,
 }
 
@@ -78,7 +93,7 @@ pub(crate) struct Conflict {
     pub(crate) range: Range,
     pub(crate) is_write: bool,
     pub(crate) client: clientid4,
-    pub(crate) owner: Box<[u8]>,
+    pub(crate) owner: Arc<[u8]>,
 }
 
 /// A failed LOCK or LOCKT.
@@ -115,19 +130,20 @@ impl State {
         now: Nanos,
     ) -> Result<(stateid4, bool), nfsstat4> {
         let mut tables = self.tables();
-        let own = tables.open_of(client.id, asked.owner, asked.file);
+        let key = StateKey::new(client.id, asked.file, false, asked.owner);
+        let own = tables.by_key.get(&key).copied();
         tables.settle_share_conflicts(asked, own, now)?;
-        if tables.opens.len() + tables.locks.len() >= STATES_MAX && own.is_none() {
-            return Err(nfsstat4::NFS4ERR_DELAY);
+        if own.is_none() {
+            tables.make_room_of(client, Kind::States, now)?;
         }
         tables.record(client);
-        let number = own.unwrap_or_else(|| tables.add_open(client.id, asked));
+        let number = own.unwrap_or_else(|| tables.add_open(key));
         let open = tables.opens.get_mut(&number).ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
-        open.access |= asked.access;
-        open.deny |= asked.deny;
         open.opened |= 1 << (4 * asked.access + asked.deny);
         open.seqid = next_seqid(open.seqid);
         let stateid = self.stateid(number, open.seqid);
+        let share = (open.access | asked.access, open.deny | asked.deny);
+        tables.set_share(number, share);
         client.changed();
         Ok((stateid, own.is_some()))
     }
@@ -156,10 +172,12 @@ impl State {
         if union(opened) != (access, deny) {
             return Err(nfsstat4::NFS4ERR_INVAL);
         }
-        (open.access, open.deny, open.opened) = (access, deny, opened);
+        open.opened = opened;
         open.seqid = next_seqid(open.seqid);
+        let stateid = self.stateid(number, open.seqid);
+        tables.set_share(number, (access, deny));
         client.changed();
-        Ok(self.stateid(number, open.seqid))
+        Ok(stateid)
     }
 
     /// Checks the state id of a READ, a WRITE or a SETATTR of the size. Takes no lock if the slot was shown the same one before.
@@ -204,17 +222,20 @@ impl State {
             return Err(nfsstat4::NFS4ERR_OPENMODE.into());
         }
         tables.settle_lock_conflicts(asked, known, now)?;
-        let of_file = tables.files.get(asked.file).map_or(0, |file| file.ranges.len());
-        if of_file >= FILE_RANGES_MAX || tables.ranges >= RANGES_MAX {
+        if tables.files.get(asked.file).is_some_and(|file| file.ranges.len() >= FILE_RANGES_MAX) {
             return Err(nfsstat4::NFS4ERR_DELAY.into());
         }
+        tables.make_room_of(client, Kind::Ranges, now)?;
         let number = match (known, &asked.locker) {
             (Some(number), _) => number,
-            (None, Locker::New { owner, .. }) => tables.add_lock_state(client.id, owner, asked.file, open),
+            (None, Locker::New { owner, .. }) => {
+                tables.make_room_of(client, Kind::States, now)?;
+                tables.add_lock_state(StateKey::new(client.id, asked.file, true, owner), open)
+            }
             (None, Locker::Known(_)) => return Err(nfsstat4::NFS4ERR_BAD_STATEID.into()),
         };
         let (range, is_write) = (asked.range, asked.is_write);
-        tables.change_ranges(asked.file, |ranges| ranges.lock(Locked { range, is_write, state: number }));
+        tables.change_ranges(number, |ranges| ranges.lock(Locked { range, is_write, state: number }));
         Ok(self.lock_changed(&mut tables, client, number))
     }
 
@@ -228,7 +249,7 @@ impl State {
         now: Nanos,
     ) -> Result<(), LockError> {
         let mut tables = self.tables();
-        let own = tables.lock_state_of(client.id, owner, file);
+        let own = tables.by_key.get(&StateKey::new(client.id, file, true, owner)).copied();
         let locker = Locker::New { open: stateid4::ANONYMOUS, owner };
         let asked = LockRequest { file, range, is_write, is_reclaim: false, locker };
         tables.settle_lock_conflicts(&asked, own, now)
@@ -246,7 +267,7 @@ impl State {
         let Named::Lock(number) = self.find(&tables, client, stateid, file)? else {
             return Err(nfsstat4::NFS4ERR_BAD_STATEID);
         };
-        tables.change_ranges(file, |ranges| ranges.unlock(&range, number));
+        tables.change_ranges(number, |ranges| ranges.unlock(&range, number));
         Ok(self.lock_changed(&mut tables, client, number))
     }
 
@@ -261,8 +282,7 @@ impl State {
         let Named::Lock(number) = self.find_any(&tables, client, stateid)? else {
             return Err(nfsstat4::NFS4ERR_LOCKS_HELD);
         };
-        let file = tables.locks[&number].file;
-        if tables.files.get(&file).is_some_and(|file| file.ranges.has(number)) {
+        if tables.locks[&number].ranges > 0 {
             return Err(nfsstat4::NFS4ERR_LOCKS_HELD);
         }
         tables.remove_lock_state(number);
@@ -277,7 +297,7 @@ impl State {
             return Err(nfsstat4::NFS4ERR_COMPLETE_ALREADY);
         }
         let Tables { clients, grace, .. } = &mut *tables;
-        if let Some(known) = clients.0.get(&client.id) {
+        if let Some(known) = clients.get(client.id) {
             grace.completed(&known.owner);
         }
         Ok(())
@@ -297,8 +317,8 @@ impl State {
         if boot != self.boot.to_be_bytes() {
             return Err(nfsstat4::NFS4ERR_BAD_STATEID);
         }
-        let open = tables.opens.get(&number).map(|open| (open.client, open.seqid, Named::Open(number)));
-        let lock = || tables.locks.get(&number).map(|lock| (lock.client, lock.seqid, Named::Lock(number)));
+        let open = tables.opens.get(&number).map(|open| (open.key.client, open.seqid, Named::Open(number)));
+        let lock = || tables.locks.get(&number).map(|lock| (lock.key.client, lock.seqid, Named::Lock(number)));
         match open.or_else(lock) {
             Some((owner, _, _)) if owner != client.id => Err(nfsstat4::NFS4ERR_BAD_STATEID),
             Some((_, seqid, _)) if stateid.seqid != 0 && stateid.seqid < seqid => Err(nfsstat4::NFS4ERR_OLD_STATEID),
@@ -312,8 +332,8 @@ impl State {
     fn find(&self, tables: &Tables, client: &NfsClient, stateid: &stateid4, file: &nfs_fh3) -> Result<Named, nfsstat4> {
         let named = self.find_any(tables, client, stateid)?;
         let of = match named {
-            Named::Open(number) => &tables.opens[&number].file,
-            Named::Lock(number) => &tables.locks[&number].file,
+            Named::Open(number) => &tables.opens[&number].key.file,
+            Named::Lock(number) => &tables.locks[&number].key.file,
         };
         if of == file { Ok(named) } else { Err(nfsstat4::NFS4ERR_BAD_STATEID) }
     }
@@ -341,7 +361,8 @@ impl State {
         match asked.locker {
             Locker::New { open, owner } => {
                 let open = self.find_open(tables, client, &open, asked.file)?;
-                Ok((open, tables.lock_state_of(client.id, owner, asked.file)))
+                let key = StateKey::new(client.id, asked.file, true, owner);
+                Ok((open, tables.by_key.get(&key).copied()))
             }
             Locker::Known(stateid) => match self.find(tables, client, &stateid, asked.file)? {
                 Named::Lock(number) => Ok((tables.locks[&number].open, Some(number))),
@@ -364,43 +385,86 @@ impl State {
 impl Tables {
     fn check_grace(&mut self, client: &NfsClient, is_reclaim: bool, now: Nanos) -> Result<(), nfsstat4> {
         let Self { clients, grace, .. } = self;
-        let known = clients.0.get(&client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
+        let known = clients.get(client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
         grace.check(&known.owner, is_reclaim, client.reclaim_complete.load(Relaxed), now)
     }
 
     /// Puts a client on record that is about to have state.
     fn record(&mut self, client: &NfsClient) {
         let Self { clients, grace, .. } = self;
-        if let Some(known) = clients.0.get(&client.id) {
+        if let Some(known) = clients.get(client.id) {
             grace.record(&known.owner);
         }
     }
 
-    fn open_of(&self, client: clientid4, owner: &[u8], file: &nfs_fh3) -> Option<u64> {
-        let is_it =
-            |number: &&u64| self.opens.get(*number).is_some_and(|open| open.client == client && *open.owner == *owner);
-        self.files.get(file)?.opens.iter().find(is_it).copied()
+    /// Makes room for one more of a kind of state of a client: for another open or lock owner, its own lock owners without locks go
+    /// first.
+    fn make_room_of(&mut self, client: &NfsClient, kind: Kind, now: Nanos) -> Result<(), nfsstat4> {
+        let is_full = |tables: &Self| !tables.ledger.has_room(kind, 1) || !tables.ledger.may_take(client.id, kind, 1);
+        while kind == Kind::States && is_full(self) {
+            let Some(idle) = self.clients.get(client.id).and_then(|known| known.idle_locks.values().next()) else {
+                break;
+            };
+            self.remove_lock_state(*idle);
+        }
+        if !self.ledger.may_take(client.id, kind, 1) {
+            return Err(nfsstat4::NFS4ERR_DELAY);
+        }
+        let address = self.ledger.address_of(client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
+        // The client lives, so it does not make room for itself.
+        client.renew(now);
+        self.make_room(kind, 1, address, now)
     }
 
-    fn lock_state_of(&self, client: clientid4, owner: &[u8], file: &nfs_fh3) -> Option<u64> {
-        let is_it =
-            |number: &&u64| self.locks.get(*number).is_some_and(|lock| lock.client == client && *lock.owner == *owner);
-        self.files.get(file)?.locks.iter().find(is_it).copied()
-    }
-
-    fn add_open(&mut self, client: clientid4, asked: &OpenRequest<'_>) -> u64 {
+    fn add_open(&mut self, key: StateKey) -> u64 {
         let number = self.number();
-        let (owner, file) = (asked.owner.into(), *asked.file);
-        self.opens.insert(number, Open { client, owner, file, seqid: 0, access: 0, deny: 0, opened: 0 });
-        self.files.entry(file).or_default().opens.push(number);
+        self.add_state(number, &key);
+        if let Some(known) = self.clients.get_mut(key.client) {
+            known.opens.insert(number);
+        }
+        let open = Open { key, seqid: 0, access: 0, deny: 0, opened: 0, locks: BTreeSet::new() };
+        self.opens.insert(number, open);
         number
     }
 
-    fn add_lock_state(&mut self, client: clientid4, owner: &[u8], file: &nfs_fh3, open: u64) -> u64 {
+    fn add_lock_state(&mut self, key: StateKey, open: u64) -> u64 {
         let number = self.number();
-        self.locks.insert(number, LockState { client, owner: owner.into(), file: *file, seqid: 0, open });
-        self.files.entry(*file).or_default().locks.push(number);
+        self.add_state(number, &key);
+        if let Some(open) = self.opens.get_mut(&open) {
+            open.locks.insert(number);
+        }
+        self.locks.insert(number, LockState { key, seqid: 0, open, ranges: 0, idle: 0 });
         number
+    }
+
+    fn add_state(&mut self, number: u64, key: &StateKey) {
+        self.files.entry(key.file).or_default().states += 1;
+        self.by_key.insert(key.clone(), number);
+        self.ledger.take(key.client, Kind::States, 1);
+    }
+
+    fn remove_state(&mut self, key: &StateKey) {
+        self.by_key.remove(key);
+        self.ledger.give_back(key.client, Kind::States, 1);
+        let Some(file) = self.files.get_mut(&key.file) else { return };
+        file.states -= 1;
+        if file.states == 0 {
+            self.files.remove(&key.file);
+        }
+    }
+
+    /// Sets access and deny of an open.
+    fn set_share(&mut self, number: u64, (access, deny): (u32, u32)) {
+        let Some(open) = self.opens.get_mut(&number) else { return };
+        (open.access, open.deny) = (access, deny);
+        let Some(file) = self.files.get_mut(&open.key.file) else { return };
+        for (bit, opens) in file.shares.iter_mut().enumerate() {
+            if (access | deny << 2) >> bit & 1 == 1 {
+                opens.insert(number);
+            } else {
+                opens.remove(&number);
+            }
+        }
     }
 
     /// Fails if an OPEN is against the share reservation of another owner. Those of clients whose lease has expired go.
@@ -426,9 +490,12 @@ impl Tables {
 
     /// The client of an open, other than `own`, that excludes this access or is excluded by this reservation.
     fn share_conflict(&self, file: &nfs_fh3, access: u32, deny: u32, own: Option<u64>) -> Option<clientid4> {
-        let others = self.files.get(file)?.opens.iter().filter(|number| Some(**number) != own);
-        let mut others = others.filter_map(|number| self.opens.get(number));
-        others.find(|open| open.deny & access != 0 || open.access & deny != 0).map(|open| open.client)
+        let file = self.files.get(file)?;
+        // An open that denies what is accessed, or accesses what is denied.
+        let in_the_way = deny | access << 2;
+        let shares = file.shares.iter().enumerate().filter(|(bit, _)| in_the_way >> bit & 1 == 1);
+        let mut others = shares.filter_map(|(_, opens)| opens.iter().find(|number| Some(**number) != own));
+        others.find_map(|number| self.opens.get(number)).map(|open| open.key.client)
     }
 
     /// Fails if another owner's lock is in the way. Those of clients whose lease has expired go.
@@ -446,8 +513,8 @@ impl Tables {
 
     fn lock_conflict(&self, asked: &LockRequest<'_>, own: Option<u64>) -> Option<Conflict> {
         let held = self.files.get(asked.file)?.ranges.conflict(&asked.range, asked.is_write, own)?;
-        let LockState { client, owner, .. } = self.locks.get(&held.state)?;
-        Some(Conflict { range: held.range, is_write: held.is_write, client: *client, owner: owner.clone() })
+        let StateKey { client, owner, .. } = &self.locks.get(&held.state)?.key;
+        Some(Conflict { range: held.range, is_write: held.is_write, client: *client, owner: Arc::clone(owner) })
     }
 
     /// Removes a client whose state is in the way of another's, if its lease has expired.
@@ -460,52 +527,81 @@ impl Tables {
     }
 
     fn remove_open(&mut self, number: u64) {
+        self.set_share(number, (0, 0));
         let Some(open) = self.opens.remove(&number) else { return };
-        let locks: Vec<u64> = self.locks_of(&open.file, number);
-        for lock in locks {
+        for lock in open.locks {
             self.remove_lock_state(lock);
         }
-        if let Some(file) = self.files.get_mut(&open.file) {
-            file.opens.retain(|own| *own != number);
+        if let Some(known) = self.clients.get_mut(open.key.client) {
+            known.opens.remove(&number);
         }
-        self.forget_unused(&open.file);
-    }
-
-    /// The lock owners that came with an open.
-    fn locks_of(&self, file: &nfs_fh3, open: u64) -> Vec<u64> {
-        let locks = self.files.get(file).map_or(&[][..], |file| &file.locks);
-        locks.iter().copied().filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.open == open)).collect()
+        self.remove_state(&open.key);
     }
 
     fn remove_lock_state(&mut self, number: u64) {
+        self.count_ranges(number, |ranges| ranges.unlock_all(number));
         let Some(lock) = self.locks.remove(&number) else { return };
-        self.change_ranges(&lock.file, |ranges| ranges.unlock_all(number));
-        if let Some(file) = self.files.get_mut(&lock.file) {
-            file.locks.retain(|own| *own != number);
+        if let Some(known) = self.clients.get_mut(lock.key.client) {
+            known.idle_locks.remove(&lock.idle);
         }
-        self.forget_unused(&lock.file);
+        if let Some(open) = self.opens.get_mut(&lock.open) {
+            open.locks.remove(&number);
+        }
+        self.remove_state(&lock.key);
     }
 
-    /// Changes the locked ranges of a file, and counts them.
-    fn change_ranges(&mut self, file: &nfs_fh3, change: impl FnOnce(&mut Ranges)) {
-        let Some(file) = self.files.get_mut(file) else { return };
-        let before = file.ranges.len();
+    /// Changes the locked ranges of a lock owner. Without any it is idle; if too many are, the first of them goes.
+    fn change_ranges(&mut self, number: u64, change: impl FnOnce(&mut Ranges)) {
+        self.count_ranges(number, change);
+        let order = self.number();
+        let Some(lock) = self.locks.get_mut(&number) else { return };
+        let Some(known) = self.clients.get_mut(lock.key.client) else { return };
+        known.idle_locks.remove(&lock.idle);
+        lock.idle = if lock.ranges == 0 { order } else { 0 };
+        if lock.idle != 0 {
+            known.idle_locks.insert(lock.idle, number);
+        }
+        if known.idle_locks.len() > IDLE_LOCK_OWNERS_MAX
+            && let Some(first) = known.idle_locks.values().next().copied()
+        {
+            self.remove_lock_state(first);
+        }
+    }
+
+    /// Changes the locked ranges of a lock owner, and counts them.
+    fn count_ranges(&mut self, number: u64, change: impl FnOnce(&mut Ranges)) {
+        let Some(lock) = self.locks.get_mut(&number) else { return };
+        let Some(file) = self.files.get_mut(&lock.key.file) else { return };
+        let (before, others) = (lock.ranges, file.ranges.len() - lock.ranges);
         change(&mut file.ranges);
-        self.ranges = self.ranges + file.ranges.len() - before;
-    }
-
-    fn forget_unused(&mut self, file: &nfs_fh3) {
-        if self.files.get(file).is_some_and(|file| file.opens.is_empty() && file.locks.is_empty()) {
-            self.files.remove(file);
-        }
+        lock.ranges = file.ranges.len() - others;
+        self.ledger.give_back(lock.key.client, Kind::Ranges, before);
+        self.ledger.take(lock.key.client, Kind::Ranges, lock.ranges);
     }
 
     /// Removes all opens and locks of a client.
     pub(super) fn remove_state_of(&mut self, client: clientid4) {
-        let opens: Vec<u64> = self.opens.iter().filter(|(_, open)| open.client == client).map(|(n, _)| *n).collect();
+        let opens = self.clients.get_mut(client).map(|known| std::mem::take(&mut known.opens)).unwrap_or_default();
         for number in opens {
             self.remove_open(number);
         }
+    }
+}
+
+#[cfg(test)]
+impl FileState {
+    pub(super) fn states(&self) -> usize {
+        self.states
+    }
+
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+}
+
+impl StateKey {
+    fn new(client: clientid4, file: &nfs_fh3, is_lock: bool, owner: &[u8]) -> Self {
+        Self { client, file: *file, is_lock, owner: owner.into() }
     }
 }
 

@@ -10,6 +10,9 @@
 mod clients;
 mod directory_record;
 mod files;
+mod ledger;
+#[cfg(test)]
+mod model;
 mod ranges;
 mod recovery;
 pub(crate) mod session;
@@ -17,6 +20,7 @@ pub(crate) mod session;
 mod tests;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::{Nanos, SECOND};
@@ -26,12 +30,14 @@ use iocurve_wire::nfs4::{clientid4, sessionid4};
 pub(crate) use clients::{ClientOwner, Exchanged, Principal, SessionRequest};
 pub(crate) use directory_record::DirectoryRecord;
 pub(crate) use files::{LockError, LockRequest, Locker, OpenRequest};
+pub(crate) use ledger::Address;
 pub(crate) use ranges::Range;
 pub(crate) use recovery::ClientRecord;
-pub(crate) use session::{NfsSession, SlotUse, Started};
+pub(crate) use session::{NfsSession, Request, SlotUse, Started};
 
 use clients::Clients;
-use files::{FileState, LockState, Open};
+use files::{FileState, LockState, Open, StateKey};
+use ledger::{Kind, Ledger};
 use recovery::Grace;
 
 /// Time for which a client's state is kept for certain without a sign of life (RFC 8881 §8.3).
@@ -39,24 +45,19 @@ pub(crate) const LEASE_SECONDS: u32 = 60;
 
 const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
 
-/// Most clients. Beyond it those whose lease has expired go.
-const CLIENTS_MAX: usize = 4096;
-
-/// Most slots of all sessions. A slot takes some 200 bytes, and the reply that it keeps.
-const SLOTS_MAX: usize = 1 << 17;
-
-/// Most opens and lock owners of all clients.
-const STATES_MAX: usize = 1 << 18;
-
-/// Most locked ranges of one file, and of all.
+/// Most locked ranges of one file.
 const FILE_RANGES_MAX: usize = 1 << 14;
-const RANGES_MAX: usize = 1 << 20;
+
+/// Most lock owners of a client that are kept without locks, for its next lock.
+const IDLE_LOCK_OWNERS_MAX: usize = 1 << 10;
 
 /// All clients and their state.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Tells this start of the server from earlier ones, in client ids and state ids.
+    /// Tells this start of the server from earlier ones, in state ids.
     boot: u32,
+    /// Makes ids that no client can guess from its own.
+    ids: RandomState,
     /// Names the server to its clients, over restarts.
     pub(crate) scope: String,
     tables: Mutex<Tables>,
@@ -68,10 +69,12 @@ struct Tables {
     sessions: HashMap<sessionid4, Arc<NfsSession>>,
     opens: HashMap<u64, Open>,
     locks: HashMap<u64, LockState>,
+    /// Numbers of opens and lock owners' states.
+    by_key: HashMap<StateKey, u64>,
     /// The files that are open, with their opens and locks.
     files: HashMap<nfs_fh3, FileState>,
-    /// Locked ranges of all files.
-    ranges: usize,
+    /// What clients take of the room for all this.
+    ledger: Ledger,
     /// Numbers given out so far, to clients, sessions and state.
     numbers: u64,
     grace: Grace,
@@ -85,17 +88,24 @@ impl State {
             sessions: HashMap::new(),
             opens: HashMap::new(),
             locks: HashMap::new(),
+            by_key: HashMap::new(),
             files: HashMap::new(),
-            ranges: 0,
+            ledger: Ledger::default(),
             numbers: 0,
             grace: Grace::begin(records, now),
         };
         // Milliseconds tell starts apart; no two starts are 50 days apart to the millisecond.
-        Self { boot: (started_ns / 1_000_000) as u32, scope, tables: Mutex::new(tables) }
+        let boot = (started_ns / 1_000_000) as u32;
+        Self { boot, ids: RandomState::new(), scope, tables: Mutex::new(tables) }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An id that cannot be guessed: a keyed hash of a number.
+    fn id(&self, number: u64, part: u8) -> u64 {
+        self.ids.hash_one((number, part))
     }
 
     /// The session with this id, if it exists.
@@ -112,14 +122,12 @@ impl Tables {
 
     /// Removes a client with all its sessions and state.
     fn remove_client(&mut self, id: clientid4) {
-        self.clients.remove(id);
-        self.sessions.retain(|_, session| {
-            let stays = session.client.id != id;
-            if !stays {
+        self.remove_state_of(id);
+        for session in self.clients.remove(id) {
+            if let Some(session) = self.sessions.remove(&session) {
                 session.end();
             }
-            stays
-        });
-        self.remove_state_of(id);
+        }
+        self.ledger.close_account(id);
     }
 }

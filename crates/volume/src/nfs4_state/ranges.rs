@@ -90,10 +90,6 @@ impl Ranges {
         self.0.retain(|held| held.state != state);
     }
 
-    pub(super) fn has(&self, state: u64) -> bool {
-        self.0.iter().any(|held| held.state == state)
-    }
-
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -9,7 +9,7 @@ use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::operations::SEQUENCE4args;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sessionid4, stateid4};
 
-use super::LEASE_NS;
+use super::{LEASE_NS, Principal};
 
 /// The part of a client that its sessions share; what else there is of it is in the tables.
 #[derive(Debug)]
@@ -68,10 +68,20 @@ pub(crate) struct NfsSession {
     has_ended: AtomicBool,
 }
 
+/// The facts that tell whether two calls in a slot are the same one, sent twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) principal: Principal,
+    /// Bytes of the call, and its operations.
+    pub(crate) bytes: u32,
+    pub(crate) operations: u32,
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     /// Sequence id of the last call, or of the one that is being executed.
     sequence: u32,
+    request: Request,
     is_busy: bool,
     /// Result of the last call; empty if it is not kept.
     reply: Vec<u8>,
@@ -120,7 +130,12 @@ impl NfsSession {
     }
 
     /// Begins a call in a slot, and renews the lease.
-    pub(crate) fn start(self: &Arc<Self>, arguments: &SEQUENCE4args, now: Nanos) -> Result<Started, nfsstat4> {
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        arguments: &SEQUENCE4args,
+        request: Request,
+        now: Nanos,
+    ) -> Result<Started, nfsstat4> {
         let SEQUENCE4args { sa_sequenceid: sequence, sa_slotid, .. } = *arguments;
         let mut slot = self.slot(sa_slotid).ok_or(nfsstat4::NFS4ERR_BADSLOT)?;
         let is_next = sequence == slot.sequence.wrapping_add(1);
@@ -128,10 +143,13 @@ impl NfsSession {
             () if slot.is_busy && sequence == slot.sequence => return Err(nfsstat4::NFS4ERR_DELAY),
             () if is_next && !slot.is_busy => {}
             () if sequence != slot.sequence || sequence == 0 => return Err(nfsstat4::NFS4ERR_SEQ_MISORDERED),
+            // Another call, perhaps of another user, must not get this one's reply (§2.10.6.1.3.1).
+            () if request != slot.request => return Err(nfsstat4::NFS4ERR_SEQ_FALSE_RETRY),
             () if slot.reply.is_empty() => return Ok(Started::Uncached),
             () => return Ok(Started::Replay(slot.reply.clone())),
         }
         slot.sequence = sequence;
+        slot.request = request;
         slot.is_busy = true;
         slot.reply.clear();
         let shown = slot.shown;

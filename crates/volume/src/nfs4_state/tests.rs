@@ -7,9 +7,13 @@ use iocurve_wire::nfs4::{channel_attrs4, nfsstat4, stateid4};
 
 use super::*;
 
-const PRINCIPAL: Principal = Principal { flavor: 1, uid: 0 };
+const HERE: Address = Address::new(0xffff_7f00_0001);
 
-const CHANNEL: channel_attrs4 = channel_attrs4 {
+const REQUEST: Request = Request { principal: PRINCIPAL, bytes: 100, operations: 2 };
+
+pub(super) const PRINCIPAL: Principal = Principal { flavor: 1, uid: 0 };
+
+pub(super) const CHANNEL: channel_attrs4 = channel_attrs4 {
     ca_headerpadsize: 0,
     ca_maxrequestsize: 4096,
     ca_maxresponsesize: 4096,
@@ -31,7 +35,7 @@ fn client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
 }
 
 fn new_client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
-    let owner = ClientOwner { id: name, verifier: [1; 8], principal: PRINCIPAL };
+    let owner = ClientOwner { id: name, verifier: [1; 8], principal: PRINCIPAL, address: HERE };
     let Exchanged { client, sequence, .. } = state.exchange_id(&owner, false, now).unwrap();
     let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
     let created = state.create_session(&request, now).unwrap();
@@ -61,7 +65,7 @@ fn slot(session: &Arc<NfsSession>, sequence: u32, now: Nanos) -> SlotUse {
         sa_highest_slotid: 0,
         sa_cachethis: false,
     };
-    match session.start(&arguments, now).unwrap() {
+    match session.start(&arguments, REQUEST, now).unwrap() {
         Started::New(slot) => slot,
         other => panic!("{other:?}"),
     }
@@ -187,7 +191,7 @@ fn a_client_that_restarts_loses_its_old_state_with_its_new_session() {
     let state = state();
     let one = client(&state, b"one", 0);
     open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_BOTH), 0).unwrap();
-    let owner = ClientOwner { id: b"one", verifier: [2; 8], principal: PRINCIPAL };
+    let owner = ClientOwner { id: b"one", verifier: [2; 8], principal: PRINCIPAL, address: HERE };
     let Exchanged { client, sequence, is_confirmed } = state.exchange_id(&owner, false, 0).unwrap();
     assert!(!is_confirmed && !one.has_ended(), "it might be somebody else who guesses the name");
     let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
@@ -216,7 +220,7 @@ fn a_slot_carries_out_one_call_at_a_time() {
             sa_highest_slotid: 0,
             sa_cachethis: true,
         };
-        one.start(&arguments, 0)
+        one.start(&arguments, REQUEST, 0)
     };
     let Ok(Started::New(first)) = start(1) else { panic!() };
     assert_eq!(start(1).unwrap_err(), nfsstat4::NFS4ERR_DELAY);
@@ -230,7 +234,7 @@ fn a_slot_carries_out_one_call_at_a_time() {
 
 /// A record that outlives servers.
 #[derive(Debug, Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u64>>>);
+pub(super) struct Kept(Arc<Mutex<Vec<u64>>>);
 
 impl ClientRecord for Kept {
     fn read(&self) -> Vec<u64> {
@@ -283,4 +287,143 @@ fn a_client_that_does_not_come_back_is_waited_for_as_long_as_a_lease() {
     assert!(record.read().is_empty(), "off the record");
     let late = new_client(&state, b"gone", LEASE_NS);
     assert_eq!(state.check_open(&late.client, true, LEASE_NS), Err(nfsstat4::NFS4ERR_NO_GRACE));
+}
+
+/// An address, by its last number.
+fn address(number: u32) -> Address {
+    Address::new(0xffff_0a00_0000 + u128::from(number))
+}
+
+fn exchanged(state: &State, name: u32, address: Address, now: Nanos) -> Result<Exchanged, nfsstat4> {
+    let owner = ClientOwner { id: &name.to_be_bytes(), verifier: [1; 8], principal: PRINCIPAL, address };
+    state.exchange_id(&owner, false, now)
+}
+
+fn created(state: &State, exchanged: Exchanged, slots: u32, now: Nanos) -> Result<Arc<NfsSession>, nfsstat4> {
+    let Exchanged { client, sequence, .. } = exchanged;
+    let fore = channel_attrs4 { ca_maxrequests: slots, ..CHANNEL };
+    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore, back: CHANNEL };
+    let created = state.create_session(&request, now)?;
+    Ok(state.session(&created.csr_sessionid).unwrap())
+}
+
+#[test]
+fn clients_of_one_address_cannot_keep_another_address_out() {
+    for is_confirmed in [true, false] {
+        let state = state();
+        let flood = |first: u32| {
+            (first..first + 5000).filter_map(|name| exchanged(&state, name, address(1), 0).ok()).for_each(
+                |exchanged| {
+                    if is_confirmed {
+                        created(&state, exchanged, 1, 0).unwrap();
+                    }
+                },
+            );
+        };
+        flood(0);
+        let newcomer = exchanged(&state, 100_000, address(2), 0).unwrap();
+        flood(10_000);
+        let session = created(&state, newcomer, 64, 0).unwrap();
+        flood(20_000);
+        assert!(!session.has_ended());
+        assert_eq!(session.fore.ca_maxrequests, 64);
+        let last = exchanged(&state, 30_000, address(1), 0);
+        assert_eq!(
+            last.is_ok(),
+            !is_confirmed,
+            "an address makes room for itself only at the cost of unconfirmed clients"
+        );
+    }
+}
+
+#[test]
+fn clients_that_vanished_make_room_for_slots() {
+    let state = state();
+    for name in 0..2048 {
+        created(&state, exchanged(&state, name, address(1), 0).unwrap(), 64, 0).unwrap();
+    }
+    let late = 2 * LEASE_NS;
+    let session = created(&state, exchanged(&state, 5000, address(1), late).unwrap(), 64, late).unwrap();
+    assert_eq!(session.fore.ca_maxrequests, 64);
+}
+
+#[test]
+fn slots_that_others_hold_for_a_full_share_are_not_taken_away() {
+    let state = state();
+    for name in 0..2048 {
+        created(&state, exchanged(&state, name, address(name % 64), 0).unwrap(), 64, 0).unwrap();
+    }
+    let newcomer = exchanged(&state, 5000, address(100), 0).unwrap();
+    assert_eq!(created(&state, newcomer, 256, 0).unwrap().fore.ca_maxrequests, 256, "the share of one in 65 is larger");
+    let of_a_full_share = exchanged(&state, 6000, address(63), 0).unwrap();
+    assert_eq!(created(&state, of_a_full_share, 64, 0).err(), Some(nfsstat4::NFS4ERR_DELAY));
+}
+
+#[test]
+fn lock_owners_without_locks_do_not_add_up() {
+    let state = state();
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    let opened = open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_BOTH, 0), 0).unwrap();
+    let mut last = None;
+    for owner in 0..20_000_u32 {
+        let owner = owner.to_be_bytes();
+        let held = lock(&state, &one, Locker::New { open: opened, owner: &owner }, (0, 9, true), 0).unwrap();
+        last = Some(state.unlock(&one.client, &held, &file(1), Range { first: 0, last: 9 }).unwrap());
+    }
+    assert_eq!(state.tables().locks.len(), IDLE_LOCK_OWNERS_MAX);
+    open(&state, &other, b"a", (OPEN4_SHARE_ACCESS_BOTH, 0), 0).unwrap();
+    // A client goes on with the lock owner that it used last.
+    lock(&state, &one, Locker::Known(last.unwrap()), (0, 9, true), 0).unwrap();
+}
+
+#[test]
+fn a_client_that_opens_without_end_harms_itself() {
+    let state = state();
+    let (one, other) = (client(&state, b"one", 0), client(&state, b"other", 0));
+    let mut status = Ok(());
+    for owner in 0..70_000_u32 {
+        let owner = owner.to_be_bytes();
+        status = open(&state, &one, &owner, (OPEN4_SHARE_ACCESS_READ, 0), 0).map(drop);
+    }
+    assert_eq!(status, Err(nfsstat4::NFS4ERR_DELAY));
+    open(&state, &other, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+}
+
+#[test]
+fn ids_of_others_cannot_be_guessed() {
+    let state = state();
+    let sessions = [b"one", b"two"].map(|name| client(&state, name, 0));
+    let [one, two] = sessions.each_ref().map(|session| u128::from_be_bytes(session.id));
+    let [first, second] = sessions.each_ref().map(|session| session.client.id);
+    // Of random bits about half differ: fewer than 32 of 128 do once in 10^8 runs, fewer than 8 of 64 once in 10^10.
+    assert!((one ^ two).count_ones() >= 32 && (first ^ second).count_ones() >= 8);
+    for step in 1..100 {
+        let guess = (one + step).to_be_bytes();
+        assert_eq!(state.destroy_session(&guess), Err(nfsstat4::NFS4ERR_BADSESSION));
+    }
+    let other = self::state();
+    assert_ne!(client(&other, b"one", 0).id, sessions[0].id, "another start has other ids");
+}
+
+#[test]
+fn another_call_does_not_get_the_reply_that_a_slot_keeps() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    let arguments = SEQUENCE4args {
+        sa_sessionid: one.id,
+        sa_sequenceid: 1,
+        sa_slotid: 0,
+        sa_highest_slotid: 0,
+        sa_cachethis: true,
+    };
+    let Ok(Started::New(call)) = one.start(&arguments, REQUEST, 0) else { panic!() };
+    call.finish(Some(b"reply".to_vec()));
+    for request in [
+        Request { principal: Principal { flavor: 1, uid: 1000 }, ..REQUEST },
+        Request { bytes: 104, ..REQUEST },
+        Request { operations: 3, ..REQUEST },
+    ] {
+        assert_eq!(one.start(&arguments, request, 0).unwrap_err(), nfsstat4::NFS4ERR_SEQ_FALSE_RETRY);
+    }
+    assert!(matches!(one.start(&arguments, REQUEST, 0), Ok(Started::Replay(reply)) if reply == b"reply"));
 }

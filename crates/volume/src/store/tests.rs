@@ -513,6 +513,19 @@ fn memory_that_is_full_has_no_space() {
 }
 
 #[test]
+fn inodes_in_use_are_those_of_files() {
+    let store = memory();
+    let in_use = || store.space().files_total - store.space().files_free;
+    assert_eq!(in_use(), 1, "the root directory");
+    for name in ["f", "g", "h"] {
+        file(&store, name);
+    }
+    assert_eq!(in_use(), 4);
+    remove(&store, "g").unwrap();
+    assert_eq!(in_use(), 3);
+}
+
+#[test]
 fn data_lent_to_a_batch_outlive_their_file() {
     let store = memory();
     let made = file(&store, "f");

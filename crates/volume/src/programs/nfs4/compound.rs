@@ -10,6 +10,7 @@ use super::{refused, status_of};
 use crate::nfs4_state::{NfsSession, Principal, SlotUse};
 use crate::programs::turn::Turn;
 use crate::reply::batch::Mark;
+use crate::served::pseudo_root::PseudoDirectory;
 use crate::store::access::Caller;
 use crate::store::write_buffer::WriteBuffer;
 
@@ -173,6 +174,13 @@ impl Compound<'_, '_> {
     pub(super) fn check_rules(&self, is_change: bool) -> Result<(), nfsstat4> {
         let Some(Place::In(file)) = self.current else { return Ok(()) };
         self.turn.check(self.turn.export(file.as_bytes()), is_change).map_err(refused)
+    }
+
+    /// True unless an export is in the place of a directory above the exports, and the client may not use it.
+    pub(super) fn may_use(&self, directory: PseudoDirectory) -> bool {
+        let served = self.turn.served;
+        let export = served.pseudo_root.export(directory).map(|export| served.exports.numbered(export));
+        export.is_none_or(|export| self.turn.check(export, false).is_ok())
     }
 
     /// The state id that an argument means: the special one (§8.2.3) is that of the last operation that made or used one.

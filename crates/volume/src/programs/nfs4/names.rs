@@ -45,6 +45,8 @@ fn find(compound: &Compound<'_, '_>, place: &Place, name: component4<'_>) -> Res
     check_name(name)?;
     let above = place.pseudo_directory(served).and_then(|above| served.pseudo_root.child(above, name));
     match (above, directory) {
+        // As in READDIR, an export that the client may not use is not there.
+        (Some(child), _) if !compound.may_use(child) => Err(nfsstat4::NFS4ERR_NOENT),
         (Some(child), _) => Ok(Place::above(served, child)),
         (None, Some(directory)) => directory.files().lookup(directory.file(), name).map(Place::In).map_err(status_of),
         (None, None) => Err(nfsstat4::NFS4ERR_NOENT),

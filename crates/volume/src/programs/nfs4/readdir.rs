@@ -79,12 +79,8 @@ fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed,
 /// Lists a directory above the exports, in which cookies count the names. Exports that the client may not use are left out.
 fn list_above(compound: &Compound<'_, '_>, directory: PseudoDirectory, cookie: u64) -> Listed {
     let served = compound.turn.served;
-    let is_shown = |child| {
-        let export = served.pseudo_root.export(child).map(|export| served.exports.numbered(export));
-        export.is_none_or(|export| compound.turn.check(export, false).is_ok())
-    };
     let numbered = served.pseudo_root.children(directory).zip(FIRST_COOKIE..).filter(|(_, own)| *own > cookie);
-    let numbered = numbered.filter(|((child, _), _)| is_shown(*child));
+    let numbered = numbered.filter(|((child, _), _)| compound.may_use(*child));
     let entries = numbered.map(|((child, name), cookie)| ListedEntry {
         cookie,
         name: name.to_vec(),

@@ -193,13 +193,11 @@ impl Compound<'_, '_> {
     /// Checks that the rules of the export allow an operation on the current filehandle. OPEN checks whether it changes something.
     fn check_use(&self, operation: nfs_opnum4) -> Result<(), nfsstat4> {
         use nfs_opnum4::{
-            OP_CLOSE, OP_CREATE, OP_GETFH, OP_LINK, OP_PUTFH, OP_PUTPUBFH, OP_PUTROOTFH, OP_REMOVE, OP_RENAME,
-            OP_RESTOREFH, OP_SAVEFH, OP_SEQUENCE, OP_SETATTR, OP_WRITE,
+            OP_CLOSE, OP_CREATE, OP_LINK, OP_PUTFH, OP_PUTPUBFH, OP_PUTROOTFH, OP_REMOVE, OP_RENAME, OP_RESTOREFH,
+            OP_SAVEFH, OP_SEQUENCE, OP_SETATTR, OP_WRITE,
         };
         match operation {
-            OP_SEQUENCE | OP_PUTFH | OP_PUTROOTFH | OP_PUTPUBFH | OP_GETFH | OP_SAVEFH | OP_RESTOREFH | OP_CLOSE => {
-                Ok(())
-            }
+            OP_SEQUENCE | OP_PUTFH | OP_PUTROOTFH | OP_PUTPUBFH | OP_SAVEFH | OP_RESTOREFH | OP_CLOSE => Ok(()),
             OP_CREATE | OP_LINK | OP_REMOVE | OP_RENAME | OP_SETATTR | OP_WRITE => self.check_rules(true),
             _ => self.check_rules(false),
         }

@@ -24,7 +24,7 @@ use iocurve_wire::xdr::{Decode, Reader};
 
 use super::MESSAGE_BYTES_MAX;
 use super::compound::{Compound, Next};
-use crate::nfs4_state::{ClientOwner, Exchanged, NfsSession, SessionRequest, Started};
+use crate::nfs4_state::{Address, ClientOwner, Exchanged, NfsSession, Request, SessionRequest, Started};
 
 /// Most slots of a session. Clients ask for 64 (Linux by default) or more; ANF gives 180.
 const SLOTS_MAX: u32 = 256;
@@ -78,7 +78,12 @@ fn start(compound: &mut Compound<'_, '_>, arguments: &SEQUENCE4args) -> Result<(
         }
         () => {}
     }
-    let started = session.start(arguments, compound.turn.now)?;
+    let request = Request {
+        principal: compound.principal,
+        bytes: compound.received.call_bytes as u32,
+        operations: compound.count,
+    };
+    let started = session.start(arguments, request, compound.turn.now)?;
     Ok((session, started))
 }
 
@@ -144,7 +149,12 @@ fn exchange(compound: &Compound<'_, '_>, arguments: &EXCHANGE_ID4args<'_>) -> Re
     }
     let owner = &arguments.eia_clientowner;
     let is_update = arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A != 0;
-    let owner = ClientOwner { id: owner.co_ownerid.0, verifier: owner.co_verifier, principal: compound.principal };
+    let owner = ClientOwner {
+        id: owner.co_ownerid.0,
+        verifier: owner.co_verifier,
+        principal: compound.principal,
+        address: Address::new(compound.turn.peer.path[0]),
+    };
     compound.turn.served.nfs4.exchange_id(&owner, is_update, compound.turn.now)
 }
 

@@ -319,8 +319,10 @@ impl Store for MemoryStore {
 
     fn space(&self) -> Space {
         let budget = &self.data.budget;
-        let (bytes_total, bytes_free, files_total) = (budget.limit(), budget.free(), u64::from(FILES_MAX));
-        Space { bytes_total, bytes_free, files_total, files_free: files_total.min(bytes_free / NAME_BYTES) }
+        let (bytes_total, bytes_free, nodes) = (budget.limit(), budget.free(), self.namespace().nodes());
+        // As many more as names fit.
+        let files_free = (u64::from(FILES_MAX) - nodes).min(bytes_free / NAME_BYTES);
+        Space { bytes_total, bytes_free, files_total: nodes + files_free, files_free }
     }
 
     fn budget(&self) -> &Budget {

@@ -41,6 +41,11 @@ impl FreeSlots {
         Some((slot, self.taken))
     }
 
+    /// Number of slots with a node.
+    pub(super) fn nodes(&self) -> u64 {
+        u64::from(self.next) - self.used.len() as u64
+    }
+
     pub(super) fn give_back(&mut self, index: u32) {
         self.used.push(index);
     }

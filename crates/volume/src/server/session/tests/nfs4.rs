@@ -282,6 +282,8 @@ fn a_call_sent_again_is_carried_out_once() {
     let first = client.compound_as((1, 1, true), &[putfh(&root), remove(b"f")]);
     assert_eq!(first.0, nfsstat4::NFS4_OK);
     assert_eq!(client.compound_as((1, 1, true), &[putfh(&root), remove(b"f")]), first);
+    let (other, _) = client.compound_as((1, 1, true), &[putfh(&root), remove(b"other")]);
+    assert_eq!(other, nfsstat4::NFS4ERR_SEQ_FALSE_RETRY, "it is another call");
     // Of a reply that was not to be kept, it is known that there was one.
     client.open(b"owner", b"g");
     assert_eq!(client.compound_as((2, 1, false), &[putfh(&root), remove(b"g")]).0, nfsstat4::NFS4_OK);
@@ -510,4 +512,8 @@ fn the_rules_of_the_export_hold() {
     for operations in changes.iter().chain(&uses) {
         assert_eq!(client.compound(operations).0, nfsstat4::NFS4ERR_ACCESS, "{operations:?}");
     }
+    // Nor does the root of all exports lead to it, and no handle is given out.
+    let lookup = nfs_argop4::LOOKUP(LOOKUP4args { objname: b"vol" });
+    assert_eq!(client.compound(&[nfs_argop4::PUTROOTFH(()), lookup]).0, nfsstat4::NFS4ERR_NOENT);
+    assert_eq!(client.compound(&[putfh(&root), nfs_argop4::GETFH(())]).0, nfsstat4::NFS4ERR_ACCESS);
 }

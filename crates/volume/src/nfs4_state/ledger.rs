@@ -1,0 +1,256 @@
+//! The room that the server has for the state of clients, and what each client and each address takes of it.
+//!
+//! All state goes through [`Tables::make_room`] before it exists. Leases govern it: if there is no room, clients whose lease has
+//! expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
+//! the address that takes most, and only for an address within its share: one that fills the tables harms itself, and a newcomer is
+//! always served (RFC 8881 §8.4.2.4 lets a server revoke state).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use iocurve_meter::Nanos;
+use iocurve_wire::nfs4::{clientid4, nfsstat4};
+
+use super::Tables;
+use super::session::NfsClient;
+use crate::qos::Key;
+
+/// A kind of state that takes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Clients,
+    /// Slots of sessions. A slot takes some 200 bytes, and the reply that it keeps.
+    Slots,
+    /// Opens and lock owners.
+    States,
+    /// Locked ranges.
+    Ranges,
+}
+
+const KINDS: usize = 4;
+
+/// Amounts by kind.
+pub(super) type Amounts = [usize; KINDS];
+
+/// Most of each kind of all clients together.
+const MOST: Amounts = [1 << 12, 1 << 17, 1 << 18, 1 << 20];
+
+/// Most of each kind of one client.
+const CLIENT_MOST: Amounts = [1, 1 << 12, 1 << 16, 1 << 18];
+
+/// The part of a client's address that counts as one: of IPv6 the network, since one machine has all addresses of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Address(Key);
+
+impl Address {
+    pub(crate) const fn new(client: Key) -> Self {
+        let is_ipv4 = client >> 32 == 0xffff;
+        Self(if is_ipv4 { client } else { client >> 64 << 64 })
+    }
+}
+
+/// What there is, and what is taken.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// Most of each kind of all clients together, and of one client.
+    most: Amounts,
+    client_most: Amounts,
+    taken: Amounts,
+    clients: HashMap<clientid4, Account>,
+    addresses: HashMap<Address, AddressAccount>,
+    /// Clients by the time of a sign of life, which need not be the last.
+    by_renewal: BTreeSet<(Nanos, clientid4)>,
+}
+
+#[derive(Debug)]
+struct Account {
+    client: Arc<NfsClient>,
+    address: Address,
+    is_confirmed: bool,
+    taken: Amounts,
+    /// The time under which it is in `by_renewal`.
+    renewed: Nanos,
+}
+
+#[derive(Debug, Default)]
+struct AddressAccount {
+    taken: Amounts,
+    clients: HashSet<clientid4>,
+    /// Clients without a session, the oldest first. Some of them may have one by now.
+    unconfirmed: VecDeque<clientid4>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new(MOST, CLIENT_MOST)
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(most: Amounts, client_most: Amounts) -> Self {
+        Self {
+            most,
+            client_most,
+            taken: Amounts::default(),
+            clients: HashMap::new(),
+            addresses: HashMap::new(),
+            by_renewal: BTreeSet::new(),
+        }
+    }
+
+    /// Enters a client, which has no session yet.
+    pub(super) fn open_account(&mut self, client: Arc<NfsClient>, address: Address) {
+        let (id, renewed) = (client.id, client.renewed());
+        let of_address = self.addresses.entry(address).or_default();
+        of_address.clients.insert(id);
+        of_address.unconfirmed.push_back(id);
+        self.by_renewal.insert((renewed, id));
+        let account = Account { client, address, is_confirmed: false, taken: Amounts::default(), renewed };
+        self.clients.insert(id, account);
+        self.take(id, Kind::Clients, 1);
+    }
+
+    /// Notes that a client has a session.
+    pub(super) fn confirm(&mut self, client: clientid4) {
+        let Some(account) = self.clients.get_mut(&client) else { return };
+        account.is_confirmed = true;
+        let Some(of_address) = self.addresses.get_mut(&account.address) else { return };
+        while of_address.unconfirmed.front().is_some_and(|id| self.clients.get(id).is_none_or(|one| one.is_confirmed)) {
+            of_address.unconfirmed.pop_front();
+        }
+    }
+
+    /// Removes a client with all that it takes.
+    pub(super) fn close_account(&mut self, client: clientid4) {
+        let Some(account) = self.clients.remove(&client) else { return };
+        self.by_renewal.remove(&(account.renewed, client));
+        let Some(of_address) = self.addresses.get_mut(&account.address) else { return };
+        for kind in 0..KINDS {
+            self.taken[kind] -= account.taken[kind];
+            of_address.taken[kind] -= account.taken[kind];
+        }
+        of_address.clients.remove(&client);
+        of_address.unconfirmed.retain(|id| *id != client);
+        if of_address.clients.is_empty() {
+            self.addresses.remove(&account.address);
+        }
+    }
+
+    pub(super) fn take(&mut self, client: clientid4, kind: Kind, amount: usize) {
+        self.change(client, kind, |taken| *taken += amount);
+    }
+
+    pub(super) fn give_back(&mut self, client: clientid4, kind: Kind, amount: usize) {
+        self.change(client, kind, |taken| *taken -= amount);
+    }
+
+    fn change(&mut self, client: clientid4, kind: Kind, change: impl Fn(&mut usize)) {
+        let Some(account) = self.clients.get_mut(&client) else { return };
+        change(&mut account.taken[kind as usize]);
+        change(&mut self.taken[kind as usize]);
+        if let Some(of_address) = self.addresses.get_mut(&account.address) {
+            change(&mut of_address.taken[kind as usize]);
+        }
+    }
+
+    /// True if this amount fits into what all clients may have.
+    pub(super) fn has_room(&self, kind: Kind, amount: usize) -> bool {
+        self.taken[kind as usize] + amount <= self.most[kind as usize]
+    }
+
+    /// True if this amount fits into what one client may have.
+    pub(super) fn may_take(&self, client: clientid4, kind: Kind, amount: usize) -> bool {
+        self.of_client(client, kind) + amount <= self.client_most[kind as usize]
+    }
+
+    /// The amount that is left of an address's share. All addresses that have clients have equal shares.
+    pub(super) fn left_of_share(&self, address: Address, kind: Kind) -> usize {
+        let newcomers = usize::from(!self.addresses.contains_key(&address));
+        let share = self.most[kind as usize] / (self.addresses.len() + newcomers);
+        share.saturating_sub(self.of_address(address, kind))
+    }
+
+    pub(super) fn address_of(&self, client: clientid4) -> Option<Address> {
+        self.clients.get(&client).map(|account| account.address)
+    }
+
+    /// Sums over clients and over addresses are these amounts, and within the limits.
+    #[cfg(test)]
+    pub(super) fn check(&self, amounts: Amounts) {
+        let sum = |all: &mut dyn Iterator<Item = Amounts>| {
+            all.fold(Amounts::default(), |sum, one| std::array::from_fn(|kind| sum[kind] + one[kind]))
+        };
+        assert_eq!(self.taken, amounts);
+        assert_eq!(sum(&mut self.clients.values().map(|account| account.taken)), amounts);
+        assert_eq!(sum(&mut self.addresses.values().map(|account| account.taken)), amounts);
+        assert!((0..KINDS).all(|kind| self.taken[kind] <= self.most[kind]));
+        let is_within = |account: &Account| (0..KINDS).all(|kind| account.taken[kind] <= self.client_most[kind]);
+        assert!(self.clients.values().all(is_within));
+    }
+
+    fn of_client(&self, client: clientid4, kind: Kind) -> usize {
+        self.clients.get(&client).map_or(0, |account| account.taken[kind as usize])
+    }
+
+    fn of_address(&self, address: Address, kind: Kind) -> usize {
+        self.addresses.get(&address).map_or(0, |account| account.taken[kind as usize])
+    }
+
+    /// The client that makes room for an amount of a kind of state of an address: one whose lease has expired, one of the same address
+    /// that has no session, or, within the address's share, one of the address that takes most.
+    fn first_to_go(&mut self, kind: Kind, amount: usize, address: Address, now: Nanos) -> Option<clientid4> {
+        let is_within_share = amount <= self.left_of_share(address, kind);
+        self.expired(now)
+            .or_else(|| if kind == Kind::Clients { self.unconfirmed(address) } else { None })
+            .or_else(|| if is_within_share { self.largest(kind) } else { None })
+    }
+
+    /// The client that has been silent for longest, if its lease has expired.
+    fn expired(&mut self, now: Nanos) -> Option<clientid4> {
+        loop {
+            let (noted, id) = *self.by_renewal.first()?;
+            let account = self.clients.get_mut(&id)?;
+            account.renewed = account.client.renewed();
+            if account.renewed == noted {
+                return account.client.is_expired(now).then_some(id);
+            }
+            self.by_renewal.pop_first();
+            self.by_renewal.insert((account.renewed, id));
+        }
+    }
+
+    /// The oldest client of an address that has no session.
+    fn unconfirmed(&self, address: Address) -> Option<clientid4> {
+        let mut clients = self.addresses.get(&address)?.unconfirmed.iter();
+        clients.find(|id| self.clients.get(id).is_some_and(|account| !account.is_confirmed)).copied()
+    }
+
+    /// Of the address that takes most, a client without a session, or the one that takes most and has been silent for longest.
+    fn largest(&self, kind: Kind) -> Option<clientid4> {
+        let of_address = self.addresses.values().max_by_key(|account| account.taken[kind as usize])?;
+        let accounts = of_address.clients.iter().filter_map(|id| self.clients.get(id));
+        let taking = accounts.filter(|account| account.taken[kind as usize] > 0);
+        let rank = |account: &&Account| {
+            (account.is_confirmed, Reverse(account.taken[kind as usize]), account.client.renewed())
+        };
+        taking.min_by_key(rank).map(|account| account.client.id)
+    }
+}
+
+impl Tables {
+    /// Makes room for an amount of a kind of state of an address's client.
+    pub(super) fn make_room(
+        &mut self,
+        kind: Kind,
+        amount: usize,
+        address: Address,
+        now: Nanos,
+    ) -> Result<(), nfsstat4> {
+        while !self.ledger.has_room(kind, amount) {
+            let client = self.ledger.first_to_go(kind, amount, address, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
+            self.remove_client(client);
+        }
+        Ok(())
+    }
+}
