@@ -54,6 +54,9 @@ pub(super) struct Registration {
     pub channel: channel_attrs4,
     /// Slots to ask for.
     slots_wanted: u32,
+    /// The server knows the client since its last start, and has not been told yet that nothing more will be reclaimed: it may let
+    /// no one open files until then (RFC 8881 §18.51.3).
+    is_reclaiming: bool,
 }
 
 /// The state of a client that a server still has.
@@ -61,7 +64,7 @@ pub(super) struct Registration {
 pub(super) enum Kept {
     /// The client id, and with it opens unless they were revoked.
     ClientId,
-    /// Nothing: the server has restarted, or the lease has expired.
+    /// Nothing: the server has restarted, or the lease has expired. So it is until all was reclaimed.
     Nothing,
 }
 
@@ -96,6 +99,7 @@ impl Registration {
             session: [0; 16],
             channel: fore_channel(slots_wanted),
             slots_wanted,
+            is_reclaiming: true,
         }
     }
 
@@ -152,12 +156,14 @@ impl<'a> Client<'a> {
         // The server may know the session and have lost count of its slots only.
         self.destroy_session()?;
         match self.create_session()? {
+            Ok(()) if self.registration.is_reclaiming => return Ok(Kept::Nothing),
             Ok(()) => return Ok(Kept::ClientId),
             Err(nfsstat4::NFS4ERR_STALE_CLIENTID) => {}
             // The number of the next CREATE_SESSION is lost: start as a client that has restarted.
             Err(nfsstat4::NFS4ERR_SEQ_MISORDERED) => self.registration.verifier = Registration::new(0).verifier,
             Err(status) => return Err(self.failed("CREATE_SESSION", status)),
         }
+        self.registration.is_reclaiming = true;
         self.begin()?;
         Ok(Kept::Nothing)
     }
@@ -166,7 +172,10 @@ impl<'a> Client<'a> {
     pub(super) fn reclaim_complete(&mut self) -> Result<(), EngineError> {
         let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
         match self.compound(&[complete], |_| {})? {
-            Ok(()) | Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => Ok(()),
+            Ok(()) | Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => {
+                self.registration.is_reclaiming = false;
+                Ok(())
+            }
             Err(failed) => Err(self.failed("RECLAIM_COMPLETE", failed.status)),
         }
     }

@@ -212,6 +212,23 @@ fn an_open_that_cannot_be_reclaimed_is_made_anew() {
 }
 
 #[test]
+fn a_session_that_is_lost_during_reclaim_does_not_end_it() {
+    let lost = Act::FailSequence(nfsstat4::NFS4ERR_BADSESSION);
+    for (operation, reclaims) in [(nfs_opnum4::OP_OPEN, 1), (nfs_opnum4::OP_RECLAIM_COMPLETE, 2)] {
+        let server = Server::new(first([Act::Answer, Act::Restart])).with_file("f", &pattern(4096));
+        let mut client = Client::new(&server, 1, 4096, |_| {});
+        server.lock().at_setup.push_back((operation, lost));
+        for _ in 0..3 {
+            assert_eq!(client.one(READ, 0, 4096), 4096);
+        }
+        let mut expected = vec!["RECLAIM_COMPLETE", "CLAIM_FH"];
+        expected.extend(vec!["CLAIM_PREVIOUS"; reclaims]);
+        expected.push("RECLAIM_COMPLETE");
+        assert_eq!(server.lock().opened, expected);
+    }
+}
+
+#[test]
 fn an_open_that_has_expired_is_made_anew() {
     let server = Server::new(first([Act::Answer, Act::Revoke])).with_file("f", &pattern(4096));
     let mut client = Client::new(&server, 1, 4096, |_| {});
