@@ -40,7 +40,7 @@ pub(super) struct LockState {
     idle: u64,
 }
 
-/// What a client has at most one open or lock owner's state of. Open owners and lock owners have separate names.
+/// The key of an open or of a lock owner's state. Open owners and lock owners have separate names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StateKey {
     client: clientid4,

@@ -50,7 +50,7 @@ impl Address {
     }
 }
 
-/// What there is, and what is taken.
+/// The room that there is, and the accounts of those who take it.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// Most of each kind of all clients together, and of one client.
@@ -226,7 +226,7 @@ impl Ledger {
         clients.find(|id| self.clients.get(id).is_some_and(|account| !account.is_confirmed)).copied()
     }
 
-    /// Of the address that takes most, a client without a session, or the one that takes most and has been silent for longest.
+    /// A client of the address that takes most: one without a session, or the one that takes most and has been silent for longest.
     fn largest(&self, kind: Kind) -> Option<clientid4> {
         let of_address = self.addresses.values().max_by_key(|account| account.taken[kind as usize])?;
         let accounts = of_address.clients.iter().filter_map(|id| self.clients.get(id));

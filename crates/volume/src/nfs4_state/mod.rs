@@ -73,7 +73,7 @@ struct Tables {
     by_key: HashMap<StateKey, u64>,
     /// The files that are open, with their opens and locks.
     files: HashMap<nfs_fh3, FileState>,
-    /// What clients take of the room for all this.
+    /// The room that clients take for all this.
     ledger: Ledger,
     /// Numbers given out so far, to clients, sessions and state.
     numbers: u64,

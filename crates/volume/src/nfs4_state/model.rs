@@ -437,7 +437,7 @@ proptest! {
 const FEW: Amounts = [8, 16, 24, 24];
 const FEW_OF_A_CLIENT: Amounts = [1, 8, 12, 12];
 
-/// What a client of an address wants next.
+/// The next wish of an address's client.
 #[derive(Debug, Clone, Copy)]
 enum Want {
     NewClient { is_confirmed: bool },
