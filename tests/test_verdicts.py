@@ -314,6 +314,26 @@ def test_others_that_fill_the_idle_time_saturate_no_machine(waited: float, code:
     assert found.code == code
 
 
+@pytest.mark.parametrize(
+    ("shares", "found"),
+    [
+        ({"own_share": 0.17, "target_share": 0.69, "thread_delay_share": 0.43}, ("machine", "possible")),
+        ({"own_share": 0.17, "target_share": 0.69, "thread_delay_share": 0.2}, ("depth", "possible")),
+        (
+            {"own_share": 0.1, "target_share": 0.3, "others_share": 0.46, "thread_delay_share": 0.2},
+            ("depth", "possible"),
+        ),
+    ],
+)
+def test_a_machine_that_is_nearly_busy_is_possibly_the_limit_where_threads_wait(
+    shares: dict[str, float], found: tuple[str, str]
+) -> None:
+    """The first row is nfs-ganesha on a machine of two processors."""
+    verdict = verdict_of(point(950_000, machine=QUIET.replace(busy_share=0.88, **shares)), NFS)
+    assert verdict is not None
+    assert (verdict.code, verdict.confidence) == found
+
+
 def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:
     def reads(moved: int, *, direct: bool) -> Limit | None:
         engine = SyncEngine(open=FileOpen(direct=direct, durability="none", invalidate=False))

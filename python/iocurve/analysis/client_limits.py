@@ -45,7 +45,7 @@ def client_verdicts(point: Point, target: TargetFacts) -> list[ClientVerdict]:
 
 def _verdict(load: MeasuredLoad, shared: Limit | None, clients: int) -> Limit:
     own = own_limit(load)
-    if own and (own.code != "depth" or own.confidence != "possible" or shared is None):
+    if own and (own.confidence != "possible" or shared is None):
         return own
     if shared:
         together = f", which {clients} clients share" if clients > 1 else ""

@@ -13,6 +13,7 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, limit
 from iocurve.analysis.load_limits import (
     asked_limit,
     cache_limit,
+    crowded_limit,
     depth_limit,
     latency_limit,
     processor_limit,
@@ -64,9 +65,7 @@ def verdicts_of(result: Result) -> list[Limit | None]:
 
 def _is_open(verdict: Limit | None) -> bool:
     """True if something else may be the limit."""
-    return verdict is not None and (
-        verdict.code == UNKNOWN or (verdict.code, verdict.confidence) == ("depth", "possible")
-    )
+    return verdict is not None and (verdict.code == UNKNOWN or verdict.confidence == "possible")
 
 
 def _is_of_processors(verdict: Limit | None) -> bool:
@@ -148,6 +147,7 @@ def verdict_of(point: Point, target: TargetFacts) -> Limit | None:
         or cache_limit(load)
         or latency_limit(load)
         or processor_limit(load)
+        or crowded_limit(load)
         or depth_limit(load)
         or _unknown(load)
     )

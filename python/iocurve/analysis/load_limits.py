@@ -16,6 +16,8 @@ from iocurve.units import SECOND_NS, format_bytes, format_duration, format_numbe
 
 BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""
+CROWDED = 0.75
+"""From this share of a machine's processors on, a thread that waits for one may wait because all are busy."""
 AT_LATENCY = 0.6
 """The depth is the limit when the known latency explains at least this fraction of the time in flight."""
 SURE = 0.85
@@ -176,6 +178,20 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     if (machine.target_share or 0.0) * machine.cpus >= BUSY and runnable >= BUSY:
         return _machine(load, machine, _shares(machine))
     return None
+
+
+def crowded_limit(load: MeasuredLoad) -> Limit | None:
+    """Processors that load and target share and that are nearly busy, while threads that are ready wait for one."""
+    machine = load.point.machine
+    if machine is None or machine.own_share is None or machine.busy_share < CROWDED:
+        return None
+    delayed = starved_share(machine)
+    if delayed < STARVED or machine.own_share + (machine.target_share or 0.0) < CROWDED * machine.busy_share:
+        return None
+    waited = f"a thread that was ready waited for a processor {delayed:.0%} of the time"
+    text = f"load and target share the processors of {load.machine_name}: {waited}"
+    code = "client_cpu" if load.is_client else "machine"
+    return limit(code, text, load.target, confidence="possible", evidence=_shares(machine))
 
 
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:

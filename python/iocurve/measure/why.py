@@ -210,7 +210,7 @@ def _own(probes: Probes) -> Limit | None:
     if credits and _stays_low(probes) and _returns(probes):
         return credits
     own = verdict_of(probes.base, probes.target)
-    return None if own is None or own.code in UNDECIDED else own
+    return None if own is None or own.code in UNDECIDED or own.confidence == "possible" else own
 
 
 def _stays_low(probes: Probes) -> bool:
