@@ -53,7 +53,7 @@ def fixed_window(rate: float, length: float) -> Admit:
         current = math.floor(now / length)
         if current > window:
             window, used = current, 0.0
-        # What does not fit whole is carried over, so that the rate is exact.
+        # A remainder is carried over, so that the rate is exact.
         while used >= quota:
             window, used = window + 1, used - quota
         used += cost

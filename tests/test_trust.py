@@ -1,4 +1,4 @@
-"""What a report says at a glance: whether it can be trusted, how sure each figure and verdict is, and one answer."""
+"""A report says at a glance: whether it can be trusted, how sure each figure and verdict is, and one answer."""
 
 from __future__ import annotations
 

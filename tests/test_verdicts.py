@@ -307,7 +307,7 @@ def test_a_load_that_uses_the_machine_up_is_named() -> None:
 
 @pytest.mark.parametrize(("waited", "code"), [(0.12, "depth"), (0.4, "machine")])
 def test_others_that_fill_the_idle_time_saturate_no_machine(waited: float, code: str) -> None:
-    """The shares of a run beside programs of a lower priority; its rate was that of a quiet machine."""
+    """The shares of a run next to programs of a lower priority; its rate was that of a quiet machine."""
     machine = used(own_share=0.16, target_share=0.47, others_share=0.37, thread_delay_share=waited)
     found = limit_of(point(950_000, machine=machine), NFS)
     assert found is not None

@@ -1,1 +1,1 @@
-"""The limits bench counts how often iocurve names the limit of a server: a stub, its own volume, other servers."""
+"""The limits bench counts how often iocurve finds the limit of a server: a stub, its own volume, other servers."""

@@ -1,4 +1,4 @@
-"""``make truth-limits``: counts how often iocurve names the limit of servers that it knows nothing of.
+"""``make truth-limits``: counts how often iocurve finds the limit of servers that it knows nothing of.
 
 Each run draws a server and a load from a kind by a seed, measures a second, lets ``iocurve why --confirm`` look for the
 limit, and compares the name with the account of the server, which says which limit held the requests back. Runs take

@@ -249,15 +249,15 @@ VERIFIED: dict[str, Draw] = {
 
 @dataclass(frozen=True)
 class Noise:
-    """What a measurement adds to a curve; deviations are relative."""
+    """The noise that a measurement adds to a curve; deviations are relative."""
 
     name: str
     deviation: float
-    """Of the values of a point."""
+    """Deviation of the values of a point."""
     correlation: float = 0.0
     """Of neighbouring values of a point."""
     drift: float = 0.0
-    """Of the level from point to point."""
+    """Deviation of the level from point to point."""
 
 
 INDEPENDENT = Noise("independent", 0.01)
@@ -308,7 +308,7 @@ class Counted:
     """Searches that give bounds instead of a confidence interval."""
     depths_held: dict[float, int] = field(default_factory=lambda: dict.fromkeys(knee.SHARES, 0))
     errors: list[float] = field(default_factory=list)
-    """Of the capacity, relative to the truth; so are the half widths."""
+    """Errors of the capacity relative to the truth; half widths are relative to it, too."""
     half_widths: list[float] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
 
@@ -338,7 +338,7 @@ def searched(family: str, noise: Noise, runs: int) -> Counted:
 
 
 def capacity(scale: float) -> Iterator[Row]:
-    """How often a search holds the capacity and the depths, family by family."""
+    """Counts how often a search holds the capacity and the depths, family by family."""
     runs = max(1, round(100 * scale))
     for group, families in (("designed on", DESIGNED), ("verified on", VERIFIED)):
         for noise in (INDEPENDENT, CORRELATED):

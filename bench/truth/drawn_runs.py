@@ -87,7 +87,7 @@ class Drawn:
 
 
 def drawn(chance: random.Random, count: int, kind: Literal["hard", "soft"]) -> Drawn:
-    """A target with so many limits apart from the depth and the server's speed."""
+    """A target with a number of limits apart from the depth and the server's speed."""
     latency = _latency(chance)
     scale = chance.choice(_envelope(chance.random() < 0.5))
     limits = [_limit(chance, scale, latency) for _ in range(count)]
@@ -240,7 +240,7 @@ def run(seed: str, count: int, kind: Literal["hard", "soft"]) -> Iterator[Judged
     is_one_kind = len({load.read_share for load, _ in points}) == 1
     for load, one in points:
         right = target.binding(load)
-        # Where only reads were measured, a limit on all operations cannot be told from one on reads.
+        # If only reads were measured, a limit on all operations cannot be told from one on reads.
         alike = {code.replace(f"_{of}_", "_") for code in right for of in ("read", "write")} if is_one_kind else set()
         yield Judged(target, load, found.get(id(one.point)), frozenset(right | alike))
 

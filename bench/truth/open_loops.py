@@ -185,7 +185,7 @@ def bucket_case(capacity: float, burst: int, base_s: float, factor: float, share
 
 
 def fixed_tail(load: float, services: float) -> float:
-    """Probability that an operation waits longer than so many service times (M/D/1; A. K. Erlang, 1909).
+    """Probability that an operation waits longer than a number of service times (M/D/1; A. K. Erlang, 1909).
 
     Far out it is the exponential that the sum tends to, which does not cancel.
     """

@@ -43,7 +43,7 @@ macro_rules! counters {
 counters! {
     /// READs and WRITEs of an export, a client or a connection.
     IoStats,
-    /// The counters of one thread, on cache lines of their own.
+    /// The counters of one thread, on separate cache lines.
     IoCounters {
         /// READs answered.
         reads,
@@ -63,7 +63,7 @@ counters! {
 counters! {
     /// Other calls, and connections, since the start.
     CallStats,
-    /// The counters of one thread, on cache lines of their own.
+    /// The counters of one thread, on separate cache lines.
     CallCounters {
         /// COMMITs answered.
         commits,

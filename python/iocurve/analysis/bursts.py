@@ -56,7 +56,7 @@ CELLS_MIN = 12
 
 @dataclass(frozen=True)
 class Bursts:
-    """Bursts of so many operations at once, each after a pause. Times in seconds."""
+    """Bursts of a number of operations at once, each after a pause. Times in seconds."""
 
     size: int
     completions: tuple[tuple[float, ...], ...]
@@ -81,7 +81,7 @@ class Bursts:
         return (NORMAL_MAD * median(abs(latency - middle) for latency in latencies) / middle) ** 2
 
     def mean_of(self, count: int) -> Estimate:
-        """Mean time to the first so many completions, in the median burst."""
+        """Mean time to a number of completions, in the median burst."""
         means = [fmean(burst[:count]) for burst in self.completions]
         middle = median(means)
         error = MEDIAN_ERROR * NORMAL_MAD * median(abs(mean - middle) for mean in means) / math.sqrt(len(means))

@@ -21,7 +21,7 @@ from iocurve.units import MICROSECOND_NS, format_bytes, format_latency
 GAIN_MIN = 0.05
 """Less gain than this by repeated offsets is none."""
 CONFIDENCE = 0.99
-"""Of the comparison of turns. A load that no cache answers looks cached in at most 1 of 200 cases by the interval, and
+"""Confidence of the comparison of turns. A load without a cache looks cached in at most 1 of 200 by the interval, and
 in at most 1 of 200 by the sign test."""
 MOST, LEAST = 0.9, 0.1
 """A share of the reads above the one counts as all of them, a share below the other as none."""
@@ -205,7 +205,7 @@ def repeated_evidence(facts: CacheFacts) -> CacheEvidence | None:
 
 
 def sign_test(positive: int, count: int) -> float:
-    """The probability that at least so many of the signs are positive if both are as likely."""
+    """The probability that at least this number of the signs is positive if both are as likely."""
     return math.fsum(math.comb(count, number) / 2.0**count for number in range(positive, count + 1))
 
 

@@ -28,9 +28,9 @@ DISTANCE_MAX = 2.6
 MIXES_DIFFER = 0.2
 """Shares of reads that differ by less are the same mix."""
 GROWS = 1.4
-"""What twice of a thing gives at least where that thing is the limit."""
+"""Smallest gain from twice of a thing where that thing is the limit."""
 SAME = 1.2
-"""What twice the depth, or more, gives at most where the depth is not the limit."""
+"""Greatest gain from twice the depth, or more, where the depth is not the limit."""
 WAITS = 3.0
 """A latency of this many times that of an idle target shows that the depth is not the limit: then twice the depth gives
 at most 1.2 times the rate in a network of balanced stations, and less in any other (J. Zahorjan, K. C. Sevcik, D. L.
@@ -127,7 +127,7 @@ def _of_depth(quantity: RateName, one: Observation) -> float:
 
 def _group(found: Ceiling, members: Sequence[Observation]) -> tuple[float, float]:
     value, error = _pooled([(found.value_of(one), one.rate_error(found.kind)) for one in members])
-    # What a bucket lets through at once is the same in each, so it stays whole in the mean.
+    # A bucket lets the same burst through in each, so the burst stays whole in the mean.
     return value, math.hypot(error, ERROR_MIN)
 
 

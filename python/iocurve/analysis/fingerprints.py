@@ -118,7 +118,7 @@ def rate_of(load: MeasuredLoad) -> Estimate:
     if estimate.batches > 1 and estimate.mean:
         error = estimate.error / estimate.mean * iops
     if period := _period(series):
-        # What repeats itself is known but for the part of a period at either end, which is any.
+        # A periodic rate is known except for a part of a period, of any size, at either end.
         error = min(error, iops * period / len(series) / math.sqrt(12))
     return scaled(Estimate(iops, error, max(estimate.batches, FREEDOM_MIN + 1)), load.held_up)
 

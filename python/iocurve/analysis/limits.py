@@ -74,14 +74,14 @@ def _is_of_processors(verdict: Limit | None) -> bool:
 
 
 def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
-    """What points show together. Busy processors stay the limit, unless the points are at one that others prove."""
+    """The limit that points show together. Busy processors stay the limit, unless other points prove the limit."""
     if shown is None or (_is_of_processors(verdict) and not (is_sure(shown) and shown.code in COUNTED)):
         return verdict
     return shown
 
 
 def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
-    """What points show together, and what probes found of them, target by target."""
+    """The limits that points show together and that probes found, target by target."""
     by_target: dict[str, list[Point]] = {}
     for point in points:
         by_target.setdefault(result.target_of(point).address, []).append(point)

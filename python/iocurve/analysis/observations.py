@@ -62,7 +62,7 @@ class Observation:
 
     @cached_property
     def load(self) -> tuple[int, float, str]:
-        """What the load does, apart from its depth and its connections."""
+        """The load, apart from its depth and its connections."""
         return self.block_bytes, self.mix, self.order
 
     def share(self, kind: Kind) -> float:

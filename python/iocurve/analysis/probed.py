@@ -27,7 +27,7 @@ COUNTED: Mapping[str, tuple[RateName, Kind, Scope]] = {
     "connection_throughput": ("bytes_per_s", "any", "connection"),
     "connection_requests": ("iops", "any", "connection"),
 }
-"""What limits count whose points have equal values."""
+"""The quantity that each limit counts: points at the limit have equal values of it."""
 
 
 def probed_limits(

@@ -74,7 +74,7 @@ class Reading:
 
     @cached_property
     def trust(self) -> tuple[Condition, str]:
-        """Whether other work on this machine disturbed the points, and a sentence that counts those it did."""
+        """The condition of the machine during the points, and a sentence that counts those that others disturbed."""
         return trust_of([member for family in self.families for member in family.members])
 
     @cached_property

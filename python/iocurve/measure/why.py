@@ -29,7 +29,7 @@ LARGE = 3.0
 """A large burst has this many times the operations that are in service at the rate of the load."""
 BURST_MAX = 256
 BURSTS = 8
-"""A probe has time for so many bursts."""
+"""Number of bursts that a probe has time for."""
 BURSTS_NS_MAX = 3 * SECOND_NS
 
 ATTEMPTS = 4
@@ -43,7 +43,7 @@ HELD_UP = "foreign_cpu"
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
 PRECISION = 0.035
-"""Probes are made so long that half of the interval of a rate is this fraction of it, within bounds."""
+"""Probes last until half of the interval of a rate is this fraction of it, within bounds."""
 LENGTH_MAX_NS = 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
@@ -148,7 +148,7 @@ class Probes:
         self.is_steady = not again.grows and not again.is_lower
 
     def bursts(self, size: int) -> Bursts | None:
-        """Bursts of so many operations, with pauses in which a bucket gains more than a burst takes."""
+        """Bursts of a number of operations, with pauses in which a bucket gains more than a burst takes."""
         iops = fingerprints.rate_of(self.load).mean
         enough_ns = round(BURSTS * (1 + variations.PAUSE) * size / iops * SECOND_NS) if iops else 0
         point = self.changed(variations.in_bursts(size, iops), enough_ns) if iops else None

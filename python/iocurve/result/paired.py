@@ -34,7 +34,7 @@ BOUNDS_MAX = 10.0
 CORRELATIONS = tuple(step / 20 for step in range(1, 20))
 """Correlations of neighbouring turns against which an interval is widened."""
 WIDENING_PAIRS_MAX = 16
-"""The widening of more pairs is that of so many."""
+"""More pairs are widened as this number of pairs."""
 
 
 def verdict(low: float | None, high: float | None, margin: float = MARGIN) -> Verdict:
@@ -184,7 +184,7 @@ def _places(pairs: Sequence[RatePair]) -> Places:
 
 @lru_cache(maxsize=256)
 def _widening(places: Places) -> float:
-    """How many times too narrow an interval is, at most, if turns resemble their neighbours.
+    """The greatest factor by which an interval is too narrow if turns resemble their neighbours.
 
     Successive pairs then resemble each other, more so where their turns lie far apart. The correlation cannot be told
     from a few pairs, so the widening is that of the least favourable one: the standard error of the mean divided by the

@@ -278,7 +278,7 @@ impl Tables {
         self.ledger.confirm(id);
     }
 
-    /// The slots that a new session of a client gets: as many as it asks for, or what is left of its address's share.
+    /// The slots that a new session of a client gets: the number that it asks for, or the rest of its address's share.
     fn room_for_slots(&mut self, client: clientid4, asked: u32, now: Nanos) -> Result<u32, nfsstat4> {
         let address = self.ledger.address_of(client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
         if !self.ledger.may_take(client, Kind::Slots, asked as usize) {

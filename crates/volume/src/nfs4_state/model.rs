@@ -1,4 +1,4 @@
-//! The tables beside a model of them: many clients open, lock, expire and restart in random order, and the server is killed in between.
+//! The tables compared with a model of them: many clients open, lock, expire and restart in random order, and the server is killed in between.
 //!
 //! The model has one list of opens with one entry for each byte that is locked, and searches it from end to end.
 
@@ -175,7 +175,7 @@ impl Model {
         State::new(now, "test".to_owned(), vec![Box::new(record.clone())], now)
     }
 
-    /// The server is killed; nobody reclaims.
+    /// The server is killed; no client reclaims.
     fn restart(&mut self) {
         self.state = Self::started(&self.record, self.now);
         self.now += LEASE_NS;

@@ -193,7 +193,7 @@ fn a_client_that_restarts_loses_its_old_state_with_its_new_session() {
     open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_BOTH), 0).unwrap();
     let owner = ClientOwner { id: b"one", verifier: [2; 8], principal: PRINCIPAL, address: HERE };
     let Exchanged { client, sequence, is_confirmed } = state.exchange_id(&owner, false, 0).unwrap();
-    assert!(!is_confirmed && !one.has_ended(), "it might be somebody else who guesses the name");
+    assert!(!is_confirmed && !one.has_ended(), "another client may guess the name");
     let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
     let created = state.create_session(&request, 0).unwrap();
     assert!(one.has_ended());

@@ -20,7 +20,7 @@ impl HandleKey {
         (u128::from(self.0[1]) << 64 | u128::from(self.0[0])).to_le_bytes()
     }
 
-    /// A key that nobody knows.
+    /// A random key.
     pub(crate) fn random() -> Self {
         Self([0, 1].map(|half: u64| RandomState::new().hash_one(half)))
     }

@@ -177,7 +177,7 @@ def _is_below(point: Point, best: Point) -> bool:
 
 
 def _top(rising: Sequence[Point]) -> Sequence[Point]:
-    """The last points, as many as surely have the capacity and differ by no more than chance explains; at least one."""
+    """The last points, those that surely have the capacity and differ by no more than chance explains; at least one."""
     start = len(rising) - 1
     last = rising[start]
     while start and not _is_below(rising[start - 1], last) and _missing(rising[:start]) <= FLAT * last.rate:
@@ -240,7 +240,7 @@ def _vertex(points: Sequence[Point]) -> float:
 
 
 def _apex(points: Sequence[Point], number: int) -> tuple[float, int]:
-    """Where the secants before a point and after the next one meet, between both."""
+    """The place between two points where the secants before the first and after the second meet."""
     left, right = points[number], points[number + 1]
     before = next((one for one in reversed(points[:number]) if one.in_flight * SECANT <= left.in_flight), None)
     after = next((one for one in points[number + 2 :] if one.in_flight >= right.in_flight * SECANT), None)

@@ -54,7 +54,7 @@ OVERLOADED_COUNT = 100
 OVERLOADED_ALLOWED = 0.2
 """A limit that allows more late operations has no such share."""
 SHORT_ERRORS = 4.0
-"""Operations that are due and did not complete are late where the arrivals do not explain it: so many errors."""
+"""Operations due that did not complete are late beyond this number of standard errors of the arrivals."""
 LOCATED = 0.1
 """Width of the bracket at which halving ends, relative to the rate."""
 LOWEST = 1e-3
@@ -124,7 +124,7 @@ class Limit:
         return 1 - self.percent / 100
 
     def is_overloaded(self, operations: int, late: int) -> bool:
-        """True where so many operations are late that the rate is beyond the capacity."""
+        """True if the number of late operations shows that the rate is beyond the capacity."""
         share = min(max(OVERLOADED_SHARE, self.late_share / OVERLOADED_RARE), OVERLOADED_SHARE_MAX)
         return self.late_share <= OVERLOADED_ALLOWED and late >= OVERLOADED_COUNT and late > share * operations
 

@@ -272,7 +272,7 @@ def _until(is_decided: IsDecided) -> local.Enough:
     def enough(live: Live) -> bool:
         nonlocal seen, operations, late
         if live.phase != "run":
-            # A run that is repeated counts anew.
+            # A repeated run replaces the one before.
             seen = operations = late = 0
         if live.phase != "run" or live.intervals <= seen:
             return False
@@ -292,7 +292,7 @@ class _Precise:
         self.restart()
 
     def restart(self) -> None:
-        """The point is measured anew."""
+        """The point is measured again from its start."""
         effort = self._effort
         self.stopping = Stopping(effort.precision, max(FIRST_STOP, effort.shortest_ns // effort.interval_ns))
         self._seen = 0

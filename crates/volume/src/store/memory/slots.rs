@@ -67,7 +67,7 @@ pub(super) struct Slot(RwLock<Held>);
 
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// The part of the node's handle that no other node has, and that nobody can guess.
+    /// The part of the node's handle that no other node has and no client can guess.
     pub(super) stamp: u64,
     pub(super) node: Option<Node>,
 }

@@ -284,7 +284,7 @@ fn a_call_sent_again_is_carried_out_once() {
     assert_eq!(client.compound_as((1, 1, true), &[putfh(&root), remove(b"f")]), first);
     let (other, _) = client.compound_as((1, 1, true), &[putfh(&root), remove(b"other")]);
     assert_eq!(other, nfsstat4::NFS4ERR_SEQ_FALSE_RETRY, "it is another call");
-    // Of a reply that was not to be kept, it is known that there was one.
+    // The slot knows that there was a reply, also if it was not to be kept.
     client.open(b"owner", b"g");
     assert_eq!(client.compound_as((2, 1, false), &[putfh(&root), remove(b"g")]).0, nfsstat4::NFS4_OK);
     let (again, results) = client.compound_as((2, 1, false), &[putfh(&root), remove(b"g")]);
