@@ -51,8 +51,6 @@ pub(super) struct Known {
     pub(super) owner: Arc<[u8]>,
     verifier: verifier4,
     principal: Principal,
-    /// It has made a session.
-    is_confirmed: bool,
     /// Sequence id of the next `CREATE_SESSION`.
     sequence: sequenceid4,
     /// Result of the last `CREATE_SESSION`, for the same call sent again.
@@ -87,14 +85,14 @@ impl Clients {
     }
 
     fn add(&mut self, id: clientid4, known: Known) {
-        self.by_owner.entry(Arc::clone(&known.owner)).or_default()[usize::from(known.is_confirmed)] = Some(id);
+        self.by_owner.entry(Arc::clone(&known.owner)).or_default()[usize::from(known.shared.is_confirmed())] = Some(id);
         self.by_id.insert(id, known);
     }
 
     /// Notes that a client has made a session.
     fn confirm(&mut self, id: clientid4) {
-        let Some(known) = self.by_id.get_mut(&id) else { return };
-        known.is_confirmed = true;
+        let Some(known) = self.by_id.get(&id) else { return };
+        known.shared.confirm();
         self.by_owner.insert(Arc::clone(&known.owner), [None, Some(id)]);
     }
 
@@ -102,7 +100,7 @@ impl Clients {
     pub(super) fn remove(&mut self, id: clientid4) -> HashSet<sessionid4> {
         let Some(known) = self.by_id.remove(&id) else { return HashSet::new() };
         if let Some(named) = self.by_owner.get_mut(&known.owner) {
-            named[usize::from(known.is_confirmed)] = None;
+            named[usize::from(known.shared.is_confirmed())] = None;
             if *named == [None, None] {
                 self.by_owner.remove(&known.owner);
             }
@@ -167,7 +165,6 @@ impl State {
             owner: owner.id.into(),
             verifier: owner.verifier,
             principal: owner.principal,
-            is_confirmed: false,
             sequence: 1,
             created: None,
             sessions: HashSet::new(),
@@ -194,10 +191,10 @@ impl State {
         match known.created {
             Some(created) if asked.sequence == created.csr_sequence => return Ok(created),
             _ if asked.sequence != known.sequence => return Err(nfsstat4::NFS4ERR_SEQ_MISORDERED),
-            _ if !known.is_confirmed && known.principal != asked.principal => {
+            _ if !known.shared.is_confirmed() && known.principal != asked.principal => {
                 return Err(nfsstat4::NFS4ERR_CLID_INUSE);
             }
-            _ if !known.is_confirmed && known.shared.is_expired(now) => {
+            _ if !known.shared.is_confirmed() && known.shared.is_expired(now) => {
                 tables.remove_client(asked.client);
                 return Err(nfsstat4::NFS4ERR_STALE_CLIENTID);
             }
@@ -268,7 +265,7 @@ impl Tables {
     /// Confirms a client; the one of the same name before it, which has restarted, goes.
     fn confirm(&mut self, id: clientid4) {
         let Some(known) = self.clients.get(id) else { return };
-        if known.is_confirmed {
+        if known.shared.is_confirmed() {
             return;
         }
         if let Some(before) = self.clients.named(&known.owner, true) {

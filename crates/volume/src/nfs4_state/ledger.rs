@@ -14,7 +14,6 @@ use iocurve_wire::nfs4::{clientid4, nfsstat4};
 
 use super::Tables;
 use super::session::NfsClient;
-use crate::qos::Key;
 
 /// A kind of state that takes room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +40,11 @@ const CLIENT_MOST: Amounts = [1, 1 << 12, 1 << 16, 1 << 18];
 
 /// The part of a client's address that counts as one: of IPv6 the network, since one machine has all addresses of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Address(Key);
+pub(crate) struct Address(u128);
 
 impl Address {
-    pub(crate) const fn new(client: Key) -> Self {
+    /// Takes the bits of an IPv6 address, or of the one that an IPv4 address is mapped to.
+    pub(crate) const fn new(client: u128) -> Self {
         let is_ipv4 = client >> 32 == 0xffff;
         Self(if is_ipv4 { client } else { client >> 64 << 64 })
     }
@@ -67,7 +67,6 @@ pub(super) struct Ledger {
 struct Account {
     client: Arc<NfsClient>,
     address: Address,
-    is_confirmed: bool,
     taken: Amounts,
     /// The time under which it is in `by_renewal`.
     renewed: Nanos,
@@ -77,7 +76,7 @@ struct Account {
 struct AddressAccount {
     taken: Amounts,
     clients: HashSet<clientid4>,
-    /// Clients without a session, the oldest first. Some of them may have one by now.
+    /// Clients without a session, the oldest first.
     unconfirmed: VecDeque<clientid4>,
 }
 
@@ -106,19 +105,16 @@ impl Ledger {
         of_address.clients.insert(id);
         of_address.unconfirmed.push_back(id);
         self.by_renewal.insert((renewed, id));
-        let account = Account { client, address, is_confirmed: false, taken: Amounts::default(), renewed };
+        let account = Account { client, address, taken: Amounts::default(), renewed };
         self.clients.insert(id, account);
         self.take(id, Kind::Clients, 1);
     }
 
     /// Notes that a client has a session.
     pub(super) fn confirm(&mut self, client: clientid4) {
-        let Some(account) = self.clients.get_mut(&client) else { return };
-        account.is_confirmed = true;
+        let Some(account) = self.clients.get(&client) else { return };
         let Some(of_address) = self.addresses.get_mut(&account.address) else { return };
-        while of_address.unconfirmed.front().is_some_and(|id| self.clients.get(id).is_none_or(|one| one.is_confirmed)) {
-            of_address.unconfirmed.pop_front();
-        }
+        of_address.unconfirmed.retain(|id| *id != client);
     }
 
     /// Removes a client with all that it takes.
@@ -222,8 +218,7 @@ impl Ledger {
 
     /// The oldest client of an address that has no session.
     fn unconfirmed(&self, address: Address) -> Option<clientid4> {
-        let mut clients = self.addresses.get(&address)?.unconfirmed.iter();
-        clients.find(|id| self.clients.get(id).is_some_and(|account| !account.is_confirmed)).copied()
+        self.addresses.get(&address)?.unconfirmed.front().copied()
     }
 
     /// A client of the address that takes most: one without a session, or the one that takes most and has been silent for longest.
@@ -232,7 +227,7 @@ impl Ledger {
         let accounts = of_address.clients.iter().filter_map(|id| self.clients.get(id));
         let taking = accounts.filter(|account| account.taken[kind as usize] > 0);
         let rank = |account: &&Account| {
-            (account.is_confirmed, Reverse(account.taken[kind as usize]), account.client.renewed())
+            (account.client.is_confirmed(), Reverse(account.taken[kind as usize]), account.client.renewed())
         };
         taking.min_by_key(rank).map(|account| account.client.id)
     }

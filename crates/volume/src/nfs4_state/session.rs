@@ -19,6 +19,8 @@ pub(crate) struct NfsClient {
     renewed: AtomicU64,
     /// Counts changes of the client's opens and locks.
     generation: AtomicU64,
+    /// The client has made a session.
+    is_confirmed: AtomicBool,
     /// The client has reclaimed what it had before a restart of the server.
     pub(super) reclaim_complete: AtomicBool,
 }
@@ -28,7 +30,13 @@ const RENEWAL_NS: Nanos = SECOND;
 
 impl NfsClient {
     pub(super) fn new(id: clientid4, now: Nanos) -> Self {
-        Self { id, renewed: now.into(), generation: 0.into(), reclaim_complete: false.into() }
+        Self {
+            id,
+            renewed: now.into(),
+            generation: 0.into(),
+            is_confirmed: false.into(),
+            reclaim_complete: false.into(),
+        }
     }
 
     /// Notes a sign of life.
@@ -46,6 +54,15 @@ impl NfsClient {
 
     pub(super) fn renewed(&self) -> Nanos {
         self.renewed.load(Relaxed)
+    }
+
+    /// Notes that the client has made a session.
+    pub(super) fn confirm(&self) {
+        self.is_confirmed.store(true, Relaxed);
+    }
+
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Relaxed)
     }
 
     pub(super) fn changed(&self) {
