@@ -17,6 +17,7 @@ from cyclopts import App
 from rich.console import Console
 
 from data import synthetic
+from iocurve.analysis import read
 from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
 from iocurve.cli.common import show
 from iocurve.dialects.registry import load
@@ -138,7 +139,7 @@ def test_an_option_takes_several_values_at_once_or_one_at_a_time() -> None:
 
 
 def test_a_pipe_gets_whole_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    show(result_table(synthetic.envelope()))
+    show(result_table(read(synthetic.envelope())))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
         "point",

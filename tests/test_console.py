@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 from rich.console import Console
 
 from data import synthetic
+from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.report.live import LiveView
 from iocurve.report.progress import PlainView, StartedPoint
@@ -215,7 +216,7 @@ def test_a_terminal_shows_progress_and_figures() -> None:
 def test_the_table_has_every_point_and_what_limited_it() -> None:
     out = console(width=130)
     envelope = synthetic.envelope()
-    out.print(result_table(envelope.replace(points=envelope.points[4:6])))
+    out.print(result_table(read(envelope.replace(points=envelope.points[4:6]))))
     assert [line.rstrip() for line in text(out).splitlines()] == snapshot(
         [
             "point                 IOPS  MiB/s     mean      p50      p99    p99.9   in flight  limited by",
@@ -228,7 +229,7 @@ def test_the_table_has_every_point_and_what_limited_it() -> None:
 
 def test_an_empty_result_has_an_empty_table() -> None:
     out = console()
-    out.print(result_table(synthetic.result([])))
+    out.print(result_table(read(synthetic.result([]))))
     assert text(out).split() == [
         "point",
         "IOPS",
@@ -247,7 +248,7 @@ def test_an_empty_result_has_an_empty_table() -> None:
 def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
     out = console(width=80)
     envelope = synthetic.envelope()
-    out.print(result_table(envelope))
+    out.print(result_table(read(envelope)))
     lines = [line.rstrip() for line in text(out).splitlines()]
     assert lines[0] == "point                   IOPS  MiB/s      p50      p99  limited by"
     assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  MiB/s limit (certain)"

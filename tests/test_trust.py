@@ -90,7 +90,7 @@ def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
     limits = [row[-1] for row in figures(read(result))[0].table.rows]
     assert [limit.rpartition(", ")[2] for limit in limits[1:]] == ["disturbed", "disturbed", "disturbed", "starved"]
     assert "disturbed" not in limits[0]
-    rows = [row[-1] for row in vars(result_table(result))["_rows"]]
+    rows = [row[-1] for row in vars(result_table(read(result)))["_rows"]]
     assert rows == ["", "disturbed", "disturbed", "disturbed", "starved"]
 
 
@@ -235,7 +235,7 @@ def test_page_table_csv_and_json_name_and_count_the_same_limits() -> None:
     assert [(row["limit"], row["limit_confidence"]) for row in rows] == [
         (one["code"], one["confidence"]) for one in of_json
     ]
-    table = vars(result_table(result))
+    table = vars(result_table(read(result)))
     place = table["_columns"].index("limited by")
     assert [row[place] for row in table["_rows"] if row] == labels
     shown = figures(reading)[0].table

@@ -24,7 +24,7 @@ from statistics import fmean, median, pvariance
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import unpack
-from iocurve.result.stats import Estimate, product, sample_mean, scaled
+from iocurve.result.stats import Estimate, product, robust_deviation, sample_mean, scaled
 from iocurve.units import SECOND_NS
 
 BURSTS_MIN = 5
@@ -39,8 +39,6 @@ LARGER = 1.5
 """So many times the operations that are worked on at once have to wait in part."""
 STEEPER = 1.3
 """The wait in a burst exceeds the most that a bucket explains by at least this factor."""
-NORMAL_MAD = 1.4826
-"""Standard deviation of a normal distribution to its median absolute deviation."""
 MEDIAN_ERROR = 1.2533
 """Standard error of a median to that of a mean, of normal values."""
 VARIED = 0.1
@@ -77,15 +75,13 @@ class Bursts:
     def typical(self) -> float:
         """Squared coefficient of variation of the latencies, without the few that something held up."""
         latencies = [latency for burst in self.completions for latency in burst]
-        middle = median(latencies)
-        return (NORMAL_MAD * median(abs(latency - middle) for latency in latencies) / middle) ** 2
+        return (robust_deviation(latencies) / median(latencies)) ** 2
 
     def mean_of(self, count: int) -> Estimate:
         """Mean time to a number of completions, in the median burst."""
         means = [fmean(burst[:count]) for burst in self.completions]
-        middle = median(means)
-        error = MEDIAN_ERROR * NORMAL_MAD * median(abs(mean - middle) for mean in means) / math.sqrt(len(means))
-        return Estimate(middle, error, len(means))
+        error = MEDIAN_ERROR * robust_deviation(means) / math.sqrt(len(means))
+        return Estimate(median(means), error, len(means))
 
     def done_by(self, seconds: float) -> int:
         """Completions until a time in the median burst."""

@@ -155,8 +155,7 @@ def _value(one: Observation, quantity: RateName, kind: Kind, scope: Scope) -> fl
 
 def ratio_bounds(one: Observation, other: Observation) -> tuple[float, float]:
     """The bounds of the ratio of two rates."""
-    ratio, error = one.iops / other.iops, DISTANCE_MAX * math.hypot(one.error, other.error)
-    return ratio * math.exp(-error), ratio * math.exp(error)
+    return _bounds(one.iops / other.iops, one, other)
 
 
 def same_but_depth(found: Iterable[Observation]) -> Iterator[tuple[Observation, Observation]]:
@@ -171,7 +170,11 @@ def same_but_depth(found: Iterable[Observation]) -> Iterator[tuple[Observation, 
 
 def waiting(low: Observation, high: Observation) -> tuple[float, float]:
     """Bounds of the latency at the greater depth relative to that at the smaller."""
-    ratio, error = high.latency_ns / low.latency_ns, DISTANCE_MAX * math.hypot(low.error, high.error)
+    return _bounds(high.latency_ns / low.latency_ns, high, low)
+
+
+def _bounds(ratio: float, one: Observation, other: Observation) -> tuple[float, float]:
+    error = DISTANCE_MAX * math.hypot(one.error, other.error)
     return ratio * math.exp(-error), ratio * math.exp(error)
 
 

@@ -28,6 +28,8 @@ from itertools import accumulate, pairwise
 from operator import mul
 from statistics import fmean, median
 
+from iocurve.result.stats import robust_deviation
+
 CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.95)
 LIKELIHOOD_RATIO_MIN = 19.0
 """Twice the logarithm of the likelihood ratio beyond which a change is real, against strongly correlated noise."""
@@ -40,8 +42,6 @@ DRIFT_PENALTY = 4.0
 """Correlated noise looks more like a drift than like a step, so a drift needs a ratio that is larger by this much."""
 FAR = 4.0
 """Values farther from the median than this are pulled in, in robust standard deviations."""
-ROBUST_DEVIATION = 1.4826
-"""Standard deviation of Gaussian noise, in median absolute deviations."""
 LOGARITHM_MIN = 1e-3
 """Least rate that has a logarithm, relative to the median."""
 VALUES_MIN = 10
@@ -97,8 +97,7 @@ def _significant(values: Sequence[float]) -> _Fit | None:
 
 def _pulled_in(values: Sequence[float]) -> Sequence[float]:
     """The series with its far values at the limit of ``FAR``; as it is if more than half of it is equal."""
-    middle = median(values)
-    reach = FAR * ROBUST_DEVIATION * median(abs(value - middle) for value in values)
+    middle, reach = median(values), FAR * robust_deviation(values)
     return [min(max(value, middle - reach), middle + reach) for value in values] if reach else values
 
 

@@ -18,6 +18,8 @@ BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""
 CROWDED = 0.75
 """From this share of a machine's processors on, a thread that waits for one may wait because all are busy."""
+OURS = 0.75
+"""Share of the busy processors that load and target have at least where they crowd each other."""
 AT_LATENCY = 0.6
 """The depth is the limit when the known latency explains at least this fraction of the time in flight."""
 SURE = 0.85
@@ -186,12 +188,11 @@ def crowded_limit(load: MeasuredLoad) -> Limit | None:
     if machine is None or machine.own_share is None or machine.busy_share < CROWDED:
         return None
     delayed = starved_share(machine)
-    if delayed < STARVED or machine.own_share + (machine.target_share or 0.0) < CROWDED * machine.busy_share:
+    if delayed < STARVED or machine.own_share + (machine.target_share or 0.0) < OURS * machine.busy_share:
         return None
     waited = f"a thread that was ready waited for a processor {delayed:.0%} of the time"
     text = f"load and target share the processors of {load.machine_name}: {waited}"
-    code = "client_cpu" if load.is_client else "machine"
-    return limit(code, text, load.target, confidence="possible", evidence=_shares(machine))
+    return _processors(load, text, "possible", _shares(machine))
 
 
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
@@ -207,8 +208,12 @@ def _machine(load: MeasuredLoad, machine: MachineUse, evidence: Sequence[str]) -
         text = f"{processors} of {load.machine_name} more than {BUSY:.0%} busy"
     else:
         text = f"the target, on {load.machine_name}, uses {(machine.target_share or 0.0) * machine.cpus:.1f} processors"
+    return _processors(load, text, "likely", evidence)
+
+
+def _processors(load: MeasuredLoad, text: str, confidence: Confidence, evidence: Sequence[str]) -> Limit:
     code = "client_cpu" if load.is_client else "machine"
-    return limit(code, text, load.target, confidence="likely", evidence=evidence)
+    return limit(code, text, load.target, confidence=confidence, evidence=evidence)
 
 
 def _shares(machine: MachineUse | None) -> list[str]:

@@ -68,8 +68,9 @@ def show_tables(result: Result) -> None:
     from iocurve.analysis import read
     from iocurve.report.table import clients_table, result_table
 
-    show(result_table(result))
-    if trust := read(result).trust[1]:
+    reading = read(result)
+    show(result_table(reading))
+    if trust := reading.trust[1]:
         print(f"\n{trust}")
     if of_clients := clients_table(result):
         print()

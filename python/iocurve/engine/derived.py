@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
-from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Group
+from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
 
 
 def block_bytes_min(blocks: Blocks) -> int:
@@ -34,6 +34,21 @@ def block_bytes_mean(blocks: Blocks) -> float:
         return (blocks.low + blocks.low + (blocks.high - blocks.low) // blocks.step * blocks.step) / 2
     weight = sum(part.weight for part in blocks.parts)
     return sum(part.bytes * part.weight for part in blocks.parts) / weight if weight else block_bytes_min(blocks)
+
+
+def with_workers(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]) -> Plan:
+    """The plan with other workers; ``change`` gets the numbers of the worker's group and of the worker."""
+    return plan.replace(
+        groups=tuple(
+            group.replace(workers=tuple(change((number, index), worker) for index, worker in enumerate(group.workers)))
+            for number, group in enumerate(plan.groups)
+        )
+    )
+
+
+def on_existing_files(worker: Worker) -> Worker:
+    """The worker on files that are there, which are neither made nor removed."""
+    return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))
 
 
 def on_clients(group: Group, clients: Sequence[int]) -> Group:

@@ -12,6 +12,7 @@ from typing import Literal
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
+from iocurve.engine.derived import on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
 from iocurve.errors import TargetError
 from iocurve.measure import local, variations
@@ -201,4 +202,4 @@ def _on_named_file(worker: Worker, path: str) -> Worker:
     known = {str(Path(file.path).resolve()) for file in worker.files}
     if str(Path(path).resolve()) not in known:
         raise TargetError(f"{path} is not what the load of this result reads")
-    return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))
+    return on_existing_files(worker)

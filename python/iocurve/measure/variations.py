@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
 
 from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
+from iocurve.targets.opened_target import is_ipv4_loopback
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 NCONNECT_MAX = 16
@@ -103,7 +103,7 @@ def _more_connections(plan: Plan) -> Plan | None:
 def _more_clients(plan: Plan) -> Plan | None:
     """The load from two addresses of this machine, half of the depth from each; on loopback only."""
     workers = plan.groups[0].workers
-    if not all(isinstance(worker.engine, NfsEngine) and _is_loopback(worker.engine.mount.host) for worker in workers):
+    if not all(isinstance(one.engine, NfsEngine) and is_ipv4_loopback(one.engine.mount.host) for one in workers):
         return None
     halves = tuple(
         worker.replace(
@@ -219,10 +219,3 @@ def _each(plan: Plan, change: Callable[[Worker], Worker]) -> Plan:
     """The plan with each worker of its first group changed; probes run one group."""
     (first, *_) = plan.groups
     return plan.replace(groups=(first.replace(workers=tuple(map(change, first.workers))),))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or IPv4Address(host).is_loopback
-    except AddressValueError:
-        return False

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from iocurve.analysis import read
+from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
 from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result
@@ -105,10 +105,10 @@ COLUMNS = (
 )
 
 
-def result_table(result: Result) -> FittingTable:
+def result_table(reading: Reading) -> FittingTable:
     """All points in one table, with a gap between families."""
     rows: list[tuple[str, ...]] = []
-    points, reading = result.points, read(result)
+    points = reading.result.points
     last = _last_columns(points)
     for index, (point, verdict) in enumerate(zip(points, reading.verdicts, strict=True)):
         if index and point.family != points[index - 1].family:

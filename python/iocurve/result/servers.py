@@ -31,14 +31,20 @@ def servers_of(endpoints: Iterable[tuple[str, int | None]], root: Path = Path("/
 
 def is_local(host: str) -> bool:
     """True if an address, or the first address of a name, is one of this machine."""
+    own, other = addresses_towards(host) or ("", "no address")
+    return own == other or other.startswith("127.")
+
+
+def addresses_towards(host: str) -> tuple[str, str] | None:
+    """This machine's address for packets to a host, and the first address of the host; None without a route."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, NFS_PORT, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             # Connecting a datagram socket sends nothing; it chooses the local address of the route.
             probe.connect(address)
-            return bool(probe.getsockname()[0] == address[0]) or str(address[0]).startswith("127.")
+            return str(probe.getsockname()[0]), str(address[0])
     except OSError:
-        return False
+        return None
 
 
 def _pids_of(port: int, proc: Path) -> set[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean, median, stdev
 
 from iocurve.result.correlated import mean_interval
 
@@ -21,6 +21,8 @@ VALUES_MIN = 8
 """A shorter series tells too little about how its values depend on one another: it gets no interval."""
 FREEDOM_MIN = 4
 """Least degrees of freedom of an estimate from a series; its interval is exact whatever they are."""
+GAUSSIAN_MAD = 1.4826
+"""Standard deviation of Gaussian noise, in median absolute deviations."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,12 @@ def sample_mean(values: Sequence[float]) -> Estimate:
         return Estimate(0.0, math.inf, 0)
     error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
     return Estimate(fmean(values), error, len(values))
+
+
+def robust_deviation(values: Sequence[float]) -> float:
+    """Standard deviation of Gaussian noise, from its median absolute deviation: a few far values hardly move it."""
+    middle = median(values)
+    return GAUSSIAN_MAD * median(abs(value - middle) for value in values)
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:

@@ -39,7 +39,7 @@ class OpenedTarget:
     @property
     def allows_many_clients(self) -> bool:
         """True if the load can use any source address in 127.0.0.0/8, so that the server sees many clients."""
-        return isinstance(self.target, NfsTarget) and _is_loopback(self.target.url.host)
+        return isinstance(self.target, NfsTarget) and is_ipv4_loopback(self.target.url.host)
 
     def place(self, timeout_ns: int | None = None) -> Place | None:
         """The directory in which loads create their files; None for a file or a device.
@@ -137,7 +137,8 @@ def _free_bytes(directory: str | Path) -> int:
         raise TargetError(f"{directory} can no longer be used: {error.strerror}") from None
 
 
-def _is_loopback(host: str) -> bool:
+def is_ipv4_loopback(host: str) -> bool:
+    """True if a host is this machine's, with all the addresses of 127.0.0.0/8 to call from."""
     try:
         return host == "localhost" or IPv4Address(host).is_loopback
     except AddressValueError:

@@ -12,12 +12,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from pathlib import Path
 
 from iocurve._native import Volume
 from iocurve.errors import TargetError
 from iocurve.result.processes import counted_as_target
+from iocurve.result.servers import addresses_towards
 from iocurve.units import format_bytes
 from iocurve.volume import profile
 from iocurve.volume.config import VolumeConfig
@@ -61,26 +62,15 @@ def reachable_host(address: str) -> str:
     found = ip_address(address)
     if found.is_unspecified:
         outside = OUTSIDE if found.version == 6 else OUTSIDE[1:]
-        own = [one for one in map(_address_towards, outside) if one is not None]
-        if not own:
+        routes = list(filter(None, map(addresses_towards, outside)))
+        if not routes:
             return socket.gethostname()
-        found = own[0]
+        found = ip_address(routes[0][0].partition("%")[0])
     return f"[{found}]" if found.version == 6 else str(found)
 
 
 OUTSIDE = ("2001:db8::1", "192.0.2.1")
 """Addresses of documentation (RFC 3849, RFC 5737), which are on no local network."""
-
-
-def _address_towards(other: str) -> IPv4Address | IPv6Address | None:
-    """This machine's address for packets to another; connecting a datagram socket sends none."""
-    family = socket.AF_INET6 if ":" in other else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((other, 9))
-            return ip_address(probe.getsockname()[0].partition("%")[0])
-    except OSError:
-        return None
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:

@@ -8,8 +8,9 @@ from statistics import fmean
 
 from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan, Worker
+from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
 from iocurve.measure import page_cache
 from iocurve.measure.local import Enough, run_to_the_end
@@ -156,24 +157,14 @@ class _Settled:
 
 def _lasting(plan: Plan, runtime_ns: int) -> Plan:
     """The same load for another time. No ramp, which would leave less to repeat than it reads."""
-    return _changed(plan, lambda _, worker: worker.replace(ramp_ns=0, end=worker.end.replace(runtime_ns=runtime_ns)))
+    return with_workers(plan, lambda _, one: one.replace(ramp_ns=0, end=one.end.replace(runtime_ns=runtime_ns)))
 
 
 def _again(plan: Plan, outcome: Outcome) -> Plan:
     """The same offsets once more, and none beyond those that ran: a faster load would reach fresh ones."""
     ran = {(one.group, one.worker): sum(kind.operations for kind in one.operations.values()) for one in outcome.workers}
-    return _changed(
+    return with_workers(
         plan, lambda place, worker: worker.replace(end=worker.end.replace(operations=max(1, ran.get(place, 1))))
-    )
-
-
-def _changed(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]) -> Plan:
-    """The plan with other workers; ``change`` gets the numbers of the worker's group and of the worker."""
-    return plan.replace(
-        groups=tuple(
-            group.replace(workers=tuple(change((number, index), worker) for index, worker in enumerate(group.workers)))
-            for number, group in enumerate(plan.groups)
-        )
     )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from iocurve.engine.plan import Plan, Worker
+from iocurve.engine.derived import on_existing_files, with_workers
+from iocurve.engine.plan import Plan
 from iocurve.errors import TargetError
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
@@ -209,7 +210,7 @@ class _Run:
         if is_named and case.writes:
             return None
         plan = self._plan(case.job)
-        return _of_existing_files(plan) if is_named else plan
+        return with_workers(plan, lambda _, worker: on_existing_files(worker)) if is_named else plan
 
     def _planned_ns(self, groups: Sequence[CaseGroup]) -> int:
         """The time of all points that no earlier run has finished, with their ramps."""
@@ -246,16 +247,6 @@ class _Run:
             plan = assigned(plan, self.clients[job.name])
         self.files.announce(plan)
         return plan
-
-
-def _of_existing_files(plan: Plan) -> Plan:
-    """The plan on files that are there, which it does not write."""
-
-    def existing(worker: Worker) -> Worker:
-        return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))
-
-    groups = tuple(group.replace(workers=tuple(map(existing, group.workers))) for group in plan.groups)
-    return plan.replace(groups=groups)
 
 
 def _check_overwrites(request: Request) -> None:

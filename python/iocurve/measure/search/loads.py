@@ -14,6 +14,7 @@ from statistics import fmean
 
 from iocurve._native import Histogram
 from iocurve.dialects.native.words import WORDS
+from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan
 from iocurve.job.model import Job, Said, Section
@@ -225,11 +226,7 @@ class MeasuredResponses:
 
 def limited(plan: Plan, limit_ns: int | None) -> Plan:
     """The plan with a response limit, beyond which operations count as late."""
-    groups = [
-        group.replace(workers=tuple(worker.replace(response_limit_ns=limit_ns) for worker in group.workers))
-        for group in plan.groups
-    ]
-    return plan.replace(groups=tuple(groups))
+    return with_workers(plan, lambda _, worker: worker.replace(response_limit_ns=limit_ns))
 
 
 def _late_counts(run: Point) -> tuple[Counts, ...]:
