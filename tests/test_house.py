@@ -27,7 +27,7 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     "rooms that import a room": 60,
     "files under 60 lines": 44,
-    "classes": 540,
+    "classes": 542,
     "Any": 167,
     "lines of a function": 60,
     "parameters of a function": 10,

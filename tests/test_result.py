@@ -251,7 +251,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = synthetic.envelope()
     written.write(path)
     assert Result.read(path) == written
-    assert json.loads(path.read_text())["schema_version"] == 3
+    assert json.loads(path.read_text())["schema_version"] == 4
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -269,7 +269,7 @@ def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
     target = synthetic.VOLUME.replace(caps=caps(burst, Burst(iops=3000, credits=9)), servers=2, service_ns=7)
     envelope = synthetic.envelope().replace(target=target)
     envelope.write(path)
-    text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 3', '"schema_version": 2')
+    text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 4', '"schema_version": 2')
     assert '"clone": 0' in text
     document = json.loads(text)
     facts = document["target"]
@@ -301,10 +301,10 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     ("content", "says"),
     [
         (b"", "is not JSON"),
-        (b'{"schema_version": 3, "iocurve"', "was it truncated"),
+        (b'{"schema_version": 4, "iocurve"', "was it truncated"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
-        (b'{"schema_version": 4}', "read it with a newer iocurve"),
+        (b'{"schema_version": 5}', "read it with a newer iocurve"),
         (b'{"schema_version": 1}', "measure again"),
         (b'{"schema_version": 2}', "missing required field `iocurve`"),
         (b"\xff\xfe", "not text"),
@@ -335,4 +335,4 @@ def test_records_are_flat_with_the_same_keys() -> None:
         None,
     )
     assert (last["read_iops"], last["write_iops"]) == (None, last["iops"])
-    assert first["latency_ns_p99_9"] == first["read_latency_ns_p99_9"]
+    assert first["p99_9_us"] == first["read_p99_9_us"] is not None

@@ -231,8 +231,8 @@ def test_page_table_csv_and_json_name_and_count_the_same_limits() -> None:
     rows = list(csv.DictReader(io.StringIO(page.points_csv(reading))))
     of_json = [point["limit"] for point in document["points"]]
     labels = [one["short_name"] + ("" if one["confidence"] == "none" else f" ({one['confidence']})") for one in of_json]
-    assert [row["limit_name"] for row in rows] == [one["short_name"] for one in of_json]
-    assert [(row["limit"], row["limit_confidence"]) for row in rows] == [
+    assert [row["limited_by_name"] for row in rows] == [one["short_name"] for one in of_json]
+    assert [(row["limited_by"], row["limited_by_confidence"]) for row in rows] == [
         (one["code"], one["confidence"]) for one in of_json
     ]
     table = vars(result_table(read(result)))

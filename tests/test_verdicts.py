@@ -386,8 +386,8 @@ def test_the_verdict_is_stored_with_its_point_and_read_again() -> None:
     assert verdicts_of(again) == [one.limit for one in envelope.points]
     assert limits_of(again) == limits_of(synthetic.envelope())
     record = again.to_records()[-1]
-    assert (record["limit"], record["limit_confidence"]) == ("volume_throughput", "certain")
-    assert str(record["limit_text"]).startswith("at the volume's limit of 512 MiB/s")
+    assert (record["limited_by"], record["limited_by_confidence"]) == ("volume_throughput", "certain")
+    assert str(record["limited_by_text"]).startswith("at the volume's limit of 512 MiB/s")
 
 
 def test_a_closed_loop_alone_makes_the_depth_a_possible_limit_only() -> None:

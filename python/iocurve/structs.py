@@ -6,6 +6,8 @@ are bundled with the package (scenarios, disks, published results) are TOML file
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, dataclass_transform
 
@@ -55,6 +57,37 @@ class TaggedStruct(Struct, tag_field="kind"):
     def kind(self) -> str:
         """The tag of this variant."""
         return str(self.__struct_config__.tag)
+
+
+def field_texts(kind: type) -> dict[str, str]:
+    """The docstring of each field of a class and its bases; fields without one are left out."""
+    bases = [part for part in kind.__mro__ if issubclass(part, Struct) and part.__module__ != __name__]
+    return {
+        name: text for part in reversed(bases) for name, text in _module_texts(part.__module__)[part.__name__].items()
+    }
+
+
+@cache
+def _module_texts(module: str) -> dict[str, dict[str, str]]:
+    """The docstrings of the fields of all classes of a module, by class."""
+    # Imported here because only schemas need the source.
+    import ast
+    import inspect
+    import itertools
+
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {
+        node.name: {
+            statement.target.id: inspect.cleandoc(str(following.value.value))
+            for statement, following in itertools.pairwise(node.body)
+            if isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        }
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
 
 
 def bundled_names(directory: Path) -> list[str]:

@@ -83,11 +83,9 @@ def print_schema(*, result: Flag = False) -> int:
         Print the schema of result.json instead.
     """
     if result:
-        import msgspec
+        from iocurve.result import schema
 
-        from iocurve.result.document import Result
-
-        show_json(msgspec.json.schema(Result))
+        show_json(schema.schema())
         return 0
     from iocurve.dialects.native.output.schema import schema_text
 

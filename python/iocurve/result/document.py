@@ -1,7 +1,7 @@
 """``result.json``: the document that reports and analyses read.
 
 It stores the plan and the outcome of every point as the engine returned them, with the facts of host and target.
-Totals over workers are computed (``iocurve.result.summary``) and never stored.
+Figures over workers (``iocurve.result.figures``) are written for other programs, and computed again when it is read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ from msgspec import Meta
 from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
+from iocurve.result import figures
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
+from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
-from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals, course, series, summarise
+from iocurve.result.summary import SeriesInterval, Summary, course, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+VERSIONS_READ = (2, 3, SCHEMA_VERSION)
+"""Version 3 had no figures; ``_from_version_2`` has what changed before it."""
 RESULT_NAME = "result.json"
 """File name of the result in a report's directory."""
 Axis = int | float | str
@@ -458,6 +462,18 @@ class Point(Struct, dict=True):
     def _summary(self) -> Summary:
         return summarise(self.name, self.plan, self.outcome.workers)
 
+    @cached_property
+    def figures(self) -> Figures:
+        """Rates, latencies in µs and the limit, all workers and kinds together."""
+        rate = self.rate_interval()
+        limit = (self.limit.code, self.limit.confidence) if self.limit else (None, None)
+        return Figures.of_point(self.summary(), (rate.low, rate.high), limit)
+
+    @cached_property
+    def kind_figures(self) -> dict[str, KindFigures]:
+        """The figures of each kind of operation."""
+        return {kind: KindFigures.of(totals) for kind, totals in self.summary().kinds.items()}
+
     @property
     def measured_text(self) -> str:
         """The time that rates are over: ``2.5 s``, ``3 s in 6 turns``."""
@@ -563,7 +579,7 @@ class ClusterFacts(Struct):
 class Result(Struct):
     """``result.json``."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     iocurve: str
     """Version of iocurve that measured."""
     kind: str
@@ -634,7 +650,7 @@ class Result(Struct):
             raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
         version = _checked_version(path, document)
         try:
-            return cls.from_json(text if version == SCHEMA_VERSION else json.dumps(_from_version_2(document)))
+            return cls.from_builtins(_current(document, version))
         except ValueError as error:
             raise ResultError(f"{path} is not a result of iocurve: {error}") from None
 
@@ -643,8 +659,9 @@ class Result(Struct):
         write_atomically(Path(path), self.document())
 
     def document(self) -> bytes:
-        """The text of ``result.json``."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+        """The text of ``result.json``, in which each point carries its figures."""
+        written = self.to_builtins() | {"points": [_written(point) for point in self.points]}
+        return msgspec.json.format(msgspec.json.encode(written), indent=1) + b"\n"
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
@@ -666,6 +683,13 @@ def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:
     return summarise(", ".join(dict.fromkeys(worker.job for worker in workers)), plan, workers)
 
 
+def _written(point: Point) -> Json:
+    """A point of the document: names and axes, then its figures, then what they are computed from."""
+    fields = point.to_builtins()
+    names = {name: fields.pop(name) for name in ("name", "family", "axes")}
+    return {**names, **figures.nested(point.figures, point.kind_figures), **fields}
+
+
 def _record(point: Point) -> dict[str, Axis | None]:
     summary = point.summary()
     return {
@@ -676,20 +700,13 @@ def _record(point: Point) -> dict[str, Axis | None]:
         "workers": summary.workers,
         "window_s": summary.window_ns / SECOND_NS,
         "skew_s": summary.skew_ns / SECOND_NS,
-        **_totals_record("", summary),
-        **_bounds_record(point),
+        **figures.flat(point.figures, point.kind_figures),
         "depth_requested": summary.depth_requested,
-        "concurrency_achieved": summary.concurrency_achieved,
-        "cpu_us_per_operation": summary.cpu_us_per_operation,
         "reconnects": summary.reconnects,
         "labels": " ".join(summary.labels),
-        **_limit_record(point.limit),
+        "limited_by_name": point.limit.short_name if point.limit else None,
+        "limited_by_text": point.limit.text if point.limit else None,
         **({"fairness": point.fairness.jain_index} if point.fairness else {}),
-        **{
-            key: value
-            for kind, totals in summary.kinds.items()
-            for key, value in _totals_record(f"{kind}_", totals).items()
-        },
     }
 
 
@@ -708,46 +725,6 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
     return record
 
 
-def _limit_record(limit: Limit | None) -> dict[str, Axis | None]:
-    if limit is None:
-        return {"limit": None, "limit_name": None, "limit_confidence": None, "limit_text": None}
-    return {
-        "limit": limit.code,
-        "limit_name": limit.short_name,
-        "limit_confidence": limit.confidence,
-        "limit_text": limit.text,
-    }
-
-
-def _bounds_record(point: Point) -> dict[str, Axis | None]:
-    figure = point.rate_interval()
-    return {"iops_low": figure.low, "iops_high": figure.high}
-
-
-def _totals_record(prefix: str, totals: Totals) -> dict[str, Axis | None]:
-    latencies = {"": totals.service} | ({"response_": totals.response} if totals.response else {})
-    return {
-        f"{prefix}operations": totals.operations,
-        f"{prefix}bytes": totals.bytes,
-        f"{prefix}errors": totals.errors,
-        f"{prefix}short": totals.short,
-        f"{prefix}iops": totals.iops,
-        f"{prefix}mib_per_s": totals.mib_per_s,
-        **{
-            f"{prefix}{which}latency_ns_{key}": value
-            for which, latency in latencies.items()
-            for key, value in _latency_record(latency).items()
-        },
-    }
-
-
-def _latency_record(latency: Latency) -> dict[str, Axis | None]:
-    percentiles: dict[str, Axis | None] = {
-        f"p{percent:g}".replace(".", "_"): value for percent, value in latency.percentiles.items()
-    }
-    return {"min": latency.min_ns, "mean": latency.mean_ns, "max": latency.max_ns} | percentiles
-
-
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -762,14 +739,30 @@ def _checked_version(path: Path | str, document: object) -> int:
     found = document.get("schema_version") if isinstance(document, dict) else None
     if found is None:
         raise ResultError(f"{path} is not a result of iocurve: it has no schema_version")
-    if not isinstance(found, int) or found not in (2, SCHEMA_VERSION):
+    if not isinstance(found, int) or found not in VERSIONS_READ:
         hint = "read it with a newer iocurve" if isinstance(found, int) and found > SCHEMA_VERSION else "measure again"
-        raise ResultError(f"{path} has schema_version {found}, this iocurve reads 2 and {SCHEMA_VERSION}; {hint}")
+        raise ResultError(f"{path} has schema_version {found}, this iocurve reads 2 to {SCHEMA_VERSION}; {hint}")
     return found
 
 
 Json = dict[str, Any]
 """A parsed document."""
+
+
+def _current(document: Json, version: int) -> Json:
+    """A document of any version as one of this version, without the figures that are computed from it."""
+    if version == 2:
+        document = _from_version_2(document)
+    points = document.get("points")
+    if isinstance(points, list):
+        points = [_without_figures(point) if isinstance(point, dict) else point for point in points]
+        document = document | {"points": points}
+    return document | {"schema_version": SCHEMA_VERSION}
+
+
+def _without_figures(point: Json) -> Json:
+    fields = Point.__struct_fields__
+    return {name: value for name, value in point.items() if name in fields or not figures.is_computed(name, value)}
 
 
 def _from_version_2(document: Json) -> Json:
@@ -782,7 +775,8 @@ def _from_version_2(document: Json) -> Json:
             return {"jobnum" if key == "clone" else key: renamed(part) for key, part in value.items()}
         return [renamed(part) for part in value] if isinstance(value, list) else value
 
-    return {**renamed(document), "schema_version": SCHEMA_VERSION}
+    converted: Json = renamed(document)
+    return converted
 
 
 def _target_from_version_2(target: Json) -> Json:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import json
 from typing import Any
 
@@ -12,12 +9,14 @@ from iocurve.dialects.native.read.keys import KINDS
 from iocurve.dialects.native.read.kinds import TEXT, Schema, Time
 from iocurve.dialects.native.words import own_key
 from iocurve.job.model import PARTS, Section
+from iocurve.structs import field_texts
 
 
 def schema() -> Schema:
     """Schema of a job file."""
     definitions: Schema = {}
-    documents = _documents()
+    parts: list[type] = [Section, *PARTS.values()]
+    documents = {name: text for part in parts for name, text in field_texts(part).items()}
     properties: Schema = {}
     for name, kind in KINDS.items():
         property_schema = _lifted(kind.schema, definitions)
@@ -66,20 +65,3 @@ def _lifted(value: Any, definitions: Schema) -> Any:
     for name, definition in value.get("$defs", {}).items():
         definitions[name] = _lifted(definition, definitions)
     return {key: _lifted(one, definitions) for key, one in value.items() if key != "$defs"}
-
-
-def _documents() -> dict[str, str]:
-    """Docstring of each field."""
-    parts: list[type] = [Section, *PARTS.values()]
-    classes = [ast.parse(inspect.getsource(part)).body[0] for part in parts]
-    bodies = [one.body for one in classes if isinstance(one, ast.ClassDef)]
-    documents = {}
-    for statement, following in itertools.chain.from_iterable(map(itertools.pairwise, bodies)):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            documents[statement.target.id] = str(following.value.value)
-    return documents

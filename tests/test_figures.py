@@ -1,0 +1,151 @@
+"""The figures of points: exact values, the same names in every form, and never a second truth."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from data import synthetic
+from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve import _native
+from iocurve.analysis import read
+from iocurve.engine.outcome import Outcome
+from iocurve.engine.plan import Rate
+from iocurve.errors import ResultError
+from iocurve.report.page import points_csv
+from iocurve.result import schema
+from iocurve.result.document import Limit, Point, Result
+from iocurve.result.figures import KIND_NAMES, NAMES
+from iocurve.units import SECOND_NS
+
+BLOCK = 4096
+BRIEF = """operations bytes errors iops mib_per_s min_us mean_us p50_us p90_us p95_us p99_us p99_9_us p99_99_us max_us
+    response_min_us response_mean_us response_p50_us response_p90_us response_p95_us response_p99_us response_p99_9_us
+    response_p99_99_us response_max_us
+    iops_low iops_high cpu_us_per_operation concurrency_achieved limited_by limited_by_confidence"""
+
+
+def mixed() -> Result:
+    """100 reads of 1 ms and 100 writes of 3 ms in 2 s; the writes were due 1 ms before."""
+    rate = Rate(unit="operations", count=100, per_ns=SECOND_NS)
+    worker = worker_outcome(
+        {
+            "read": kind({1_000_000: 100}, BLOCK),
+            "write": kind({3_000_000: 100}, BLOCK, response={4_000_000: 100}, errors=2),
+        },
+        window_ns=(SECOND_NS, 3 * SECOND_NS),
+    )
+    limit = Limit(code="depth", short_name="depth", text="by the depth", confidence="possible")
+    planned = plan([worker_plan([("read", 50), ("write", 50)], rate=rate)])
+    return result([Point(name="p", family="f", axes={}, plan=planned, outcome=outcome(worker), limit=limit)])
+
+
+def written(document: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(document.document())
+    return found
+
+
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema.schema())
+
+
+def test_the_document_has_rates_and_latencies_in_microseconds() -> None:
+    (point,) = written(mixed())["points"]
+    assert (point["operations"], point["bytes"], point["errors"], point["iops"]) == (200, 200 * BLOCK, 2, 100.0)
+    assert point["mib_per_s"] == 100 * BLOCK / 2**20
+    assert [point[name] for name in ("min_us", "mean_us", "max_us")] == [1000.0, 2000.0, 3000.0]
+    assert [point[f"p{percent}_us"] for percent in ("50", "99", "99_99")] == [pytest.approx(1000, rel=1e-3), 3000, 3000]
+    assert (point["response_mean_us"], point["response_p99_us"]) == (2500.0, 4000.0)
+    assert (point["limited_by"], point["limited_by_confidence"]) == ("depth", "possible")
+    assert (point["read"]["p99_us"], point["write"]["p99_us"]) == (1000.0, 3000.0)
+    assert (point["write"]["response_p99_us"], point["write"]["errors"]) == (4000.0, 2)
+    assert "response_p99_us" not in point["read"]
+
+
+def test_a_point_without_operations_has_rates_of_0_and_no_latencies() -> None:
+    nothing = worker_outcome({"read": kind({}, BLOCK)})
+    point = Point(name="p", family="f", axes={}, plan=plan([worker_plan()]), outcome=outcome(nothing))
+    assert (point.figures.iops, point.figures.p99_us, point.figures.min_us) == (0.0, None, None)
+    assert (point.figures.cpu_us_per_operation, point.figures.limited_by) == (None, None)
+
+
+def test_all_forms_have_the_same_names_and_values() -> None:
+    document = mixed()
+    (point,), (record,) = written(document)["points"], document.to_records()
+    (row,) = csv.DictReader(io.StringIO(points_csv(read(document))))
+    definitions = validator().schema["$defs"]
+    properties = definitions["Point"]["properties"]
+    assert set(BRIEF.split()) | {"short", "response_min_us"} == NAMES
+    assert set(properties) - set(Point.__struct_fields__) == NAMES
+    assert set(definitions["KindFigures"]["properties"]) == KIND_NAMES
+    for name in NAMES:
+        assert point[name] == record[name] == getattr(document.points[0].figures, name), name
+        assert name in row
+    for operation in ("read", "write"):
+        of_kind = document.points[0].kind_figures[operation]
+        for name, value in point[operation].items():
+            assert value == record[f"{operation}_{name}"] == getattr(of_kind, name), name
+            assert row[f"{operation}_{name}"] == str(value)
+
+
+@pytest.mark.parametrize("document", [mixed(), synthetic.fio_run()], ids=["mixed", "fio"])
+def test_a_written_document_is_valid_by_the_schema(document: Result) -> None:
+    assert [error.message for error in validator().iter_errors(written(document))] == []
+
+
+def test_a_measured_document_is_valid_by_the_schema() -> None:
+    worker = worker_plan([("read", 70), ("write", 30)], depth=8)
+    planned = plan([worker.replace(end=worker.end.replace(runtime_ns=None, operations=2000))])
+    text = _native.Run(planned.to_json()).wait(60)
+    assert text is not None
+    point = Point(name="null", family="f", axes={"depth": 8}, plan=planned, outcome=Outcome.from_json(text))
+    found = written(result([point]))
+    assert [error.message for error in validator().iter_errors(found)] == []
+    assert found["points"][0]["operations"] == 2000
+
+
+@pytest.mark.parametrize("wrong", [{"p99_us": "2 ms"}, {"p999_us": 2.0}, {"read": {"p99_us": 1.0}}, {"iops": None}])
+def test_the_schema_refuses_other_names_and_types(wrong: dict[str, Any]) -> None:
+    found = written(mixed())
+    found["points"][0] |= wrong
+    assert not validator().is_valid(found)
+
+
+def test_the_schema_carries_its_version_and_the_meaning_of_fields() -> None:
+    found = validator().schema
+    assert (found["$id"], found["$defs"]["Result"]["properties"]["schema_version"]["enum"]) == (
+        "urn:iocurve:result:4",
+        [4],
+    )
+    assert found["$defs"]["Point"]["properties"]["p99_us"]["description"].endswith("service latency, in µs.")
+
+
+def test_figures_are_computed_again_when_a_document_is_read(tmp_path: Path) -> None:
+    path, changed = tmp_path / "result.json", written(mixed())
+    changed["points"][0] |= {"iops": 1e9, "p99_us": -1.0, "read": {"p99_us": 7.0}}
+    path.write_text(json.dumps(changed))
+    assert Result.read(path) == mixed()
+    assert Result.read(path).points[0].figures == mixed().points[0].figures
+
+
+def test_a_document_of_version_3_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(mixed().to_builtins() | {"schema_version": 3}, default=str))
+    assert Result.read(path) == mixed()
+
+
+@pytest.mark.parametrize("unknown", [{"surprise": 1}, {"surprise": {"p99_us": 1, "other": 2}}, {"surprise": {}}])
+def test_an_unknown_field_of_a_point_is_an_error(tmp_path: Path, unknown: dict[str, Any]) -> None:
+    path, changed = tmp_path / "result.json", written(mixed())
+    changed["points"][0] |= unknown
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ResultError, match="unknown field `surprise`"):
+        Result.read(path)
