@@ -112,7 +112,7 @@ def test_a_measured_document_is_valid_by_the_schema() -> None:
     assert found["points"][0]["operations"] == 2000
 
 
-@pytest.mark.parametrize("wrong", [{"p99_us": "2 ms"}, {"p999_us": 2.0}, {"read": {"p99_us": 1.0}}, {"iops": None}])
+@pytest.mark.parametrize("wrong", [{"p99_us": "2 ms"}, {"p999_us": 2.0}, {"read": {"p99_us": 1.0}}, {"iops": "fast"}])
 def test_the_schema_refuses_other_names_and_types(wrong: dict[str, Any]) -> None:
     found = written(mixed())
     found["points"][0] |= wrong

@@ -25,9 +25,9 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 60,
-    "files under 60 lines": 44,
-    "classes": 542,
+    "rooms that import a room": 65,
+    "files under 60 lines": 45,
+    "classes": 556,
     "Any": 167,
     "lines of a function": 60,
     "parameters of a function": 10,

@@ -10,6 +10,8 @@ import math
 import re
 from fractions import Fraction
 
+UNKNOWN_TEXT = "–"
+"""A value that is not known (NaN)."""
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 MB = 1_000_000
 MICROSECOND_NS, MILLISECOND_NS, SECOND_NS = 1_000, 1_000_000, 1_000_000_000
@@ -88,7 +90,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def format_count(count: float) -> str:
-    """Abbreviates thousands and millions: ``950``, ``12.8k``, ``1.05M``."""
+    """Abbreviates thousands and millions: ``950``, ``12.8k``, ``1.05M``; NaN is a dash."""
+    if math.isnan(count):
+        return UNKNOWN_TEXT
     unit, scaled = "", float(count)
     for larger in ("k", "M", "G", "T"):
         if scaled < 1000:
@@ -105,7 +109,9 @@ def format_number(value: float, digits: int = 6) -> str:
 
 
 def format_latency(nanoseconds: float) -> str:
-    """Formats in the largest fitting unit: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``."""
+    """Formats in the largest fitting unit: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``; NaN as a dash."""
+    if math.isnan(nanoseconds):
+        return UNKNOWN_TEXT
     for unit, size in (("ns", 1), ("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS)):
         if nanoseconds < size * 1000:
             return f"{_three_digits(nanoseconds / size)} {unit}"

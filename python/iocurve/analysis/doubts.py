@@ -13,7 +13,7 @@ from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.result.disturbance import Condition, condition, culprits, starved_share
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import CourseInterval, Summary, course
+from iocurve.result.summary import CourseInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -105,7 +105,7 @@ def level_doubts(points: Iterable[Point]) -> list[str]:
 
 
 def _level_doubts(point: Point) -> list[str]:
-    intervals = course(point.outcome.workers)
+    intervals = point.course()
     change = level_change([interval.iops for interval in intervals])
     if change is None:
         return []
@@ -163,7 +163,7 @@ def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
         f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
         f"{member.summary.depth_requested:g} were requested."
         for member in measured
-        if not member.summary.paced and _misses_its_depth(member.summary)
+        if not member.point.imported and not member.summary.paced and _misses_its_depth(member.summary)
     ]
 
 

@@ -7,6 +7,7 @@ the best throughput, the lowest latency and the advice, then further loads.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,19 @@ from typing import Literal
 from iocurve.analysis import connections
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.findings import search_load
-from iocurve.analysis.load_names import axis_text, cache_word, load_name, rate_unit, workers_of
+from iocurve.analysis.load_names import (
+    RateUnit,
+    axis_text,
+    cache_word,
+    load_name,
+    point_load,
+    point_unit,
+    rate_unit,
+    workers_of,
+)
 from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.engine.plan import FLUSH_KINDS, Worker
+from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.result.disturbance import Condition, condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
 from iocurve.result.summary import Summary, Totals, summarise
@@ -105,7 +115,7 @@ def _chosen(candidates: Sequence[_Candidate], at_most: int) -> list[_Candidate]:
 def _candidates(result: Result, family: Family, published: set[int]) -> list[_Candidate]:
     if family.is_advice:
         return _advice(family)
-    if result.scenario or family.is_measured_along_axes:
+    if result.scenario or family.is_measured_along_axes or family.members[0].point.imported:
         rates = [_rate_of_point(result, family, member, published) for member in _best_points(family)]
         return rates + _lowest_latencies(result, family)
     return list(_rates_of_groups(family))
@@ -119,7 +129,7 @@ def _best_points(family: Family) -> list[MeasuredPoint]:
     pure = [member for member in family.members if member.point.axes.get("read_percent") in (100, 0)]
     best: dict[str, MeasuredPoint] = {}
     for member in pure if family.is_mix and pure else family.members:
-        load = load_name(workers_of(member.point))
+        load = point_load(member.point)
         known = best.setdefault(load, member)
         if member.summary.iops > known.summary.iops:
             best[load] = member
@@ -127,11 +137,10 @@ def _best_points(family: Family) -> list[MeasuredPoint]:
 
 
 def _rate_of_point(result: Result, family: Family, member: MeasuredPoint, published: set[int]) -> _Candidate:
-    workers = workers_of(member.point)
     found = _rate(
         _load(result, member),
         member.summary,
-        workers,
+        point_unit(member.point),
         place=_place(family, member, ("nconnect", "clients", "target", "depth", "rate")),
         is_published=any(id(other.point) in published for other in family.members),
     )
@@ -162,7 +171,7 @@ def _rate_bounds(point: Point, unit: str) -> str:
 def _load(result: Result, member: MeasuredPoint) -> str:
     """The load with what was done about caches: ``8 KiB random writes, no cache``."""
     cache = cache_word(result, member.point, member.summary.kinds)
-    return ", ".join(filter(None, (load_name(workers_of(member.point)), cache)))
+    return ", ".join(filter(None, (point_load(member.point), cache)))
 
 
 def _place(family: Family, member: MeasuredPoint, axes: Iterable[str]) -> str:
@@ -177,6 +186,8 @@ def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
         return []
     shallow = min(family.members, key=lambda member: (member.axis("depth"), member.summary.latency.percentile(50)))
     latency = shallow.summary.latency
+    if math.isnan(latency.percentile(50)):
+        return []
     value, unit = format_latency(latency.percentile(50)).split(" ")
     what = f"p50 of {_load(result, shallow)} at depth {shallow.axis('depth'):g}"
     place = _place(family, shallow, [axis for axis in GRID_AXES if axis not in ("kind", "block_bytes", "order")])
@@ -205,7 +216,9 @@ def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
             names = [member.point.name] if len(family.members) > 1 else []
             names += [_jobs(outcomes)] if len(groups) > 1 else []
             if total.operations:
-                found = _rate(": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, workers)
+                found = _rate(
+                    ": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, rate_unit(workers)
+                )
                 yield _of_point(found, member.point) if len(groups) == 1 else _marked(found, member.point)
 
 
@@ -235,10 +248,7 @@ def _jobs(outcomes: Iterable[WorkerOutcome]) -> str:
 # ---- one rate
 
 
-def _rate(
-    load: str, summary: Summary, workers: Sequence[Worker], place: str = "", *, is_published: bool = False
-) -> _Candidate:
-    unit = rate_unit(workers)
+def _rate(load: str, summary: Summary, unit: RateUnit, place: str = "", *, is_published: bool = False) -> _Candidate:
     value = summary.mib_per_s if unit == "MiB/s" else summary.iops
     headline = Headline(_rate_text(summary, unit), unit, load, _joined(place, *_details(summary, unit)))
     return _Candidate(headline, unit, value, is_published)
@@ -250,7 +260,8 @@ def _details(summary: Summary, unit: str) -> list[str]:
     if len(kinds) > 1:
         shown = " MiB/s" if unit == "MiB/s" else ""
         return [
-            f"{_rate_text(totals, unit)}{shown} {kind}s, {_percentile(totals, 99)}" for kind, totals in kinds.items()
+            ", ".join(filter(None, (f"{_rate_text(totals, unit)}{shown} {kind}s", _percentile(totals, 99))))
+            for kind, totals in kinds.items()
         ]
     other = [f"{_rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []
     return [*other, _percentile(summary, 50), _percentile(summary, 99)]
@@ -268,6 +279,9 @@ def _number_text(rate: float, unit: str) -> str:
 
 
 def _percentile(totals: Totals, percent: int) -> str:
+    """``p99 40.4 ms``; empty where it is not known."""
+    if math.isnan(totals.latency.percentile(percent)):
+        return ""
     return f"p{percent} {format_latency(totals.latency.percentile(percent))}"
 
 

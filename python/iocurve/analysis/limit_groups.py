@@ -63,7 +63,7 @@ def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[Family, list
     members = [member for _, of_family in parts for member in of_family]
     limits = [member.limit for member in members if member.limit]
     texts = list(dict.fromkeys(limit.text for limit in limits)) or [NOT_KNOWN]
-    steps = next_steps(result.target_of(members[0].point), limits) if limits else [LIMIT_KINDS[UNKNOWN].next_step]
+    steps = next_steps(result.target_of(members[0].point), limits) if limits else _experiment(members)
     if len(texts) == 1:
         points = [_points_text(family, of_family) for family, of_family in parts]
     else:
@@ -130,3 +130,8 @@ def _names_of_points(family: Family, members: Sequence[MeasuredPoint]) -> str:
 def _depths(name: str, series: Sequence[MeasuredPoint], members: Sequence[MeasuredPoint]) -> str:
     depths = ", ".join(f"{member.axis('depth'):g}" for member in series if member in members)
     return f"{name} at depth {depths}" if name else f"depth {depths}"
+
+
+def _experiment(members: Sequence[MeasuredPoint]) -> list[str]:
+    """The step that would name the limit; an imported load cannot be repeated."""
+    return [] if all(member.point.imported for member in members) else [LIMIT_KINDS[UNKNOWN].next_step]

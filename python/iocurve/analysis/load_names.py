@@ -26,6 +26,18 @@ def workers_of(point: Point, outcomes: Iterable[WorkerOutcome] | None = None) ->
     return [point.plan.groups[outcome.group].workers[outcome.worker] for outcome in ran]
 
 
+def point_load(point: Point) -> str:
+    """The load of a point; that of an imported point as it was imported."""
+    return point.imported.load if point.imported else load_name(workers_of(point))
+
+
+def point_unit(point: Point) -> RateUnit:
+    """The unit of the rate of a point."""
+    if point.imported:
+        return "MiB/s" if point.imported.in_bytes else "IOPS"
+    return rate_unit(workers_of(point))
+
+
 def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
     """The load of some workers, or what they do of one kind: ``8 KiB random writes``, ``8 KiB random, 50 % reads``."""
     kinds = _by_kind(operation for worker in workers for operation in worker.operations)

@@ -10,7 +10,7 @@ from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import ConnectionOutcome, KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
 from iocurve.result.document import Point, TargetFacts
-from iocurve.result.summary import CourseInterval, Summary, Totals, course
+from iocurve.result.summary import CourseInterval, Summary, Totals
 from iocurve.units import SECOND_NS, format_latency
 
 IN_FLIGHT = 0.9
@@ -131,7 +131,7 @@ class MeasuredLoad:
     @cached_property
     def course(self) -> Sequence[CourseInterval]:
         """The measured intervals."""
-        return course(self.point.outcome.workers)
+        return self.point.course()
 
     def kind(self, name: str) -> Totals | None:
         """The operations of one kind; None where there were none."""

@@ -30,7 +30,7 @@ REPEATS_MIN = 3
 SERIES_MIN = 8
 HELD_UP = 1.02
 """A rate that is higher by this factor between stalls of this machine was held up."""
-KNOWN_KINDS = ("nfs", "directory", "file", "device")
+KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
         (
             "client",
             there.client,
-            f"{result.host.cpus} processors, {format_bytes(result.host.memory_bytes)}; one machine",
+            _client(result),
         ),
         (
             "client's egress",
@@ -80,11 +80,17 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
         ),
         ("nconnect", there.nconnect, _several(points, "nconnect") or "none"),
         ("mount", there.mount, _mount(result)),
-        ("operating system", there.operating_system, result.host.distribution),
+        ("operating system", there.operating_system, result.host.distribution if result.host else "not known"),
         ("data set", there.data_set, _data_set(points)),
         ("tool", there.tool, f"iocurve {result.iocurve}"),
     ]
     return [(what, str(said), here) for what, said, here in rows if said is not None and str(said) != here]
+
+
+def _client(result: Result) -> str:
+    if result.host is None:
+        return "not known"
+    return f"{result.host.cpus} processors, {format_bytes(result.host.memory_bytes)}; one machine"
 
 
 def described(figure: Figure) -> str:

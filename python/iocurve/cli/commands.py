@@ -142,6 +142,12 @@ GROUPS = {
             "Print what limited each point of a result; test it with one change.",
             "iocurve why iocurve-report --confirm",
         ),
+        Command(
+            "import",
+            "result:import_results",
+            "Import results of fio as a result with a report.",
+            "iocurve import fio-output.json --out old-run",
+        ),
         Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
             "result",

@@ -1,17 +1,18 @@
-"""Commands of results that were kept: add records to one, write its report again."""
+"""Commands of results that were kept: add records to one, import those of other tools, write a report again."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from cyclopts import App
 
 from iocurve.analysis import read
 from iocurve.cli import status
-from iocurve.cli.common import example, show_tables
+from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
 from iocurve.cli.quantities import Flag
 from iocurve.report import page
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import RESULT_NAME, Result, make_writable
 
 app = App(
     name="result",
@@ -64,3 +65,33 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
     for path in written:
         print(path)
     return 0
+
+
+def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Output = OUTPUT) -> int:
+    """Import outputs of other tools: fio JSON and JSON+.
+
+    The format is recognised from the content. The result has the values that the tool states; values that it does not
+    state stay unknown.
+
+    Parameters
+    ----------
+    files
+        Files, or directories with such files.
+    out
+        Directory for result.json, points.csv and report.html.
+    """
+    from iocurve.imports.formats import read_all
+    from iocurve.imports.points import result_of
+
+    measured, left_out = read_all(files)
+    result = result_of(measured, ", ".join(str(file) for file in files))
+    make_writable(out)
+    result.write(out / RESULT_NAME)
+    page.write(read(result), out)
+    for name in left_out:
+        print(f"iocurve: left out {name}: not an output that iocurve reads", file=sys.stderr)
+    if output.json:
+        print(result.document().decode(), end="")
+    elif not output.quiet:
+        show_tables(result)
+    return status(result)

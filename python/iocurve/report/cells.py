@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, capitalised
+from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, UNKNOWN_TEXT, capitalised
 
 LIMITED_BY = "limited by"
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
@@ -49,7 +50,9 @@ class Table:
 
         The largest latency is a number below 10,000 in that unit.
         """
-        latencies = [cell.value for row in rows for cell in row if isinstance(cell, Nanoseconds)]
+        latencies = [
+            cell.value for row in rows for cell in row if isinstance(cell, Nanoseconds) and not math.isnan(cell.value)
+        ]
         unit, unit_ns = next(((unit, size) for unit, size in _UNITS if max(latencies, default=0) < 10_000 * size), _S)
         names = [
             _with_unit(name, unit) if any(isinstance(row[index], Nanoseconds) for row in rows) else name
@@ -118,6 +121,8 @@ def _with_unit(name: str, unit: str) -> str:
 
 def _latency(nanoseconds: float, unit_ns: int) -> str:
     """To 0.1 µs below 100 µs, to 1 µs above: the histograms have three digits."""
+    if math.isnan(nanoseconds):
+        return UNKNOWN_TEXT
     if unit_ns == MICROSECOND_NS:
         return decimal(nanoseconds / MICROSECOND_NS)
     microseconds = 4 if nanoseconds < 100 * MICROSECOND_NS else 3
@@ -166,12 +171,12 @@ def gain_caption(bars: Sequence[charts.GainBar]) -> str:
 
 def count(value: float) -> str:
     """``12,800``."""
-    return f"{value:,.0f}"
+    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.0f}"
 
 
 def decimal(value: float) -> str:
     """``1,234.5``."""
-    return f"{value:,.1f}"
+    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.1f}"
 
 
 # ---- rates

@@ -45,11 +45,24 @@ def _run(result: Result) -> dict[str, Fact]:
         "iocurve": result.iocurve,
         "Ended": result.state,
         "Ceiling of the loop": ceiling_text,
+        **_imported(result),
     }
+
+
+def _imported(result: Result) -> dict[str, Fact]:
+    """The tools and files of imported points."""
+    imports = [point.imported for point in result.points if point.imported]
+    facts = {
+        "Measured by": _listed("tools", (facts.tool for facts in imports)),
+        "Imported from": _listed("files", (facts.source for facts in imports)),
+    }
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _machine(result: Result) -> dict[str, Fact]:
     host = result.host
+    if host is None:
+        return {"Host": "not known"}
     return {
         "Host": host.hostname,
         "Processor": f"{host.cpu_model}, {host.cpus} usable",
@@ -134,7 +147,7 @@ def _load(result: Result) -> dict[str, Fact]:
         "Files per worker": _listed("sets of files", map(_files, workers)),
         "Order": _listed("orders", map(_order, workers)),
         "Measured time": _listed("durations", (point.measured_text for point in result.points)),
-        "Ramp": _listed("durations", ramps) or "none",
+        "Ramp": _listed("durations", ramps) or ("none" if workers else ""),
         "Cool-down": _listed("durations", cooldowns),
         "Written data": _listed("kinds of data", map(_payload, workers)),
         "Seeds": _listed("seeds", (str(worker.seed) for worker in workers), separator=", "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from iocurve.analysis import Reading
@@ -141,7 +142,7 @@ def latency(family: Family, reading: Reading) -> Figure:
         slug=slug(title),
         title=title,
         caption=caption(DEPTH_CAPTION, sentence(family.fixed), cap_caption(limits, drawn, target)),
-        charts=(charts.latency_curve(dots, drawn, unit, reading.knee),),
+        charts=(charts.latency_curve(dots, drawn, unit, reading.knee),) if dots else (),
         table=_depth_table(family),
     )
 
@@ -154,6 +155,7 @@ def _dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) 
             series, member.axis(axis), label, rate(summary, unit), f"p{percent}", summary.latency.percentile(percent)
         )
         for percent in (50, 99)
+        if not math.isnan(summary.latency.percentile(percent))
     ]
 
 

@@ -18,7 +18,7 @@ from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
 from iocurve.errors import ResultError
 from iocurve.report.conditions import conditions
-from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets
+from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.result.document import write_atomically
 from iocurve.units import capitalised, counted
 
@@ -87,6 +87,7 @@ def html(reading: Reading) -> str:
         result=reading.result,
         incomplete_reason=incomplete_reason(reading.result),
         heading=heading(reading.result),
+        tools=tools(reading.result),
         targets=targets(reading.result),
         setting=setting(reading.result),
         conditions=conditions(reading.result),

@@ -21,6 +21,11 @@ def targets(result: Result) -> list[tuple[str, str, str]]:
     return [("", result.target.address, _emulation(result.target))]
 
 
+def tools(result: Result) -> str:
+    """The tools that measured the imported points: ``fio 3.33``; empty without such points."""
+    return ", ".join(dict.fromkeys(point.imported.tool for point in result.points if point.imported))
+
+
 def setting(result: Result) -> list[str]:
     """The aim and the form of the scenario, then the question of the search and how it ended."""
     return [

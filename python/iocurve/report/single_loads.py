@@ -95,7 +95,7 @@ def _stack(family: Family, unit: str) -> list[charts.MixBar]:
 
 
 def _unit_of(family: Family) -> str:
-    return load_names.rate_unit(load_names.workers_of(family.members[0].point))
+    return load_names.point_unit(family.members[0].point)
 
 
 def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.PublishedMark]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from iocurve.analysis.client_limits import client_verdicts, counted_clients, fai
 from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
-from iocurve.units import MIB, format_count, format_latency
+from iocurve.units import MIB, UNKNOWN_TEXT, format_count, format_latency
 
 TEXT_COLUMNS_MIN = 16
 """Narrower than this, a column of text is hard to read."""
@@ -93,15 +94,24 @@ def _percentile(percent: float) -> Callable[[Summary], str]:
     return lambda summary: format_latency(summary.latency.percentile(percent))
 
 
+def _decimal(value: float) -> str:
+    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.1f}"
+
+
+def _in_flight(summary: Summary) -> str:
+    achieved = _decimal(summary.concurrency_achieved)
+    return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_requested:g}"
+
+
 GAIN, DISTURBED = "gain", "disturbed"
 COLUMNS = (
     _Column("IOPS", True, lambda summary: format_count(summary.iops)),
-    _Column("MiB/s", True, lambda summary: f"{summary.mib_per_s:,.1f}"),
+    _Column("MiB/s", True, lambda summary: _decimal(summary.mib_per_s)),
     _Column("mean", False, lambda summary: format_latency(summary.latency.mean_ns)),
     _Column("p50", True, _percentile(50)),
     _Column("p99", True, _percentile(99)),
     _Column("p99.9", False, _percentile(99.9)),
-    _Column("in flight", False, lambda summary: f"{summary.concurrency_achieved:.1f} of {summary.depth_requested:g}"),
+    _Column("in flight", False, _in_flight),
 )
 
 

@@ -24,10 +24,11 @@ from iocurve.errors import ResultError, TargetError
 from iocurve.result import figures
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.figures import Figures, KindFigures
+from iocurve.result.imported import ImportFacts, unstated
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
-from iocurve.result.summary import SeriesInterval, Summary, course, series, summarise
+from iocurve.result.summary import CourseInterval, SeriesInterval, Summary, course_of, series, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, counted, format_duration, format_number
@@ -68,8 +69,10 @@ class MountFacts(Struct):
 class TargetFacts(Struct):
     """The measured target. A limit is None if it is unknown or not set."""
 
-    kind: Literal["embedded_volume", "nfs", "directory", "file", "device", "emulated_disk", "null", "several"]
-    """several: the jobs load different targets, which the plan lists."""
+    kind: Literal[
+        "embedded_volume", "nfs", "directory", "file", "device", "emulated_disk", "null", "several", "unknown"
+    ]
+    """several: the jobs load different targets, which the plan lists. unknown: that of an imported result."""
     address: str
     """URL or path."""
     service_level: str | None = None
@@ -420,16 +423,27 @@ class Turn(Struct):
     """How others disturbed the turn, also when it was measured again; None if they did not."""
 
 
-class Point(Struct, dict=True):
-    """One measurement: a plan and its outcome."""
+NO_PLAN = Plan(name="", interval_ns=SECOND_NS, groups=())
+"""The plan of an imported point, which has none."""
+NO_OUTCOME = Outcome(state="finished", workers=())
+"""The outcome of an imported point, which has none."""
+
+
+class Point(Struct, dict=True, omit_defaults=True):
+    """One measurement: a plan and its outcome, or the figures of another tool.
+
+    A field that has its default is not written.
+    """
 
     name: str
     family: str
     """Points of a family differ only in their axes and share a chart: ``random-4k-mix``, ``depth``."""
     axes: dict[str, Axis]
     """``read_percent``, ``block_bytes``, ``depth``, ``nconnect``, ``order``."""
-    plan: Plan
-    outcome: Outcome
+    plan: Plan = NO_PLAN
+    outcome: Outcome = NO_OUTCOME
+    imported: ImportFacts | None = None
+    """The figures of another tool; None if iocurve measured the point."""
     layout: LayoutFacts | None = None
     machine: MachineUse | None = None
     cache: CacheFacts | None = None
@@ -460,6 +474,8 @@ class Point(Struct, dict=True):
 
     @cached_property
     def _summary(self) -> Summary:
+        if self.imported:
+            return self.imported.summary(self.name)
         return summarise(self.name, self.plan, self.outcome.workers)
 
     @cached_property
@@ -467,21 +483,30 @@ class Point(Struct, dict=True):
         """Rates, latencies in µs and the limit, all workers and kinds together."""
         rate = self.rate_interval()
         limit = (self.limit.code, self.limit.confidence) if self.limit else (None, None)
-        return Figures.of_point(self.summary(), (rate.low, rate.high), limit)
+        found = Figures.of_point(self.summary(), (rate.low, rate.high), limit)
+        return found.replace(**unstated(self.imported.total)) if self.imported else found
 
     @cached_property
     def kind_figures(self) -> dict[str, KindFigures]:
         """The figures of each kind of operation."""
-        return {kind: KindFigures.of(totals) for kind, totals in self.summary().kinds.items()}
+        found = {kind: KindFigures.of(totals) for kind, totals in self.summary().kinds.items()}
+        stated = self.imported.kinds if self.imported else {}
+        return {
+            kind: each.replace(**unstated(stated[kind])) if kind in stated else each for kind, each in found.items()
+        }
 
     @property
     def measured_text(self) -> str:
         """The time that rates are over: ``2.5 s``, ``3 s in 6 turns``."""
+        if self.imported and self.imported.window_ns is None:
+            return ""
         time = format_duration(self.summary().window_ns)
         return f"{time} in {counted(len(self.turns), 'turn')}" if self.turns else time
 
     def report_groups(self) -> list[Summary]:
         """Merges the workers of each report group, in plan order (fio's group_reporting)."""
+        if self.imported:
+            return self.imported.job_summaries(self.name)
         members: dict[int, list[WorkerOutcome]] = {}
         for worker in self.outcome.workers:
             members.setdefault(worker.report_group, []).append(worker)
@@ -495,7 +520,7 @@ class Point(Struct, dict=True):
         summary = self.summary()
         value = getattr(summary if kind is None else summary.kinds[kind], rate)
         if not self.turns:
-            rates = [getattr(one, rate) for one in course(self.outcome.workers, kind)]
+            rates = [getattr(one, rate) for one in self.course(kind)]
             found = judged_mean(rates, self.length_chosen_by)
         elif kind is None or len(summary.kinds) == 1:
             found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])
@@ -534,7 +559,11 @@ class Point(Struct, dict=True):
 
     def series(self) -> list[SeriesInterval]:
         """The time series, workers merged."""
-        return series(self.outcome.workers)
+        return self.imported.series() if self.imported else series(self.outcome.workers)
+
+    def course(self, kind: str | None = None) -> list[CourseInterval]:
+        """The measured intervals without partial ones, kinds together or one kind."""
+        return course_of(self.series(), kind)
 
 
 class IdleCost(Struct):
@@ -589,7 +618,8 @@ class Result(Struct):
     state: State
     incomplete_reason: str | None
     """Why points are missing or incomplete; None if finished."""
-    host: HostFacts
+    host: HostFacts | None
+    """The machine that generated the load; None if it is not known."""
     target: TargetFacts
     null_ceiling_operations_per_s: float | None
     """Rate of one worker's loop on this machine without I/O: the upper bound of one worker."""

@@ -6,6 +6,7 @@ iocurve computes them again when it reads it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -18,19 +19,22 @@ RESPONSE = "response_"
 
 
 class KindFigures(Struct, omit_defaults=True):
-    """The figures of one kind of operation. A latency is None where no operation completed."""
+    """The figures of one kind of operation.
 
-    operations: int
+    A latency is None where no operation completed. Any figure that an imported result does not state is None.
+    """
+
+    operations: int | None
     """Operations in all windows, including times in which not all workers ran."""
-    bytes: int
+    bytes: int | None
     """Bytes that they moved."""
-    errors: int
+    errors: int | None
     """Operations that failed."""
-    short: int
+    short: int | None
     """Operations that moved fewer bytes than requested."""
-    iops: float
+    iops: float | None
     """Operations per second over the window in which all workers ran."""
-    mib_per_s: float
+    mib_per_s: float | None
     """Throughput over the same window, in MiB/s."""
     min_us: float | None
     """Smallest service latency (from submission to completion), in µs."""
@@ -89,7 +93,7 @@ class Figures(KindFigures):
     """Upper bound of the 95 % interval of ``iops``; None if it is not known."""
     cpu_us_per_operation: float | None
     """CPU time of the workers' threads per operation, in µs; None without operations."""
-    concurrency_achieved: float
+    concurrency_achieved: float | None
     """Operations in flight on average: IOPS × mean service latency."""
     limited_by: str | None
     """Code of the verdict on the limit of the point; None until the run has ended."""
@@ -107,7 +111,7 @@ class Figures(KindFigures):
                 "iops_low": interval[0],
                 "iops_high": interval[1],
                 "cpu_us_per_operation": summary.cpu_us_per_operation,
-                "concurrency_achieved": summary.concurrency_achieved,
+                "concurrency_achieved": _known(summary.concurrency_achieved),
                 "limited_by": limit[0],
                 "limited_by_confidence": limit[1],
             }
@@ -142,11 +146,15 @@ def _totals(totals: Totals) -> dict[str, Value]:
         "bytes": totals.bytes,
         "errors": totals.errors,
         "short": totals.short,
-        "iops": totals.iops,
-        "mib_per_s": totals.mib_per_s,
+        "iops": _known(totals.iops),
+        "mib_per_s": _known(totals.mib_per_s),
         **_latencies(totals.service),
         **({RESPONSE + name: value for name, value in _latencies(totals.response).items()} if totals.response else {}),
     }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _latencies(latency: Latency) -> dict[str, float | None]:
@@ -157,4 +165,4 @@ def _latencies(latency: Latency) -> dict[str, float | None]:
         **{name: latency.percentile(percent) for name, percent in LATENCY_NAMES.items()},
         "max_us": latency.max_ns,
     }
-    return {name: value / 1000 if latency.count else None for name, value in nanoseconds.items()}
+    return {name: _known(value / 1000) if latency.count else None for name, value in nanoseconds.items()}

@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 from iocurve.result.document import Point
 from iocurve.result.stats import CONFIDENCE, judged_mean, sample_mean
-from iocurve.result.summary import Latency, course
+from iocurve.result.summary import Latency
 
 EXACT_VARIANCE_MAX = 10_000.0
 """Above this variance the binomial is taken to be Gaussian: its ranks then differ by less than one."""
@@ -22,7 +22,7 @@ EXACT_VARIANCE_MAX = 10_000.0
 
 def percentile_interval(
     latency: Latency, percent: float, effective_count: float, confidence: float = CONFIDENCE
-) -> tuple[int | None, int | None]:
+) -> tuple[float | None, float | None]:
     """Bounds of a percentile in ns, None on a side on which too few operations lie to give one.
 
     ``effective_count`` is the number of independent operations, at most all (``effective_count(point)``).
@@ -46,7 +46,7 @@ def effective_count(point: Point, kind: str | None = None) -> float | None:
     summary = point.summary()
     latency = (summary if kind is None else summary.kinds[kind]).service
     if not point.turns:
-        means = [one.mean_ns for one in course(point.outcome.workers, kind) if one.iops]
+        means = [one.mean_ns for one in point.course(kind) if one.iops and not math.isnan(one.mean_ns)]
         found = judged_mean(means, point.length_chosen_by)
     elif kind is None or len(summary.kinds) == 1:
         found = sample_mean([turn.mean_ns for turn in point.turns if turn.state == "finished"])
@@ -54,7 +54,7 @@ def effective_count(point: Point, kind: str | None = None) -> float | None:
         return None
     # Student's t widens the interval of the mean of few turns or intervals, and with it that of a percentile.
     error = found.half_width / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    if not latency.count or math.isinf(error):
+    if not latency.count or math.isinf(error) or math.isnan(latency.stddev_ns):
         return None
     return min(float(latency.count), (latency.stddev_ns / error) ** 2) if error else float(latency.count)
 

@@ -33,24 +33,27 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 @dataclass(frozen=True)
 class Latency:
-    """Merged latencies. Percentiles come from the merged histogram, never from other percentiles."""
+    """Merged latencies. Percentiles come from the merged histogram, never from other percentiles.
+
+    A value that an imported result does not state is NaN.
+    """
 
     count: int
-    min_ns: int
-    max_ns: int
+    min_ns: float
+    max_ns: float
     mean_ns: float
     stddev_ns: float
     histogram: Histogram | None
     """None if nothing was recorded."""
 
-    def percentile(self, percent: float) -> int:
+    def percentile(self, percent: float) -> float:
         """Latency in ns that ``percent`` of all operations did not exceed; 0 if nothing was recorded."""
         if self.histogram is None:
             return 0
         return min(max(self.histogram.percentile(percent), self.min_ns), self.max_ns)
 
     @property
-    def percentiles(self) -> dict[float, int]:
+    def percentiles(self) -> dict[float, float]:
         """The percentiles of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
 
@@ -354,7 +357,7 @@ class SeriesInterval:
     iops: float
     bytes_per_s: float
     mean_ns: float
-    max_ns: int
+    max_ns: float
 
 
 def series(workers: Iterable[WorkerOutcome]) -> list[SeriesInterval]:
@@ -379,11 +382,16 @@ class CourseInterval:
 
 
 def course(workers: Iterable[WorkerOutcome], kind: str | None = None) -> list[CourseInterval]:
-    """The time series of the measured window, without partial intervals at either end and without flushes.
+    """The time series of the measured window of some workers."""
+    return course_of(series(workers), kind)
+
+
+def course_of(whole: Iterable[SeriesInterval], kind: str | None = None) -> list[CourseInterval]:
+    """The measured window of a time series, without partial intervals at either end and without flushes.
 
     ``kind`` selects one kind of operation.
     """
-    parts = [part for part in series(workers) if not part.ramp and part.kind not in planned.FLUSH_KINDS]
+    parts = [part for part in whole if not part.ramp and part.kind not in planned.FLUSH_KINDS]
     parts = [part for part in parts if kind in (None, part.kind)]
     longest = max((part.end_ns - part.start_ns for part in parts), default=0)
     cells: dict[tuple[int, int], list[SeriesInterval]] = {}
@@ -540,18 +548,18 @@ def live_kind(parts: Sequence[KindOutcome]) -> IntervalKind:
         late=sum(part.late for part in parts),
         mean_ns=latency.mean_ns,
         stddev_ns=latency.stddev_ns,
-        p50_ns=latency.percentile(50),
-        p99_ns=latency.percentile(99),
-        min_ns=latency.min_ns,
-        max_ns=latency.max_ns,
+        p50_ns=round(latency.percentile(50)),
+        p99_ns=round(latency.percentile(99)),
+        min_ns=round(latency.min_ns),
+        max_ns=round(latency.max_ns),
     )
 
 
 def _encoded(latency: Latency) -> LatencyOutcome:
     return LatencyOutcome(
         count=latency.count,
-        min_ns=latency.min_ns,
-        max_ns=latency.max_ns,
+        min_ns=round(latency.min_ns),
+        max_ns=round(latency.max_ns),
         mean_ns=latency.mean_ns,
         stddev_ns=latency.stddev_ns,
         histogram=(latency.histogram or Histogram()).encode(),

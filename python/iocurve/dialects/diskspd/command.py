@@ -105,7 +105,7 @@ class Prepared(base.Prepared):
         write = results_xml if self.profile.result_format == "xml" else results_text
         return write(
             self.profile,
-            system.collect(", ".join(names) or result.host.hostname),
+            system.collect(", ".join(names) or (result.host.hostname if result.host else "")),
             result.created.astimezone(UTC),
             measured,
         )

@@ -259,7 +259,7 @@ def _over(latency: Latency, limit_ns: int) -> int:
     histogram, longest = latency.histogram, latency.max_ns
     if histogram is None or longest <= limit_ns:
         return 0
-    return histogram.count_between(limit_ns + 1, longest)
+    return histogram.count_between(limit_ns + 1, round(longest))
 
 
 def _until(is_decided: IsDecided) -> local.Enough:

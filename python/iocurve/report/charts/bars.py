@@ -54,8 +54,8 @@ class MixBar:
     mix: str
     kind: str
     rate: float
-    p50_ns: int
-    p99_ns: int
+    p50_ns: float
+    p99_ns: float
     low: float | None = None
     """Lower bound of the interval of the whole stack, the same in each of its bars; None without one."""
     high: float | None = None
@@ -136,7 +136,7 @@ class GroupBar:
     group: str
     series: str
     value: float
-    p99_ns: int
+    p99_ns: float
     low: float | None = None
     """Lower bound of the interval; None without one."""
     high: float | None = None

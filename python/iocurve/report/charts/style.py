@@ -93,8 +93,9 @@ def labelled(chart: Chart, text: str) -> Chart:
 
 
 def data(rows: Sequence[Mapping[str, object]]) -> alt.InlineData:
-    """Rows as the data of a chart."""
-    return alt.InlineData(values=list(rows))
+    """Rows as the data of a chart. Values that are not known (NaN) have no mark."""
+    known = [{name: None if value != value else value for name, value in row.items()} for row in rows]
+    return alt.InlineData(values=known)
 
 
 def end_of_axis(highest: float, caps: Sequence[Cap]) -> float:

@@ -193,7 +193,7 @@ def _chart(workers: Sequence[WorkerOutcome]) -> Iterator[str]:
     yield _chart_line("max", columns, [column.max_ns for column in columns])
 
 
-def _chart_line(name: str, columns: Sequence[Latency], values: Sequence[int]) -> str:
+def _chart_line(name: str, columns: Sequence[Latency], values: Sequence[float]) -> str:
     cells = [f"{value / MILLISECOND_NS:10.3f}" for value in values]
     read, write = (cell if column.count else "       N/A" for column, cell in zip(columns[:2], cells[:2], strict=True))
     return f"{name:>7} | {read} | {write} | {cells[2]}"

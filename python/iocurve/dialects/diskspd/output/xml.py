@@ -150,7 +150,7 @@ def _add_latencies(xml: XmlLines, stats: SpanStats) -> None:
         _add_percentile(xml, "100", {name: latency.max_ns for name, latency in latencies.items()}, latencies)
 
 
-def _add_percentile(xml: XmlLines, percent: str, values: dict[str, int], latencies: dict[str, Latency]) -> None:
+def _add_percentile(xml: XmlLines, percent: str, values: dict[str, float], latencies: dict[str, Latency]) -> None:
     with xml.element("Bucket"):
         xml.value("Percentile", percent)
         for name, value in values.items():

@@ -1,0 +1,375 @@
+"""fio's JSON and JSON+ (``--output-format=json``, ``json+``), of versions 2 and 3, with the logs next to it.
+
+Jobs that run at the same time (fio's ``groupid``) are one point. Of the documents that ``--status-interval`` prints
+for one run, the last counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from iocurve.imports import fio_logs
+from iocurve.imports.fio_options import copies_of, load_of, workers_of
+from iocurve.imports.measured import Measured
+from iocurve.imports.parsing import Source, documents, number, scaled, whole
+from iocurve.result.document import Json
+from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
+from iocurve.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
+
+KINDS = ("read", "write", "trim")
+ALL_CLIENTS = "All clients"
+SKEW = 0.01
+"""Jobs whose times differ by more than this fraction did not run at the same time."""
+
+NAMED_MAX = 3
+CLAT = (
+    "Latencies are fio's clat, from submission to completion without the time to submit (slat): fio states percentiles "
+    "of the whole latency only with lat_percentiles=1."
+)
+BINS = "Histograms come from the bins of fio's JSON+, each at most 1.6 % wide."
+APART = (
+    "fio states percentiles of each kind and job apart. Those of several together need the bins of JSON+, and are "
+    "unknown here."
+)
+NONE = "fio wrote no percentiles."
+NO_OPTIONS = "fio wrote no job options (versions before 2.16, or a client): block size and depth are not known."
+
+
+def is_fio(source: Source) -> bool:
+    """True of a text with a document of fio, whole or truncated."""
+    text = source.text
+    return '"jobname"' in text and ('"jobs"' in text or '"client_stats"' in text)
+
+
+def read(source: Source) -> list[Measured]:
+    """The points of a file. Raises ``ResultError``."""
+    parsed = documents(source.text)
+    found = [document for each in parsed.found for document in _documents_in(each)]
+    if not found:
+        raise source.error(
+            f"fio's JSON is damaged or truncated ({parsed.error}), and no whole document comes before"
+            if parsed.error
+            else "fio's JSON has no jobs"
+        )
+    notes = [("truncated", f"{source.name} ends in a truncated document, which is left out")] if parsed.error else []
+    runs = _runs(found)
+    points = [point for run in runs for point in _points(source, run, notes)]
+    if not points:
+        raise source.error("no job in fio's JSON completed an operation")
+    return points
+
+
+def _documents_in(document: Json) -> list[Json]:
+    """Documents of fio, also inside those of scripts that keep several."""
+    if _jobs_of(document) is not None:
+        return [document]
+    found = []
+    for value in document.values():
+        parts = value if isinstance(value, list) else [value]
+        for part in parts:
+            found += _documents_in(part) if isinstance(part, dict) else []
+    return found
+
+
+def _jobs_of(document: Json) -> list[Json] | None:
+    """The entries of jobs; None in other documents."""
+    jobs = document.get("jobs") or document.get("client_stats")
+    if not isinstance(jobs, list):
+        return None
+    is_of_fio = any(isinstance(job, dict) and "jobname" in job for job in jobs)
+    return [job for job in jobs if isinstance(job, dict)] if is_of_fio else None
+
+
+# ---- several documents
+
+
+@dataclass(frozen=True)
+class _Run:
+    document: Json
+    snapshots: int
+    """Documents that ``--status-interval`` printed before."""
+
+
+def _runs(found: Sequence[Json]) -> list[_Run]:
+    """Each run with its last document."""
+    runs: list[_Run] = []
+    for document in found:
+        if runs and _is_later(document, runs[-1].document):
+            runs[-1] = _Run(document, runs[-1].snapshots + 1)
+        else:
+            runs.append(_Run(document, 0))
+    return runs
+
+
+def _is_later(document: Json, before: Json) -> bool:
+    """True if one run printed both: its jobs ran on in between for as long as the clock did."""
+    names = [[(job.get("jobname"), job.get("groupid")) for job in _jobs(one)] for one in (document, before)]
+    later, earlier = _progress(document), _progress(before)
+    if names[0] != names[1] or any(new < old for new, old in zip(later, earlier, strict=True)):
+        return False
+    times_ms = [_time_ms(one) for one in (document, before)]
+    ran_ms = later[0] - earlier[0]
+    if times_ms[0] is None or times_ms[1] is None:
+        return ran_ms > 0
+    resolution_ms = 0 if "timestamp_ms" in document else 1000
+    return ran_ms > (times_ms[0] - times_ms[1] - resolution_ms) / 2
+
+
+def _progress(document: Json) -> tuple[float, float]:
+    """The time for which jobs ran, groups one after another, and their operations."""
+    groups: dict[str, float] = {}
+    for job in _jobs(document):
+        group = str(job.get("groupid"))
+        groups[group] = max(groups.get(group, 0.0), _runtime_ms(job))
+    operations = [whole(_part(job, kind).get("total_ios")) or 0 for job in _jobs(document) for kind in KINDS]
+    return sum(groups.values()), float(sum(operations))
+
+
+def _time_ms(document: Json) -> float | None:
+    found = number(document.get("timestamp_ms"))
+    return found if found is not None else scaled(document.get("timestamp"), 1000)
+
+
+def _jobs(document: Json) -> list[Json]:
+    return _jobs_of(document) or []
+
+
+# ---- points
+
+
+def _points(source: Source, run: _Run, notes: Sequence[tuple[str, str]]) -> list[Measured]:
+    jobs = _jobs(run.document)
+    several = [job for job in jobs if job.get("jobname") != ALL_CLIENTS]
+    groups: dict[object, list[Json]] = {}
+    for job in several or jobs:
+        groups.setdefault(job.get("groupid", 0), []).append(job)
+    if run.snapshots:
+        notes = [*notes, ("snapshots", f"{source.name}: the last of {run.snapshots + 1} documents of the run counts")]
+    whole_client = [job for job in jobs if job.get("jobname") == ALL_CLIENTS] if len(groups) == 1 and several else []
+    found = [_point(source, run.document, members, whole_client, notes) for members in groups.values()]
+    return [point for point in found if point.total.operations]
+
+
+def _point(
+    source: Source, document: Json, jobs: Sequence[Json], clients: Sequence[Json], notes: Sequence[tuple[str, str]]
+) -> Measured:
+    options = [_options(document, job) for job in jobs]
+    of_jobs = [_kinds(job) for job in jobs]
+    kinds = _kinds(clients[0]) if clients else _merged(of_jobs)
+    total = total_of(kinds)
+    names = [str(job.get("jobname", "")) for job in jobs]
+    distinct = list(dict.fromkeys(names))
+    errors = [f"{name}: error {job['error']}" for name, job in zip(names, jobs, strict=True) if job.get("error")]
+    reports = [ImportedJob(name=name, kinds=each) for name, each in zip(names, of_jobs, strict=True)]
+    return Measured(
+        tool=_tool(document),
+        source=source.name,
+        name=", ".join(distinct[:NAMED_MAX]) + (f" and {len(distinct) - NAMED_MAX} more" * (len(distinct) > NAMED_MAX)),
+        load=load_of(options, names, kinds),
+        kinds=kinds,
+        total=total,
+        jobs=tuple(reports) if len(reports) > 1 else (),
+        intervals=fio_logs.intervals(source, _numbers(document, jobs), options, _unit_ns(jobs)),
+        window_ns=round(max(map(_runtime_ms, jobs)) * MILLISECOND_NS),
+        workers=workers_of(options, names),
+        cpu_ns_per_operation=_cpu_ns(jobs, total.operations),
+        state="failed" if errors else "finished",
+        errors_text=tuple(errors),
+        created=_created(document),
+        target=_target(options),
+        notes=(*notes, *_notes(source, jobs, kinds, total)),
+    )
+
+
+def _merged(of_jobs: Sequence[Mapping[str, ImportedKind]]) -> dict[str, ImportedKind]:
+    names = dict.fromkeys(name for kinds in of_jobs for name in kinds)
+    return {name: together([kinds[name] for kinds in of_jobs if name in kinds]) for name in names}
+
+
+def _options(document: Json, job: Json) -> dict[str, str] | None:
+    """The options of a job as they were given; None where fio did not write them."""
+    own = job.get("job options")
+    if not isinstance(own, dict):
+        return None
+    shared = document.get("global options")
+    merged = (shared if isinstance(shared, dict) else {}) | own
+    return {str(name): str(value) for name, value in merged.items()}
+
+
+def _numbers(document: Json, jobs: Sequence[Json]) -> list[list[int]]:
+    """The numbers in the names of the logs of each job: fio counts jobs from 1, each of ``numjobs`` by itself."""
+    every = [job for job in _jobs(document) if job.get("jobname") != ALL_CLIENTS]
+    copies = copies_of([_options(document, job) for job in every], [str(job.get("jobname", "")) for job in every])
+    starts = [1 + sum(copies[:place]) for place in range(len(every))]
+    return [
+        list(range(start, start + count))
+        for job, start, count in zip(every, starts, copies, strict=True)
+        if any(job is one for one in jobs)
+    ]
+
+
+# ---- figures
+
+
+def _part(job: Json, kind: str) -> Json:
+    part = job.get(kind)
+    return part if isinstance(part, dict) else {}
+
+
+def _runtime_ms(job: Json) -> float:
+    return max(number(_part(job, kind).get("runtime")) or 0.0 for kind in KINDS)
+
+
+def _kinds(job: Json) -> dict[str, ImportedKind]:
+    """The kinds that a job completed."""
+    found = {kind: _kind(_part(job, kind), job) for kind in KINDS if whole(_part(job, kind).get("total_ios"))}
+    syncs = whole(_part(job, "sync").get("total_ios"))
+    if syncs:
+        options = job.get("job options")
+        name = "fdatasync" if isinstance(options, dict) and "fdatasync" in options else "fsync"
+        found[name] = ImportedKind(operations=syncs, latency=_latency(_part(job, "sync"), syncs))
+    return found
+
+
+def _kind(part: Json, job: Json) -> ImportedKind:
+    operations = whole(part.get("total_ios")) or 0
+    moved = whole(part.get("io_bytes"))
+    if moved is not None and "io_kbytes" not in part:
+        # Before version 3 io_bytes was in KiB.
+        moved *= KIB
+    rate = number(part.get("bw_bytes"))
+    errors = whole(job.get("total_err"))
+    if errors is None and job.get("error") == 0:
+        # Without continue_on_error a job ends at its first error, which it would state.
+        errors = 0
+    return ImportedKind(
+        operations=operations,
+        bytes=moved,
+        errors=errors,
+        iops=number(part.get("iops")),
+        bytes_per_s=scaled(part.get("bw"), KIB) if rate is None else rate,
+        latency=_latency(part, operations),
+    )
+
+
+def _latency(part: Json, operations: int) -> ImportedLatency:
+    """The whole latency if fio states its percentiles, else the completion latency."""
+    name = _latency_name(part)
+    stated = part.get(name, {})
+    unit_ns = 1 if name.endswith("_ns") else MICROSECOND_NS
+    percentiles = {
+        percent: value
+        for percent, value in ((_percent(key), scaled(value, unit_ns)) for key, value in _dict(stated, "percentile"))
+        if percent and value is not None
+    }
+    return ImportedLatency(
+        count=whole(stated.get("N")) or operations,
+        min_ns=scaled(stated.get("min"), unit_ns),
+        mean_ns=scaled(stated.get("mean"), unit_ns),
+        stddev_ns=scaled(stated.get("stddev"), unit_ns),
+        max_ns=scaled(stated.get("max"), unit_ns),
+        percentiles=percentiles,
+        histogram=histogram_of(_bins(dict(_dict(stated, "bins")), unit_ns)),
+    )
+
+
+def _latency_name(part: Json) -> str:
+    names = [name for name in ("lat_ns", "clat_ns", "lat", "clat") if isinstance(part.get(name), dict)]
+    with_percentiles = [name for name in names if any(key != "0.00" for key, _ in _dict(part[name], "percentile"))]
+    return next(iter([*with_percentiles, *names]), "lat_ns")
+
+
+def _dict(stated: Json, name: str) -> list[tuple[str, object]]:
+    found = stated.get(name)
+    return list(found.items()) if isinstance(found, dict) else []
+
+
+def _percent(key: str) -> str:
+    """``99.900000`` as ``99.9``; empty for the unused entries of old versions."""
+    found = number(key)
+    return f"{found:g}" if found else ""
+
+
+def _unit_ns(jobs: Sequence[Json]) -> int:
+    """The unit of latencies: microseconds before version 3."""
+    names = [_latency_name(_part(job, kind)) for job in jobs for kind in KINDS]
+    return (
+        1
+        if any(name.endswith("_ns") and name in _part(job, kind) for job in jobs for kind in KINDS for name in names)
+        else MICROSECOND_NS
+    )
+
+
+def _bins(bins: Json, unit_ns: int) -> dict[int, int]:
+    """Operations by latency in ns. Old versions number the bins, later ones give the middle of each."""
+    bits = whole(bins.get("FIO_IO_U_PLAT_BITS"))
+    counts: dict[int, int] = {}
+    for key, value in bins.items():
+        count, place = whole(value), number(key)
+        if count and place is not None:
+            latency = place if bits is None else _middle(int(place), bits)
+            counts[round(latency * unit_ns)] = count
+    return counts
+
+
+def _middle(index: int, bits: int) -> float:
+    """The middle of a numbered bin (``plat_idx_to_val`` in fio's stat.c)."""
+    if index < 2 << bits:
+        return index
+    step = 1 << ((index >> bits) - 1)
+    return (step << bits) + ((index % (1 << bits)) + 0.5) * step
+
+
+def _cpu_ns(jobs: Sequence[Json], operations: int | None) -> float | None:
+    """CPU time per operation; ``job_runtime`` adds up the jobs that one entry reports."""
+    used = []
+    for job in jobs:
+        shares = [number(job.get("usr_cpu")), number(job.get("sys_cpu"))]
+        ran_ms = number(job.get("job_runtime"))
+        if ran_ms is None or shares[0] is None or shares[1] is None:
+            return None
+        used.append((shares[0] + shares[1]) / 100 * ran_ms * MILLISECOND_NS)
+    return sum(used) / operations if operations else None
+
+
+# ---- facts
+
+
+def _tool(document: Json) -> str:
+    version = str(document.get("fio version", "")).removeprefix("fio-")
+    return f"fio {version}" if version else "fio, version not stated"
+
+
+def _created(document: Json) -> datetime | None:
+    time_ms = _time_ms(document)
+    try:
+        return datetime.fromtimestamp(time_ms // 1000, UTC) if time_ms else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _target(options: Sequence[dict[str, str] | None]) -> str | None:
+    """The file or directory of the jobs, if they share one."""
+    found = {one.get("filename") or one.get("directory") for one in options if one is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _notes(
+    source: Source, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
+) -> Iterable[tuple[str, str]]:
+    names = {_latency_name(_part(job, kind)) for job in jobs for kind in KINDS if kind in kinds and _part(job, kind)}
+    if any(name.startswith("clat") for name in names):
+        yield "fio_clat", CLAT
+    if any(kind.latency.histogram for kind in kinds.values()):
+        yield "fio_bins", BINS
+    elif not total.latency.percentiles:
+        is_stated = any(kind.latency.percentiles for kind in kinds.values())
+        yield ("fio_percentiles_apart", APART) if is_stated else ("fio_no_percentiles", NONE)
+    if not any(isinstance(job.get("job options"), dict) for job in jobs):
+        yield "fio_no_options", NO_OPTIONS
+    ran_ms = sorted(map(_runtime_ms, jobs))
+    if ran_ms[-1] - ran_ms[0] > SKEW * ran_ms[-1]:
+        told = " to ".join(format_duration(round(each * MILLISECOND_NS)) for each in (ran_ms[0], ran_ms[-1]))
+        yield "fio_skew", f"{source.name}: jobs that are one point ran for {told}; their rates are added up"

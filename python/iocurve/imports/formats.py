@@ -1,0 +1,77 @@
+"""The tools whose outputs are read, and how each is recognised by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from iocurve.errors import ResultError
+from iocurve.imports import fio
+from iocurve.imports.measured import Measured
+from iocurve.imports.parsing import Source
+
+
+@dataclass(frozen=True)
+class Format:
+    """The output of a tool."""
+
+    name: str
+    looked_for: str
+    """The content of such a file, for messages."""
+    is_recognised: Callable[[Source], bool]
+    read: Callable[[Source], list[Measured]]
+
+
+FORMATS = (Format("fio JSON", '"jobs" with "jobname"', fio.is_fio, fio.read),)
+
+
+def read_all(paths: Sequence[Path]) -> tuple[list[Measured], list[str]]:
+    """The loads of files and directories, and the names of files in directories that are of no known format.
+
+    Raises ``ResultError`` for a file that was given and is of no known format, and for one that is damaged.
+    """
+    measured: list[Measured] = []
+    left_out: list[str] = []
+    for path in paths:
+        if path.is_dir():
+            of_directory, others = _read_directory(path)
+            measured += of_directory
+            left_out += others
+        else:
+            measured += _read_file(Source(path))
+    return measured, left_out
+
+
+def _read_file(source: Source) -> list[Measured]:
+    found = _format_of(source)
+    if found is None:
+        raise source.error(f"not an output that iocurve reads; looked for {_looked_for()}")
+    return found.read(source)
+
+
+def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
+    """The files of a directory and those below it, by name."""
+    measured: list[Measured] = []
+    left_out: list[str] = []
+    try:
+        files = sorted(path for path in directory.rglob("*") if path.is_file())
+    except OSError as error:
+        raise ResultError(f"{directory} cannot be read: {error.strerror}") from None
+    for path in files:
+        found = _format_of(Source(path))
+        if found:
+            measured += found.read(Source(path))
+        else:
+            left_out.append(str(path))
+    if not measured:
+        raise ResultError(f"{directory}: no output that iocurve reads; looked for {_looked_for()}")
+    return measured, left_out
+
+
+def _format_of(source: Source) -> Format | None:
+    return next((one for one in FORMATS if one.is_recognised(source)), None)
+
+
+def _looked_for() -> str:
+    return "; ".join(f"{one.name} ({one.looked_for})" for one in FORMATS)

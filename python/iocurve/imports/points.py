@@ -1,0 +1,113 @@
+"""Makes a result of imported loads: a point for each, which says what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from iocurve.imports.measured import Load, Measured
+from iocurve.result.document import Limit, Note, Point, Result, TargetFacts
+from iocurve.result.imported import ImportFacts
+from iocurve.result.version import iocurve_version
+from iocurve.units import KIB, format_bytes
+
+KIND = "imported"
+"""The kind of a result that was imported."""
+LARGE_BLOCK_BYTES = 64 * KIB
+"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
+MACHINE = (
+    "Imported from {tools}: nothing is known about the machine, other work on it and the target, so no limit is named "
+    "and no disturbance seen."
+)
+UNKNOWN = Limit(
+    code="unknown",
+    short_name="cannot tell",
+    text="an imported result does not tell what limited it",
+    confidence="none",
+)
+"""The verdict on an imported point."""
+
+
+def result_of(measured: Sequence[Measured], name: str) -> Result:
+    """The result with a point for each load, in their order."""
+    created = [one.created for one in measured if one.created is not None]
+    tools = ", ".join(dict.fromkeys(one.tool for one in measured))
+    targets = list(dict.fromkeys(one.target for one in measured))
+    notes = dict.fromkeys(note for one in measured for note in one.notes)
+    failed = [one for one in measured if one.state != "finished"]
+    return Result(
+        iocurve=iocurve_version(),
+        kind=KIND,
+        name=name,
+        created=min(created) if created else datetime.now(UTC).replace(microsecond=0),
+        state="failed" if failed else "finished",
+        incomplete_reason="; ".join(text for one in failed for text in one.errors_text) if failed else None,
+        host=None,
+        target=TargetFacts(kind="unknown", address=targets[0] or "not known" if len(targets) == 1 else "several"),
+        null_ceiling_operations_per_s=None,
+        notes=(
+            Note(code="imported", text=MACHINE.format(tools=tools)),
+            *(Note(code=code, text=text, level="info") for code, text in notes),
+            *(() if created else (Note(code="no_date", text=NO_DATE, level="info"),)),
+        ),
+        points=tuple(_point(one, title) for one, title in zip(measured, _names(measured), strict=True)),
+    )
+
+
+NO_DATE = "The files do not tell when they were measured: the date is that of the import."
+
+
+def _names(measured: Sequence[Measured]) -> list[str]:
+    """The name of each point; with its file where files have the same names for their loads."""
+    names = [one.name for one in measured]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{_short(one.source)}: {one.name}" if names.count(one.name) > 1 else one.name for one in measured]
+
+
+def _short(source: str) -> str:
+    return source.rpartition("/")[2]
+
+
+def _point(one: Measured, name: str) -> Point:
+    axes = one.load.axes()
+    load = load_text(one.load)
+    # Points of a family share what they have no axis for; a depth that is not known is no axis.
+    family = " ".join((load, "by depth") if load and one.load.depth is not None else (load or "imported",))
+    return Point(
+        name=name,
+        family=family,
+        axes=axes,
+        imported=ImportFacts(
+            tool=one.tool,
+            source=one.source,
+            load=load or one.name,
+            in_bytes=_is_in_bytes(one.load),
+            state=one.state,
+            errors_text=one.errors_text,
+            window_ns=one.window_ns,
+            depth=one.load.depth,
+            workers=one.workers,
+            cpu_ns_per_operation=one.cpu_ns_per_operation,
+            total=one.total,
+            kinds=dict(one.kinds),
+            jobs=one.jobs,
+            intervals=one.intervals,
+        ),
+        limit=UNKNOWN,
+    )
+
+
+def _is_in_bytes(load: Load) -> bool:
+    return load.order == "sequential" or (load.block_bytes or 0) >= LARGE_BLOCK_BYTES
+
+
+def load_text(load: Load) -> str:
+    """The load in words: ``4 KiB random reads``, ``4 KiB random, 70 % reads``; empty where too little is known."""
+    if load.kind is None:
+        return ""
+    place = " ".join(filter(None, (format_bytes(load.block_bytes) if load.block_bytes else "", load.order)))
+    if load.kind != "mixed":
+        return f"{place} {load.kind}s".strip()
+    share = "reads and writes" if load.read_percent is None else f"{load.read_percent:.3g} % reads"
+    return f"{place}, {share}" if place and load.read_percent is not None else f"{place} {share}".strip()

@@ -1,0 +1,301 @@
+"""Measurements of other tools: the figures that a tool states, and nothing else.
+
+A point that was imported has neither plan nor outcome. A figure that the tool does not state is None here, and NaN in
+the summary that reports are made from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from iocurve._native import Histogram
+from iocurve.engine.outcome import State
+from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals
+from iocurve.structs import Struct
+
+UNKNOWN = math.nan
+
+
+class ImportedLatency(Struct):
+    """A latency distribution as a tool states it."""
+
+    count: int | None = None
+    min_ns: float | None = None
+    mean_ns: float | None = None
+    stddev_ns: float | None = None
+    max_ns: float | None = None
+    percentiles: dict[str, float] = {}
+    """Nanoseconds by percent: ``{"99.9": 1200.0}``."""
+    histogram: str | None = None
+    """Made from the tool's bins, whose width it keeps; in the form of ``LatencyOutcome.histogram``."""
+
+
+class ImportedKind(Struct):
+    """One kind of operation, or all kinds that move data together."""
+
+    operations: int | None = None
+    bytes: int | None = None
+    errors: int | None = None
+    iops: float | None = None
+    bytes_per_s: float | None = None
+    latency: ImportedLatency = ImportedLatency()
+
+
+class ImportedJob(Struct):
+    """A job, a workload or a thread of the point, as far as the tool reports it apart."""
+
+    name: str
+    kinds: dict[str, ImportedKind]
+
+
+class ImportedInterval(Struct):
+    """One interval of the time series of one kind."""
+
+    start_ns: int
+    end_ns: int
+    kind: str
+    iops: float | None = None
+    bytes_per_s: float | None = None
+    mean_ns: float | None = None
+    max_ns: float | None = None
+
+
+class ImportFacts(Struct):
+    """A measurement of another tool."""
+
+    tool: str
+    """Name and version as the file tells them: ``fio 3.33``."""
+    source: str
+    """The file or directory."""
+    load: str
+    """The load in words: ``4 KiB random reads``."""
+    in_bytes: bool = False
+    """The load is counted in MiB/s, as sequential loads and those of large blocks are."""
+    state: State = "finished"
+    errors_text: tuple[str, ...] = ()
+    """Errors that the tool reports."""
+    window_ns: int | None = None
+    """Time that rates are over."""
+    depth: float | None = None
+    """Operations in flight that the load requests, all jobs together."""
+    workers: int | None = None
+    """Threads, processes or workers of the load."""
+    cpu_ns_per_operation: float | None = None
+    total: ImportedKind
+    """All kinds that move data together."""
+    kinds: dict[str, ImportedKind]
+    jobs: tuple[ImportedJob, ...] = ()
+    """The jobs where there are several."""
+    intervals: tuple[ImportedInterval, ...] = ()
+    """The time series, if the tool wrote one."""
+
+    def summary(self, name: str) -> ImportedSummary:
+        """The figures as a summary, in which an unknown latency, depth or rate is NaN."""
+        return self._summary(name, self.total, self.kinds)
+
+    def job_summaries(self, name: str) -> list[Summary]:
+        """The summary of each job; that of the whole point where the jobs are not reported apart."""
+        found = [self._summary(job.name, together(list(job.kinds.values())), job.kinds) for job in self.jobs]
+        return [*found] or [self.summary(name)]
+
+    def _summary(self, name: str, total: ImportedKind, kinds: Mapping[str, ImportedKind]) -> ImportedSummary:
+        return ImportedSummary(
+            **vars(_totals(total)),
+            name=name,
+            workers=self.workers or 0,
+            state=self.state,
+            errors_text=self.errors_text,
+            kinds={kind: _totals(kinds[kind]) for kind in sorted(kinds)},
+            window_ns=self.window_ns or 0,
+            skew_ns=0,
+            staggered=False,
+            depth_requested=_known(self.depth),
+            paced=False,
+            cpu_user_ns=0,
+            cpu_system_ns=0,
+            cpu_share_max=0.0,
+            reconnects=0,
+            labels=(),
+            engines=(),
+            cpu_ns_per_operation=self.cpu_ns_per_operation,
+        )
+
+    def series(self) -> list[SeriesInterval]:
+        """The time series, one entry for each interval and kind."""
+        starts = sorted({interval.start_ns for interval in self.intervals})
+        return [
+            SeriesInterval(
+                group=0,
+                index=starts.index(interval.start_ns),
+                ramp=False,
+                start_ns=interval.start_ns,
+                end_ns=interval.end_ns,
+                kind=interval.kind,
+                iops=_known(interval.iops),
+                bytes_per_s=_known(interval.bytes_per_s),
+                mean_ns=_known(interval.mean_ns),
+                max_ns=_known(interval.max_ns),
+            )
+            for interval in sorted(self.intervals, key=lambda one: (one.start_ns, one.kind))
+        ]
+
+
+@dataclass(frozen=True)
+class StatedLatency(Latency):
+    """Latencies that a tool states. A percentile that it does not state comes from its histogram; else it is NaN."""
+
+    stated: Mapping[float, float]
+
+    def percentile(self, percent: float) -> float:
+        """Latency in ns; NaN if it is not known."""
+        if percent in self.stated:
+            return self.stated[percent]
+        return UNKNOWN if self.histogram is None else super().percentile(percent)
+
+
+@dataclass(frozen=True)
+class ImportedSummary(Summary):
+    """The summary of an imported point."""
+
+    cpu_ns_per_operation: float | None
+
+    @property
+    def cpu_us_per_operation(self) -> float | None:
+        """CPU time per operation as the tool states it; None if it does not."""
+        return None if self.cpu_ns_per_operation is None else self.cpu_ns_per_operation / 1000
+
+
+def _known(value: float | None) -> float:
+    return UNKNOWN if value is None else value
+
+
+def _totals(kind: ImportedKind) -> Totals:
+    return Totals(
+        operations=kind.operations or 0,
+        bytes=kind.bytes or 0,
+        errors=kind.errors or 0,
+        short=0,
+        iops=_known(kind.iops),
+        bytes_per_s=_known(kind.bytes_per_s),
+        service=_latency(kind.latency),
+        response=None,
+    )
+
+
+def _latency(stated: ImportedLatency) -> StatedLatency:
+    return StatedLatency(
+        count=stated.count or 0,
+        min_ns=_known(stated.min_ns),
+        max_ns=_known(stated.max_ns),
+        mean_ns=_known(stated.mean_ns),
+        stddev_ns=_known(stated.stddev_ns),
+        histogram=Histogram.decode(stated.histogram) if stated.histogram else None,
+        stated={float(percent): value for percent, value in stated.percentiles.items()},
+    )
+
+
+def unstated(kind: ImportedKind) -> dict[str, None]:
+    """The counts that the tool does not state, by their names in ``figures``; imports state no short operations."""
+    stated = {"operations": kind.operations, "bytes": kind.bytes, "errors": kind.errors, "short": None}
+    return {name: None for name, value in stated.items() if value is None}
+
+
+# ---- merging what a tool states apart
+
+
+def together(parts: Sequence[ImportedKind]) -> ImportedKind:
+    """Merges kinds, or jobs of a kind. A figure is known where each part states it.
+
+    Percentiles cannot be merged: those of several parts come from their histograms, and are unknown without them.
+    """
+    ran = [part for part in parts if part.operations != 0]
+    if len(ran) == 1:
+        return ran[0]
+    return ImportedKind(
+        operations=_sum(part.operations for part in parts),
+        bytes=_sum(part.bytes for part in parts),
+        errors=_sum(part.errors for part in parts),
+        iops=_sum(part.iops for part in parts),
+        bytes_per_s=_sum(part.bytes_per_s for part in parts),
+        latency=_latencies_together([part.latency for part in ran]),
+    )
+
+
+def total_of(kinds: Mapping[str, ImportedKind]) -> ImportedKind:
+    """All kinds but flushes, which move no data."""
+    return together([kind for name, kind in kinds.items() if name not in FLUSH_KINDS])
+
+
+def _latencies_together(parts: Sequence[ImportedLatency]) -> ImportedLatency:
+    count = _sum(part.count for part in parts)
+    mean = _weighted(parts, lambda part: part.mean_ns)
+    squares = _weighted(
+        parts,
+        lambda part: (
+            None
+            if part.stddev_ns is None or part.mean_ns is None or mean is None
+            else part.stddev_ns**2 + (part.mean_ns - mean) ** 2
+        ),
+    )
+    lowest, highest = [part.min_ns for part in parts], [part.max_ns for part in parts]
+    return ImportedLatency(
+        count=count,
+        min_ns=min(_all_known(lowest), default=None),
+        mean_ns=mean,
+        stddev_ns=None if squares is None else math.sqrt(squares),
+        max_ns=max(_all_known(highest), default=None),
+        histogram=_histograms_together([part.histogram for part in parts]),
+    )
+
+
+def _all_known(values: Sequence[float | None]) -> list[float]:
+    """The values, if all are known."""
+    found = [value for value in values if value is not None]
+    return found if len(found) == len(values) else []
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    several = list(values)
+    found = [value for value in several if value is not None]
+    return sum(found) if found and len(found) == len(several) else None
+
+
+def _weighted(parts: Sequence[ImportedLatency], value: Callable[[ImportedLatency], float | None]) -> float | None:
+    """The mean of a value, weighted by the operations of the parts."""
+    pairs = [(part.count, value(part)) for part in parts]
+    known = [(count, each) for count, each in pairs if count is not None and each is not None]
+    whole = sum(count for count, _ in known)
+    if not whole or len(known) < len(pairs):
+        return None
+    return math.fsum(count * each for count, each in known) / whole
+
+
+def _histograms_together(texts: Sequence[str | None]) -> str | None:
+    known = [text for text in texts if text]
+    if not known or len(known) < len(texts):
+        return None
+    merged = Histogram.decode(known[0])
+    for text in known[1:]:
+        merged.add(Histogram.decode(text))
+    return merged.encode()
+
+
+def histogram_of(counts: Mapping[int, int]) -> str | None:
+    """A histogram with ``counts`` operations at each latency in ns; None without operations."""
+    if not any(counts.values()):
+        return None
+    made = Histogram()
+    # Horner's rule over the bits of the counts: doubling the histogram costs the same however many operations it has.
+    for bit in reversed(range(max(counts.values()).bit_length())):
+        made.add(Histogram.decode(made.encode()))
+        for latency_ns, count in counts.items():
+            if count >> bit & 1:
+                made.record(max(1, latency_ns))
+    return made.encode()
