@@ -7,6 +7,7 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::operations::CREATE_SESSION4resok;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sequenceid4, sessionid4, verifier4};
 
+use super::ledger::SLOT_REPLY_BYTES;
 use super::session::{NfsClient, NfsSession};
 use super::{Address, Kind, State, Tables};
 
@@ -202,10 +203,11 @@ impl State {
         }
         known.shared.renew(now);
         let slots = tables.room_for_slots(asked.client, asked.fore.ca_maxrequests, now)?;
+        let reply_bytes = tables.reply_bytes(asked.client, slots, asked.fore.ca_maxresponsesize_cached);
         tables.confirm(asked.client);
         let number = tables.number();
         let known = tables.clients.get_mut(asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
-        let fore = channel_attrs4 { ca_maxrequests: slots, ..asked.fore };
+        let fore = channel_attrs4 { ca_maxrequests: slots, ca_maxresponsesize_cached: reply_bytes, ..asked.fore };
         let created = CREATE_SESSION4resok {
             csr_sessionid: self.session_id(number),
             csr_sequence: asked.sequence,
@@ -218,8 +220,9 @@ impl State {
         known.created = Some(created);
         known.sessions.insert(id);
         let session = NfsSession::new(id, Arc::clone(&known.shared), fore);
-        tables.sessions.insert(id, Arc::new(session));
         tables.ledger.take(asked.client, Kind::Slots, slots as usize);
+        tables.ledger.take(asked.client, Kind::ReplyBytes, session.reply_bytes());
+        tables.sessions.insert(id, Arc::new(session));
         Ok(created)
     }
 
@@ -236,6 +239,7 @@ impl State {
         let session = tables.sessions.remove(id).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
         session.end();
         tables.ledger.give_back(session.client.id, Kind::Slots, session.fore.ca_maxrequests as usize);
+        tables.ledger.give_back(session.client.id, Kind::ReplyBytes, session.reply_bytes());
         if let Some(known) = tables.clients.get_mut(session.client.id) {
             known.sessions.remove(id);
         }
@@ -288,4 +292,26 @@ impl Tables {
         self.make_room(Kind::Slots, left, address, now)?;
         Ok(left as u32)
     }
+
+    /// The bytes that each slot of a new session may keep of a reply: those that the client asks for, or `SLOT_REPLY_BYTES` if all
+    /// slots together would take more than is left (RFC 8881 §18.36.3 lets a server return less).
+    fn reply_bytes(&self, client: clientid4, slots: u32, asked: u32) -> u32 {
+        let Self { ledger, .. } = self;
+        let more = beyond_guaranteed(slots, asked);
+        let is_within_share =
+            ledger.address_of(client).is_some_and(|address| more <= ledger.left_of_share(address, Kind::ReplyBytes));
+        let has_room = ledger.has_room(Kind::ReplyBytes, more) && ledger.may_take(client, Kind::ReplyBytes, more);
+        if is_within_share && has_room { asked } else { asked.min(SLOT_REPLY_BYTES) }
+    }
+}
+
+impl NfsSession {
+    /// Bytes that its slots may keep of replies, beyond those of each slot.
+    pub(super) fn reply_bytes(&self) -> usize {
+        beyond_guaranteed(self.fore.ca_maxrequests, self.fore.ca_maxresponsesize_cached)
+    }
+}
+
+fn beyond_guaranteed(slots: u32, reply_bytes: u32) -> usize {
+    slots as usize * reply_bytes.saturating_sub(SLOT_REPLY_BYTES) as usize
 }

@@ -391,9 +391,9 @@ impl Tables {
 
     /// Puts a client on record that is about to have state.
     fn record(&mut self, client: &NfsClient) {
-        let Self { clients, grace, .. } = self;
+        let Self { clients, grace, ledger, .. } = self;
         if let Some(known) = clients.get(client.id) {
-            grace.record(&known.owner);
+            grace.record(&known.owner, ledger.address_of(client.id));
         }
     }
 
@@ -522,7 +522,7 @@ impl Tables {
         if !self.clients.is_expired(client, now) {
             return Err(());
         }
-        self.remove_client(client);
+        self.revoke_client(client);
         Ok(())
     }
 

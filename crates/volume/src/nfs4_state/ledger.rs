@@ -1,6 +1,6 @@
 //! The room that the server has for the state of clients, and what each client and each address takes of it.
 //!
-//! All state goes through [`Tables::make_room`] before it exists. Leases govern it: if there is no room, clients whose lease has
+//! All state but the bytes of kept replies goes through [`Tables::make_room`] before it exists. Leases govern it: if there is no room, clients whose lease has
 //! expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
 //! the address that takes most, and only for an address within its share: one that fills the tables harms itself, and a newcomer is
 //! always served (RFC 8881 §8.4.2.4 lets a server revoke state).
@@ -19,24 +19,30 @@ use super::session::NfsClient;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Clients,
-    /// Slots of sessions. A slot takes some 200 bytes, and the reply that it keeps.
+    /// Slots of sessions. A slot takes some 200 bytes, and `SLOT_REPLY_BYTES`.
     Slots,
     /// Opens and lock owners.
     States,
-    /// Locked ranges.
+    /// Locked ranges. One takes some 150 bytes.
     Ranges,
+    /// Bytes that slots may keep of replies, beyond `SLOT_REPLY_BYTES` of each. They are granted while there are some, and no client
+    /// goes for them.
+    ReplyBytes,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 /// Amounts by kind.
 pub(super) type Amounts = [usize; KINDS];
 
 /// Most of each kind of all clients together.
-const MOST: Amounts = [1 << 12, 1 << 17, 1 << 18, 1 << 20];
+const MOST: Amounts = [1 << 12, 1 << 17, 1 << 18, 1 << 18, 64 << 20];
 
 /// Most of each kind of one client.
-const CLIENT_MOST: Amounts = [1, 1 << 12, 1 << 16, 1 << 18];
+const CLIENT_MOST: Amounts = [1, 1 << 12, 1 << 16, 1 << 16, 8 << 20];
+
+/// Bytes that each slot may keep of a reply: enough for an OPEN, a CREATE or a RENAME with attributes.
+pub(super) const SLOT_REPLY_BYTES: u32 = 1024;
 
 /// The part of a client's address that counts as one: of IPv6 the network, since one machine has all addresses of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -244,7 +250,7 @@ impl Tables {
     ) -> Result<(), nfsstat4> {
         while !self.ledger.has_room(kind, amount) {
             let client = self.ledger.first_to_go(kind, amount, address, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
-            self.remove_client(client);
+            self.revoke_client(client);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 mod clients;
 mod directory_record;
 mod files;
+mod interval_tree;
 mod ledger;
 #[cfg(test)]
 mod model;
@@ -118,6 +119,14 @@ impl Tables {
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    /// Removes a client so that others can have what it had.
+    fn revoke_client(&mut self, id: clientid4) {
+        if let Some(known) = self.clients.get(id) {
+            self.grace.revoked(&known.owner);
+        }
+        self.remove_client(id);
     }
 
     /// Removes a client with all its sessions and state.

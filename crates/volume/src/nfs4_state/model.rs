@@ -412,7 +412,8 @@ impl Tables {
         assert_eq!(states, self.by_key.len());
         let ranges: usize = self.files.values().map(FileState::ranges).sum();
         let slots: usize = self.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum();
-        self.ledger.check([self.clients.len(), slots, states, ranges]);
+        let reply_bytes: usize = self.sessions.values().map(|session| session.reply_bytes()).sum();
+        self.ledger.check([self.clients.len(), slots, states, ranges, reply_bytes]);
     }
 }
 
@@ -434,8 +435,8 @@ proptest! {
 }
 
 /// Room for few, so that clients are in each other's way.
-const FEW: Amounts = [8, 16, 24, 24];
-const FEW_OF_A_CLIENT: Amounts = [1, 8, 12, 12];
+const FEW: Amounts = [8, 16, 24, 24, 16 << 10];
+const FEW_OF_A_CLIENT: Amounts = [1, 8, 12, 12, 12 << 10];
 
 /// The next wish of an address's client.
 #[derive(Debug, Clone, Copy)]
@@ -547,6 +548,7 @@ fn create(
     assert!(created.is_ok() || left == 0 || !may_take, "{created:?}");
     if let Ok(created) = created {
         assert!((1..=slots).contains(&created.csr_fore_chan_attrs.ca_maxrequests));
+        assert!([1024, 4096].contains(&created.csr_fore_chan_attrs.ca_maxresponsesize_cached));
         sessions.push((address, state.session(&created.csr_sessionid).unwrap()));
     }
 }

@@ -1,6 +1,11 @@
-//! Byte-range locks of one file, as POSIX has them: an owner's new lock replaces what it had in the range.
+//! Byte-range locks of one file, as POSIX has them: an owner's new lock replaces what it had in the range. Each operation takes
+//! logarithmic time, and as much for each range that it replaces.
+
+use std::collections::BTreeMap;
 
 use iocurve_wire::nfs4::nfsstat4;
+
+use super::interval_tree::{Interval, IntervalTree};
 
 /// A range of bytes; `last` is the last of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +30,6 @@ impl Range {
         if self.last == u64::MAX { u64::MAX } else { self.last - self.first + 1 }
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-
     /// The parts of this range that are outside another.
     fn without(&self, other: &Self) -> impl Iterator<Item = Self> + use<> {
         let before =
@@ -49,49 +50,84 @@ pub(super) struct Locked {
 
 /// The locked ranges of a file. Those of one owner do not overlap.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(Vec<Locked>);
+pub(super) struct Ranges {
+    /// By the owner's state and the first byte.
+    of_owners: BTreeMap<(u64, u64), Held>,
+    reads: IntervalTree,
+    writes: IntervalTree,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    last: u64,
+    is_write: bool,
+}
 
 impl Ranges {
-    /// A lock that another owner has and that excludes this one.
-    pub(super) fn conflict(&self, range: &Range, is_write: bool, state: Option<u64>) -> Option<&Locked> {
-        self.0
-            .iter()
-            .find(|held| Some(held.state) != state && held.range.overlaps(range) && (is_write || held.is_write))
+    /// The first lock that another owner has and that excludes this one.
+    pub(super) fn conflict(&self, range: &Range, is_write: bool, state: Option<u64>) -> Option<Locked> {
+        let read = || self.reads.find_other(range, state).map(|found| (found, false));
+        let write = self.writes.find_other(range, state).map(|found| (found, true));
+        let found = is_write.then(read).flatten().into_iter().chain(write);
+        let (first, is_write) = found.min_by_key(|(interval, _)| interval.range.first)?;
+        Some(Locked { range: first.range, is_write, state: first.owner })
     }
 
     /// Locks a range that no other owner excludes.
-    pub(super) fn lock(&mut self, new: Locked) {
+    pub(super) fn lock(&mut self, mut new: Locked) {
         self.unlock(&new.range, new.state);
-        let mut joined = new;
-        self.0.retain(|held| {
-            let is_like = held.state == new.state && held.is_write == new.is_write;
-            let touches = held.range.last.checked_add(1) == Some(joined.range.first)
-                || joined.range.last.checked_add(1) == Some(held.range.first);
-            if is_like && touches {
-                joined.range.first = joined.range.first.min(held.range.first);
-                joined.range.last = joined.range.last.max(held.range.last);
-            }
-            !(is_like && touches)
-        });
-        self.0.push(joined);
+        let Range { first, last } = new.range;
+        let near = Range { first: first.saturating_sub(1), last: last.saturating_add(1) };
+        let touching: Vec<_> = self.overlapping(&near, new.state).collect();
+        for held in touching.into_iter().filter(|held| held.is_write == new.is_write) {
+            self.remove(held);
+            new.range.first = new.range.first.min(held.range.first);
+            new.range.last = new.range.last.max(held.range.last);
+        }
+        self.add(new);
     }
 
     /// Unlocks what an owner has locked in a range.
     pub(super) fn unlock(&mut self, range: &Range, state: u64) {
-        let (own, mut kept): (Vec<_>, Vec<_>) =
-            self.0.drain(..).partition(|held| held.state == state && held.range.overlaps(range));
-        let rest = own.iter().flat_map(|held| held.range.without(range).map(|range| Locked { range, ..*held }));
-        kept.extend(rest);
-        self.0 = kept;
+        let overlapping: Vec<_> = self.overlapping(range, state).collect();
+        for held in overlapping {
+            self.remove(held);
+            held.range.without(range).for_each(|range| self.add(Locked { range, ..held }));
+        }
     }
 
     /// Unlocks all that an owner has locked.
     pub(super) fn unlock_all(&mut self, state: u64) {
-        self.0.retain(|held| held.state != state);
+        self.unlock(&Range { first: 0, last: u64::MAX }, state);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.of_owners.len()
+    }
+
+    /// The locks of an owner that overlap a range, in order.
+    fn overlapping(&self, range: &Range, state: u64) -> impl Iterator<Item = Locked> {
+        let Range { first, last } = *range;
+        let before = self.of_owners.range((state, 0)..(state, first)).next_back();
+        let before = before.filter(|(_, held)| held.last >= first);
+        before
+            .into_iter()
+            .chain(self.of_owners.range((state, first)..=(state, last)))
+            .map(|(&(state, first), &Held { last, is_write })| Locked { range: Range { first, last }, is_write, state })
+    }
+
+    fn add(&mut self, Locked { range, is_write, state }: Locked) {
+        self.of_owners.insert((state, range.first), Held { last: range.last, is_write });
+        self.tree(is_write).insert(Interval { range, owner: state });
+    }
+
+    fn remove(&mut self, Locked { range, is_write, state }: Locked) {
+        self.of_owners.remove(&(state, range.first));
+        self.tree(is_write).remove(&Interval { range, owner: state });
+    }
+
+    fn tree(&mut self, is_write: bool) -> &mut IntervalTree {
+        if is_write { &mut self.writes } else { &mut self.reads }
     }
 }
 
@@ -155,7 +191,8 @@ mod tests {
             }
             for state in 0..3 {
                 let of_table = table.iter().filter(|byte| byte[state].is_some()).count() as u64;
-                let own = ranges.0.iter().filter(|held| held.state == state as u64);
+                let all = Range { first: 0, last: u64::MAX };
+                let own = ranges.overlapping(&all, state as u64);
                 prop_assert_eq!(own.map(|held| held.range.length()).sum::<u64>(), of_table);
             }
         }

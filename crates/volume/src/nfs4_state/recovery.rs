@@ -3,16 +3,16 @@
 //! The clients that had state are on record with the files, so that a server that had no clients serves at once, and one that had some waits for just
 //! these, at most for the time of a lease.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::nfsstat4;
 
-use super::LEASE_NS;
+use super::{Address, LEASE_NS};
 
 /// Most clients on record; those beyond it cannot reclaim after a restart.
-const RECORDED_MAX: usize = 256;
+pub(super) const RECORDED_MAX: usize = 256;
 
 /// Keeps the digests of clients that have state where a restart of the server does not lose them.
 pub(crate) trait ClientRecord: Debug + Send {
@@ -27,16 +27,28 @@ pub(crate) trait ClientRecord: Debug + Send {
 pub(super) struct Grace {
     records: Vec<Box<dyn ClientRecord>>,
     /// Clients on record.
-    recorded: BTreeSet<u64>,
+    recorded: BTreeMap<u64, Recorded>,
+    /// Clients put on record so far.
+    numbers: u64,
     /// Clients that had state before the restart and may still reclaim it.
     awaited: BTreeSet<u64>,
     end: Nanos,
 }
 
+/// A client on record.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recorded {
+    /// None until a client that was on record before a restart has state again.
+    address: Option<Address>,
+    /// Its place in the order in which clients were put on record.
+    number: u64,
+}
+
 impl Grace {
     pub(super) fn begin(records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
         let awaited: BTreeSet<u64> = records.iter().flat_map(|record| record.read()).collect();
-        Self { records, recorded: awaited.clone(), awaited, end: now.saturating_add(LEASE_NS) }
+        let recorded = awaited.iter().map(|client| (*client, Recorded::default())).collect();
+        Self { records, recorded, numbers: 0, awaited, end: now.saturating_add(LEASE_NS) }
     }
 
     /// Checks that a client may reclaim (`is_reclaim`) or get new state.
@@ -60,16 +72,44 @@ impl Grace {
     fn is_on(&mut self, now: Nanos) -> bool {
         if !self.awaited.is_empty() && now >= self.end {
             let late = std::mem::take(&mut self.awaited);
-            self.recorded.retain(|client| !late.contains(client));
+            self.recorded.retain(|client, _| !late.contains(client));
             self.write();
         }
         !self.awaited.is_empty()
     }
 
-    /// Puts a client that has state on record.
-    pub(super) fn record(&mut self, owner: &[u8]) {
-        if self.recorded.len() < RECORDED_MAX && self.recorded.insert(digest(owner)) {
-            self.write();
+    /// Puts a client that has state on record. If the record is full, each address has an equal share of it, and the address with most
+    /// clients on record makes room for one below its share.
+    pub(super) fn record(&mut self, owner: &[u8], address: Option<Address>) {
+        let client = digest(owner);
+        if let Some(recorded) = self.recorded.get_mut(&client) {
+            recorded.address = address;
+            return;
+        }
+        if self.recorded.len() >= RECORDED_MAX {
+            let Some(other) = self.to_make_room_for(address) else { return };
+            self.recorded.remove(&other);
+        }
+        self.numbers += 1;
+        self.recorded.insert(client, Recorded { address, number: self.numbers });
+        self.write();
+    }
+
+    /// The client that goes off a full record for one of an address: the newest of the address with most, if this one is below its share.
+    fn to_make_room_for(&self, address: Option<Address>) -> Option<u64> {
+        let mut clients: HashMap<_, usize> = HashMap::from([(address, 0)]);
+        self.recorded.values().for_each(|recorded| *clients.entry(recorded.address).or_default() += 1);
+        let share = RECORDED_MAX / clients.len();
+        let (most, _) = clients.iter().max_by_key(|(_, clients)| **clients)?;
+        let of_most = self.recorded.iter().filter(|(_, recorded)| recorded.address == *most);
+        let newest = of_most.max_by_key(|(_, recorded)| recorded.number).map(|(client, _)| *client);
+        newest.filter(|_| clients[&address] < share)
+    }
+
+    /// Takes a client off the record whose state others may have had since: it must not reclaim it (RFC 8881 §8.4.3).
+    pub(super) fn revoked(&mut self, owner: &[u8]) {
+        if !self.awaited.contains(&digest(owner)) {
+            self.forget(owner);
         }
     }
 
@@ -81,13 +121,13 @@ impl Grace {
     /// Takes a client off the record.
     pub(super) fn forget(&mut self, owner: &[u8]) {
         self.awaited.remove(&digest(owner));
-        if self.recorded.remove(&digest(owner)) {
+        if self.recorded.remove(&digest(owner)).is_some() {
             self.write();
         }
     }
 
     fn write(&self) {
-        let clients: Vec<u64> = self.recorded.iter().copied().collect();
+        let clients: Vec<u64> = self.recorded.keys().copied().collect();
         self.records.iter().for_each(|record| record.write(&clients));
     }
 }

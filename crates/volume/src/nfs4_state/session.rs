@@ -198,6 +198,7 @@ impl SlotUse {
             slot.is_busy = false;
             slot.shown = self.shown;
             slot.reply = reply.unwrap_or_default();
+            slot.reply.shrink_to_fit();
         }
     }
 

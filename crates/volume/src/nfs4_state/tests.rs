@@ -289,6 +289,45 @@ fn a_client_that_does_not_come_back_is_waited_for_as_long_as_a_lease() {
     assert_eq!(state.check_open(&late.client, true, LEASE_NS), Err(nfsstat4::NFS4ERR_NO_GRACE));
 }
 
+#[test]
+fn one_address_cannot_fill_the_record() {
+    let (record, most) = (Kept::default(), recovery::RECORDED_MAX as u32);
+    let before = restarted(&record, 0);
+    let arrive = |state: &State, name: u32, at: u32| {
+        created(state, exchanged(state, name, address(at), 0).unwrap(), 1, 0).unwrap()
+    };
+    let open_once = |name: u32, at: u32| {
+        let session = arrive(&before, name, at);
+        before.reclaim_complete(&session.client).unwrap();
+        open(&before, &session, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+    };
+    (0..most + 9).for_each(|name| open_once(name, 1));
+    let first = record.read();
+    open_once(1000, 2);
+    let second = record.read();
+    assert_eq!((first.len(), second.len()), (most as usize, most as usize));
+    assert_eq!(second.iter().filter(|client| first.contains(client)).count(), most as usize - 1);
+    // After a restart the newcomer reclaims, and so do the clients of the first address but the newest.
+    let state = restarted(&record, 0);
+    let may_reclaim = |name, at| state.check_open(&arrive(&state, name, at).client, true, 0).is_ok();
+    assert_eq!([may_reclaim(1000, 2), may_reclaim(0, 1), may_reclaim(most - 2, 1)], [true; 3]);
+    assert_eq!([may_reclaim(most - 1, 1), may_reclaim(most + 1, 1)], [false; 2]);
+}
+
+#[test]
+fn a_client_whose_state_others_could_have_does_not_reclaim_it() {
+    let record = Kept::default();
+    let before = restarted(&record, 0);
+    let share = (OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
+    let (silent, other) = (client(&before, b"silent", 0), client(&before, b"other", 0));
+    open(&before, &silent, b"a", share, 0).unwrap();
+    open(&before, &other, b"a", share, LEASE_NS + 2 * SECOND).unwrap();
+    let state = restarted(&record, 0);
+    let (silent, other) = (new_client(&state, b"silent", 0), new_client(&state, b"other", 0));
+    assert_eq!(state.check_open(&silent.client, true, 0), Err(nfsstat4::NFS4ERR_RECLAIM_BAD));
+    assert_eq!(state.check_open(&other.client, true, 0), Ok(()));
+}
+
 /// An address, by its last number.
 fn address(number: u32) -> Address {
     Address::new(0xffff_0a00_0000 + u128::from(number))
@@ -426,4 +465,26 @@ fn another_call_does_not_get_the_reply_that_a_slot_keeps() {
         assert_eq!(one.start(&arguments, request, 0).unwrap_err(), nfsstat4::NFS4ERR_SEQ_FALSE_RETRY);
     }
     assert!(matches!(one.start(&arguments, REQUEST, 0), Ok(Started::Replay(reply)) if reply == b"reply"));
+}
+
+#[test]
+fn kept_replies_are_bounded_for_all_and_by_address() {
+    let state = state();
+    let ask = |name: u32, at: u32, slots: u32| {
+        let Exchanged { client, sequence, .. } = exchanged(&state, name, address(at), 0).unwrap();
+        let fore = channel_attrs4 { ca_maxrequests: slots, ca_maxresponsesize_cached: 8192, ..CHANNEL };
+        let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore, back: CHANNEL };
+        let created = state.create_session(&request, 0).unwrap();
+        (created.csr_fore_chan_attrs.ca_maxresponsesize_cached, created.csr_sessionid)
+    };
+    // 64 MiB are 36 sessions of 256 slots with 7 KiB more than the one of each slot.
+    let granted: Vec<_> = (0..100).map(|name| ask(name, 1, 256)).collect();
+    assert_eq!(granted.iter().filter(|granted| granted.0 == 8192).count(), 36);
+    assert!(granted[36..].iter().all(|granted| granted.0 == 1024));
+    assert_eq!(ask(1000, 2, 256).0, 1024, "none are taken away, and 1 KiB is enough for a newcomer");
+    for (_, session) in &granted[..30] {
+        state.destroy_session(session).unwrap();
+    }
+    // Half of it is the newcomer's: 18 sessions.
+    assert_eq!((2000..2050).filter(|name| ask(*name, 2, 256).0 == 8192).count(), 18);
 }

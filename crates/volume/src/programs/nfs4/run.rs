@@ -257,7 +257,10 @@ impl Compound<'_, '_> {
         self.fill_in(status);
         let start = self.reply.start;
         if let Some(slot) = self.slot.take() {
-            let kept = self.is_kept.then(|| {
+            // Too long are a tag that is, and what came before a result that was.
+            let most = slot.session.fore.ca_maxresponsesize_cached as usize + STATUS_BYTES;
+            let bytes = self.turn.batch.length() - start - RECORD_MARK_BYTES;
+            let kept = (self.is_kept && bytes <= most).then(|| {
                 let mut reply = Vec::new();
                 self.turn.batch.copy_from(start + REPLY_HEAD_BYTES, &mut reply);
                 reply

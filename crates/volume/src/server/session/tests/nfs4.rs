@@ -292,6 +292,35 @@ fn a_call_sent_again_is_carried_out_once() {
 }
 
 #[test]
+fn a_slot_keeps_no_more_than_was_granted() {
+    let mut client = Client::new(Limits::default());
+    // The reply repeats the tag, which is as long as a client likes.
+    for (tag_bytes, expected, again) in [
+        (3000, nfsstat4::NFS4_OK, nfsstat4::NFS4_OK),
+        (100_000, nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE, nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
+    ] {
+        let (slot, tag) = (2 + u32::from(tag_bytes > 3000), vec![b't'; tag_bytes]);
+        let sequence = SEQUENCE4args {
+            sa_sessionid: client.session,
+            sa_sequenceid: 1,
+            sa_slotid: slot,
+            sa_highest_slotid: slot,
+            sa_cachethis: true,
+        };
+        let mut arguments = to_bytes(&compound4_head { tag: &tag, minorversion: 1, count: 2 });
+        arguments.extend(to_bytes(&nfs_argop4::SEQUENCE(sequence)));
+        arguments.extend(to_bytes(&nfs_argop4::PUTROOTFH(())));
+        let mut answered = || {
+            client.server.xid += 1;
+            let xid = client.server.xid;
+            client.server.send(&call(xid, (NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND), &Raw(&arguments)));
+            status(&client.server.result())
+        };
+        assert_eq!([answered(), answered()], [expected, again]);
+    }
+}
+
+#[test]
 fn slots_and_sequences_are_checked() {
     use nfsstat4::*;
     let mut client = Client::new(Limits::default());
