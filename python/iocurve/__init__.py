@@ -1,13 +1,17 @@
 """iocurve measures how much I/O a volume carries, draws the curve, and says what limits it.
 
-The names below are the public API; everything else may change. Each is imported on first use.
+The names below are the public API; everything else may change. Each is imported on first use. docs/python.md has
+examples.
 
 ::
 
-    result = iocurve.Result.read("iocurve-report/result.json")
-    reading = iocurve.read(result)                # what limited each point, headlines, doubts
-    records = result.to_records()                 # one flat dictionary per point
-    outcome = iocurve.run(plan)                   # runs an iocurve.Plan on this machine
+    with iocurve.Volume(profile="anf-ultra", quota="4TiB") as volume:
+        result = iocurve.run("reads.fio", target=volume)       # or iocurve.knee(volume), iocurve.scenario("envelope")
+    for point in result.points:
+        print(point.name, point.figures.iops, point.figures.p99_us, point.limit)
+    result.to_pandas()                                         # also to_polars(), to_arrow(), chart()
+    result = iocurve.load("iocurve-report")                    # the result of an earlier run
+    reading = iocurve.Reading(result)                          # limits, headlines, doubts
 """
 
 from __future__ import annotations
@@ -20,28 +24,84 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from iocurve.analysis.reading import Reading, read
-    from iocurve.engine.outcome import Outcome
+    from iocurve.analysis.reading import Reading
+    from iocurve.api.measure import curve, knee, max_rate, run, scenario
+    from iocurve.api.results import charts, load
+    from iocurve.api.running import Running, Snapshot, start
+    from iocurve.api.volume import Volume
     from iocurve.engine.plan import Plan
-    from iocurve.errors import IocurveError
-    from iocurve.measure.local import run
+    from iocurve.errors import (
+        DialectError,
+        Interrupted,
+        IocurveError,
+        PlanError,
+        ResultError,
+        RunError,
+        TargetError,
+    )
     from iocurve.result.document import Point, Result
 
-__all__ = ["IocurveError", "Outcome", "Plan", "Point", "Reading", "Result", "read", "run"]
-
 _MODULES = {
-    "IocurveError": "iocurve.errors",
-    "Outcome": "iocurve.engine.outcome",
-    "Plan": "iocurve.engine.plan",
-    "Point": "iocurve.result.document",
-    "Reading": "iocurve.analysis.reading",
-    "Result": "iocurve.result.document",
-    "read": "iocurve.analysis.reading",
-    "run": "iocurve.measure.local",
+    "DialectError": "errors",
+    "Interrupted": "errors",
+    "IocurveError": "errors",
+    "Plan": "engine.plan",
+    "PlanError": "errors",
+    "Point": "result.document",
+    "Reading": "analysis.reading",
+    "Result": "result.document",
+    "ResultError": "errors",
+    "RunError": "errors",
+    "Running": "api.running",
+    "Snapshot": "api.running",
+    "TargetError": "errors",
+    "Volume": "api.volume",
+    "charts": "api.results",
+    "curve": "api.measure",
+    "knee": "api.measure",
+    "load": "api.results",
+    "max_rate": "api.measure",
+    "run": "api.measure",
+    "scenario": "api.measure",
+    "start": "api.running",
 }
+"""The module of each public name."""
+
+__all__ = [
+    "DialectError",
+    "Interrupted",
+    "IocurveError",
+    "Plan",
+    "PlanError",
+    "Point",
+    "Reading",
+    "Result",
+    "ResultError",
+    "RunError",
+    "Running",
+    "Snapshot",
+    "TargetError",
+    "Volume",
+    "charts",
+    "curve",
+    "knee",
+    "load",
+    "max_rate",
+    "run",
+    "scenario",
+    "start",
+]
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("iocurve._native").VERSION
     if name not in _MODULES:
         raise AttributeError(f"module 'iocurve' has no attribute '{name}'")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"iocurve.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*_MODULES, "__version__"]

@@ -436,6 +436,8 @@ def _state(point: Point, rounds: int) -> State:
     return "failed" if point.turns[-1].state == "failed" else "interrupted"
 
 
+Measure = Callable[[View, Keep], Result]
+"""Measures with a view, and keeps the result after each point."""
 Body = Callable[[Campaign], SearchFacts | None]
 """Measures points; the findings of a search become part of the result."""
 
@@ -477,7 +479,7 @@ def _end(error: BaseException, points: int) -> tuple[State, str]:
     return "failed", f"internal error, please report it: {type(error).__name__}: {error}"
 
 
-def into_directory(directory: Path, measure: Callable[[View, Keep], Result], *, quiet: bool = False) -> Result:
+def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) -> Result:
     """Measures with a live view; ``result.json`` is kept in ``directory`` after every point, the report at the end.
 
     With ``quiet`` no progress is shown.

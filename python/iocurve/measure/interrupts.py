@@ -62,9 +62,13 @@ def restored() -> Iterator[None]:
         yield
     finally:
         # Only the main thread may set handlers, and no other can replace them.
-        if threading.current_thread() is threading.main_thread():
+        if _is_main_thread():
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def exit_status() -> int:
@@ -74,7 +78,13 @@ def exit_status() -> int:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Lets signals wait while the context lasts, so that what was measured is written whole."""
+    """Lets signals wait while the context lasts, so that what was measured is written whole.
+
+    Signals arrive in the main thread: in another thread neither this nor ``delivered`` changes anything.
+    """
+    if not _is_main_thread():
+        yield
+        return
     before, _signals.are_deferred = _signals.are_deferred, True
     try:
         yield
@@ -85,6 +95,9 @@ def deferred() -> Iterator[None]:
 @contextmanager
 def delivered() -> Iterator[None]:
     """Inside ``deferred``: raises ``KeyboardInterrupt`` at a signal while the context lasts, or at one that waits."""
+    if not _is_main_thread():
+        yield
+        return
     before, _signals.are_deferred = _signals.are_deferred, False
     try:
         if _signals.is_one_pending:

@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from iocurve.errors import PlanError, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import interrupts
-from iocurve.measure.campaign import Campaign, CutShort, Measurement
+from iocurve.measure.campaign import Campaign, CleanUp, CutShort, Measurement
 from iocurve.measure.deployment import replicated
 from iocurve.measure.leftovers import tell_leftovers_of_plans
+from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import progress_view
 from iocurve.result import host
@@ -83,21 +85,16 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
     with interrupts.deferred():
         with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
             campaign = Campaign(
-                campaigns.started(kind, plans[0].name, _target_facts(plans), with_ceiling=out is not None),
+                campaigns.started(kind, plans[0].name, target_facts(plans), with_ceiling=out is not None),
                 view,
                 directory.keep if directory else lambda _: None,
                 count=len(plans),
                 keeps_points=out is not None or prepared.writes_output_at_end,
                 machines=machines,
             )
-            files = _files_to_remove(kind, plans, machines)
-            result = campaigns.carry_out(
-                campaign,
-                lambda campaign: _run(kind, prepared, campaign, files),
-                files.remove if files else lambda _: None,
-            )
-        for note in notes:
-            result = result.with_note(note.code, str(note), note.level)
+            files = files_to_remove(kind, plans, machines)
+            result = campaigns.carry_out(campaign, partial(_run, kind, prepared, files), removal(files))
+        result = with_notes(result, notes)
         told = len(result.notes)
         try:
             result = prepared.write_output(result)
@@ -110,6 +107,18 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
     return result
 
 
+def with_notes(result: Result, notes: Iterable[PlanNote]) -> Result:
+    """The result with the notes of a job."""
+    for note in notes:
+        result = result.with_note(note.code, str(note), note.level)
+    return result
+
+
+def removal(files: RunFiles | None) -> CleanUp:
+    """Removes the files at the end, if there are any to remove."""
+    return files.remove if files else lambda _: None
+
+
 def _report_directory(path: Path) -> ReportDirectory:
     """Loaded here: a job without a report loads nothing that draws one. Raises ``TargetError``."""
     from iocurve.report.directory import ReportDirectory
@@ -117,7 +126,7 @@ def _report_directory(path: Path) -> ReportDirectory:
     return ReportDirectory(path)
 
 
-def _files_to_remove(kind: str, plans: Sequence[Plan], machines: Machines) -> RunFiles | None:
+def files_to_remove(kind: str, plans: Sequence[Plan], machines: Machines) -> RunFiles | None:
     """The files that the run makes and does not keep; None if it keeps all."""
     workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
     if all(file.keep for worker in workers for file in worker.files):
@@ -127,20 +136,17 @@ def _files_to_remove(kind: str, plans: Sequence[Plan], machines: Machines) -> Ru
     return RunFiles(f"iocurve-{kind}-{secrets.token_hex(4)}", machines=machines, unkept=True)
 
 
-def _run(kind: str, prepared: Prepared, campaign: Campaign, files: RunFiles | None) -> None:
+def _run(kind: str, prepared: Prepared, files: RunFiles | None, campaign: Campaign) -> None:
     """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
     cut_short: list[CutShort] = []
 
     def own_names(file: FilePlan, client: int) -> FilePlan:
         return file.replace(path=prepared.client_path(file.path, client))
 
-    def run_plan(plan: Plan, enough: Callable[[Live], bool]) -> Outcome:
+    def run_plan(plan: Plan, enough: Enough) -> Outcome:
         try:
             deployed = plan if prepared.places_workers else replicated(plan, campaign.clients, own_names)
-            if files:
-                files.announce(deployed)
-                enough = _identifying(files, enough)
-            return campaign.measure(Measurement(deployed, kind, enough=enough)).outcome
+            return measure_plan(kind, campaign, files, deployed, enough)
         except CutShort as cut:
             cut_short.append(cut)
             return cut.outcome
@@ -150,7 +156,15 @@ def _run(kind: str, prepared: Prepared, campaign: Campaign, files: RunFiles | No
         raise cut_short[0]
 
 
-def _identifying(files: RunFiles, enough: Callable[[Live], bool]) -> Callable[[Live], bool]:
+def measure_plan(kind: str, campaign: Campaign, files: RunFiles | None, plan: Plan, enough: Enough) -> Outcome:
+    """Measures a plan as a point. Raises as ``Campaign.measure``."""
+    if files:
+        files.announce(plan)
+        enough = _identifying(files, enough)
+    return campaign.measure(Measurement(plan, kind, enough=enough)).outcome
+
+
+def _identifying(files: RunFiles, enough: Enough) -> Enough:
     """As ``enough``; notes which files the run has made as soon as they are laid out."""
     is_done = False
 
@@ -191,7 +205,7 @@ def _require_writable(paths: Iterable[Path]) -> None:
             raise TargetError(f"{path} cannot be written: {reason}")
 
 
-def _target_facts(plans: Sequence[Plan]) -> TargetFacts:
+def target_facts(plans: Sequence[Plan]) -> TargetFacts:
     """The target of all workers, or ``several``."""
     workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
     over_nfs = planned.NfsEngine | planned.NfsMetadataEngine

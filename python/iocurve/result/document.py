@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,7 @@ from msgspec import Meta
 from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
-from iocurve.result import figures
+from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
@@ -32,6 +32,12 @@ from iocurve.result.summary import CourseInterval, SeriesInterval, Summary, cour
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, counted, format_duration, format_number
+
+if TYPE_CHECKING:
+    import altair
+    import pandas
+    import polars
+    import pyarrow
 
 SCHEMA_VERSION = 4
 VERSIONS_READ = (2, 3, SCHEMA_VERSION)
@@ -503,6 +509,12 @@ class Point(Struct, dict=True, omit_defaults=True):
         time = format_duration(self.summary().window_ns)
         return f"{time} in {counted(len(self.turns), 'turn')}" if self.turns else time
 
+    def __repr__(self) -> str:
+        found = self.figures
+        values = {"IOPS": found.iops, "MiB/s": found.mib_per_s, "µs p99": found.p99_us}
+        shown = [f"{format_number(value)} {unit}" for unit, value in values.items() if value is not None]
+        return f"<Point '{self.name}': {', '.join(shown)}>"
+
     def report_groups(self) -> list[Summary]:
         """Merges the workers of each report group, in plan order (fio's group_reporting)."""
         if self.imported:
@@ -670,10 +682,11 @@ class Result(Struct):
 
     @classmethod
     def read(cls, path: Path | str) -> Result:
-        """Reads ``result.json``. Raises ``ResultError``."""
+        """Reads ``result.json``, or the one in a directory. Raises ``ResultError``."""
         import json
 
-        text = _read_text(Path(path))
+        path = Path(path) / RESULT_NAME if Path(path).is_dir() else Path(path)
+        text = _read_text(path)
         try:
             document = json.loads(text)
         except ValueError as error:
@@ -698,6 +711,38 @@ class Result(Struct):
         records = [_record(point) | _comparison_record(point, self.points) for point in self.points]
         keys = list(dict.fromkeys(key for record in records for key in record))
         return [{key: record.get(key) for key in keys} for record in records]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The records as a table of pandas (``iocurve[pandas]``). Raises ``ResultError`` without pandas."""
+        return frames.to_pandas(self.to_records())
+
+    def to_polars(self) -> polars.DataFrame:
+        """The records as a table of polars (``iocurve[polars]``). Raises ``ResultError`` without polars."""
+        return frames.to_polars(self.to_records())
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The records as a table of Arrow (``iocurve[arrow]``). Raises ``ResultError`` without pyarrow."""
+        return frames.to_arrow(self.to_records())
+
+    def write_parquet(self, path: Path | str) -> None:
+        """Writes the records as Parquet (``iocurve[arrow]``), with name, version and date as metadata of the file.
+
+        Raises ``ResultError`` without pyarrow, and if the file cannot be written.
+        """
+        facts = {"name": self.name, "version": self.iocurve, "created": self.created.isoformat(), "state": self.state}
+        frames.write_parquet(self.to_records(), Path(path), facts)
+
+    def chart(self, y: str = "iops", *, x: str | None = None, by: str | None = None) -> altair.LayerChart:
+        """Draws a field of the records over another, as an object of altair that a notebook shows.
+
+        By default ``x`` is the first axis that varies and ``by``, the colour, the family or the next one. IOPS have
+        their 95 % interval. Raises ``ResultError`` for a field that no record has.
+        """
+        axes = list(dict.fromkeys(axis for point in self.points for axis in point.axes))
+        return frames.chart(self.to_records(), y, x, by, axes)
+
+    def __repr__(self) -> str:
+        return f"<Result {self.kind} '{self.name}': {self.state}, {counted(len(self.points), 'point')}>"
 
 
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:

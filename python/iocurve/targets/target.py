@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,12 +120,14 @@ def _device_bytes(path: Path) -> int:
 
 @dataclass(frozen=True)
 class VolumeTarget:
-    """An embedded volume that runs only during the measurement."""
+    """An embedded volume, which runs only during the measurement or was started before."""
 
     text: str
     export: ExportSpec
     mount: str = ""
     """How the load mounts it, as parameters of an NFS URL: ``vers=4.1``."""
+    url: str | None = None
+    """URL of a volume that serves this export already; None starts one for the measurement."""
 
     @classmethod
     def of(cls, text: str) -> VolumeTarget:
@@ -148,7 +150,8 @@ class VolumeTarget:
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
         """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
-        with volume_process(self.export.for_own_runs().arguments()) as url:
+        running = volume_process(self.export.for_own_runs().arguments()) if self.url is None else nullcontext(self.url)
+        with running as url:
             yield NfsTarget.of(f"{url}?{self.mount}" if self.mount else url)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from iocurve.units import counted, format_bytes, format_duration
 
 def requested(
     scenario: Scenario,
-    named: Sequence[str],
+    named: Sequence[str] | Mapping[str, targets.Target],
     *,
     short: bool,
     full: bool,
@@ -35,6 +35,8 @@ def requested(
     keep_data: bool,
 ) -> Request:
     """The request of a command line. Raises ``DialectError`` and ``TargetError``.
+
+    ``named`` has targets as the user writes them, or each target of the scenario by its name.
 
     Without a target the scenario's embedded ones run, in the short form unless the full one is requested.
     """
@@ -188,7 +190,11 @@ def _form(scenario: Scenario, short: bool, scale: float | None) -> tuple[Form, F
     return scaled(scenario.full, scale, scenario.files * MULTIPLE_BYTES), "scaled"
 
 
-def _targets(scenario: Scenario, named: Sequence[str], *, create: bool) -> dict[str, targets.Target]:
+def _targets(
+    scenario: Scenario, named: Sequence[str] | Mapping[str, targets.Target], *, create: bool
+) -> dict[str, targets.Target]:
+    if isinstance(named, Mapping):
+        return dict(named)
     needs = {need.name: need.standard for need in scenario.targets}
     if not named:
         return {name: targets.parse(standard) for name, standard in needs.items()}

@@ -12,7 +12,7 @@ from iocurve.dialects.fio import command as fio
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
-from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.campaign import Campaign, Keep, Measure
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
@@ -70,6 +70,11 @@ def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Re
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
+    return campaigns.into_directory(directory, knee_search(question), quiet=quiet)
+
+
+def knee_search(question: Question) -> Measure:
+    """Prepares the search for the knee. Raises ``DialectError`` and ``TargetError``."""
 
     def search(loads: Loads) -> SearchFacts:
         percent = question.percent_of_capacity
@@ -77,11 +82,16 @@ def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Re
         found = knee.find(loads.closed, question.iodepth_max, sorted(shares), loads.look_max)
         return knee_facts(question.workload, found, percent)
 
-    return _searched(question, "knee", search, directory, quiet=quiet)
+    return _search(question, "knee", search)
 
 
 def find_max(question: Question, percent: float, limit_ns: int, directory: Path, *, quiet: bool = False) -> Result:
     """Finds the highest rate at which a percentile of response times meets a limit. Raises as ``find_knee``."""
+    return campaigns.into_directory(directory, max_search(question, percent, limit_ns), quiet=quiet)
+
+
+def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
+    """Prepares the search for the highest rate. Raises as ``knee_search``."""
 
     def search(loads: Loads) -> SearchFacts:
         began = time.monotonic()
@@ -99,11 +109,16 @@ def find_max(question: Question, percent: float, limit_ns: int, directory: Path,
         found = ceiling.find(attempt, capacity, limit, budget)
         return max_facts(question.workload, limit, capacity, found, closed_s)
 
-    return _searched(question, "max", search, directory, quiet=quiet)
+    return _search(question, "max", search)
 
 
 def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool = False) -> Result:
     """Measures latency in even steps of load up to the target's capacity. Raises as ``find_knee``."""
+    return campaigns.into_directory(directory, curve_search(question, steps), quiet=quiet)
+
+
+def curve_search(question: Question, steps: int) -> Measure:
+    """Prepares the measurement of a curve. Raises as ``knee_search``."""
 
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
@@ -113,12 +128,10 @@ def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool =
             loads.open(capacity.mean * step / steps, seconds, None, lambda _operations, _late: False, 0.0)
         return curve_facts(question.workload, capacity, steps)
 
-    return _searched(question, "curve", search, directory, quiet=quiet)
+    return _search(question, "curve", search)
 
 
-def _searched(
-    question: Question, kind: str, search: Callable[[Loads], SearchFacts], directory: Path, *, quiet: bool
-) -> Result:
+def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts]) -> Measure:
     workload, defaults = workload_of(question.workload)
     writes = Section.of(workload, defaults).load.writes
     require_reachable(question.target, question.machines)
@@ -141,7 +154,7 @@ def _searched(
             )
             return campaigns.carry_out(campaign, lambda _: search(loads), loads.files.remove)
 
-    return campaigns.into_directory(directory, measure, quiet=quiet)
+    return measure
 
 
 def shown(facts: SearchFacts) -> str:

@@ -1,0 +1,484 @@
+"""The Python API: jobs as text, live snapshots, clean stops, tables and charts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import iocurve
+from data import synthetic
+from iocurve import _native
+from iocurve.api import measure, results
+from iocurve.api.running import KindSnapshot, Watch
+from iocurve.engine import plan
+from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
+from iocurve.measure.programs import as_written
+from iocurve.measure.search import command
+from iocurve.measure.search.command import Question
+from iocurve.report.progress import StartedPoint
+from iocurve.result import frames
+from iocurve.targets.target import VolumeTarget
+from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
+from plans import null_plan, plan_of, worker
+
+READS = "[reads]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n"
+"""Ends after 256 operations."""
+ENDLESS = plan_of(
+    worker(
+        plan.NullEngine(),
+        "nothing",
+        access=plan.Access(cover="independent", passes="same"),
+        end=plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None),
+    )
+)
+"""Runs for a minute, unless it is stopped."""
+
+
+def operations(result: iocurve.Result) -> list[tuple[str, int | None]]:
+    return [(point.name, point.figures.operations) for point in result.points]
+
+
+# ---- the package
+
+
+def test_importing_loads_no_module() -> None:
+    listing = "import sys; before = set(sys.modules); import iocurve; print(sorted(set(sys.modules) - before))"
+    ran = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, timeout=60, check=True)
+    assert {name for name in eval(ran.stdout) if name.startswith("iocurve")} == {"iocurve"}
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(iocurve) == sorted([*iocurve.__all__, "__version__"])
+    assert iocurve.__version__ == _native.VERSION
+    for name in iocurve.__all__:
+        assert getattr(iocurve, name).__doc__
+
+
+# ---- jobs
+
+
+def test_jobs_are_texts_files_command_lines_and_plans(tmp_path: Path) -> None:
+    file = tmp_path / "reads.fio"
+    file.write_text(READS)
+    line = "--name=reads --ioengine=null --rw=randread --size=1m"
+    for job in (READS, file, str(file), line):
+        result = iocurve.run(job)
+        assert (result.kind, result.state, operations(result)) == ("fio", "finished", [("reads", 256)])
+    assert operations(iocurve.run(null_plan())) == [("test", 256)]
+
+
+def test_jobs_of_other_dialects(tmp_path: Path) -> None:
+    toml = '[defaults]\nengine = "null"\nsize = "1MiB"\n[[job]]\nname = "reads"\n'
+    assert operations(iocurve.run(toml, dialect="iocurve"))[0][1] == 256
+    vdbench = (
+        f"sd=sd1,lun={tmp_path}/data,size=1m\nwd=wd1,sd=sd1,rdpct=0,xfersize=4k\n"
+        "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
+    )
+    program = as_written("vdbench", measure._prepared(vdbench, "vdbench"))
+    assert [plan.name for plan in program.plans] == ["rd1"]
+    program = as_written("diskspd", measure._prepared("-c1M -b4K -d1 data", "diskspd"))
+    assert len(program.plans) == 1
+
+
+def test_errors_in_a_text_have_their_lines() -> None:
+    with pytest.raises(DialectError) as caught:
+        iocurve.run("[a]\nsize=1m\nrw=reed\nfoo=1\n")
+    assert [str(error.where) for error in caught.value.errors] == ["job text:3:4", "job text:4:1"]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: iocurve.run(READS, dialect=cast(Any, "dd")),
+            "there is no dialect 'dd'; choose one of: iocurve, fio, vdbench, ",
+        ),
+        (lambda: iocurve.run("--help"), "--help: this runs nothing; ask on the command line: iocurve fio"),
+        (lambda: iocurve.run("--name='a"), "--name='a: No closing quotation"),
+        (lambda: iocurve.run(null_plan(), target="/tmp"), "a plan has targets and no dialect"),
+        (lambda: iocurve.scenario("envelope", form=cast(Any, "long")), "form='long': choose short or full"),
+        (lambda: iocurve.scenario("envelope", form="short", scale=0.1), "form and scale: choose one"),
+        (lambda: iocurve.scenario("envelope", scale=2), "scale=2: choose a fraction above 0, at most 1"),
+        (lambda: iocurve.scenario("envelope", target={"near": "/tmp"}), "target: envelope has target; give one target"),
+        (lambda: iocurve.scenario("surprise"), "there is no scenario 'surprise'"),
+        (lambda: iocurve.knee("/tmp", size="much"), "size: 'much' is not a size"),
+        (lambda: iocurve.knee("/tmp", precision=0), "precision=0: choose a fraction above 0, at most 1"),
+        (lambda: iocurve.knee("/tmp", percent_of_capacity=100), "percent_of_capacity=100: choose a number from 0 to"),
+        (lambda: iocurve.knee("ftp://host"), "ftp://host: only nfs:// URLs"),
+        (lambda: iocurve.max_rate("/tmp", "2"), "latency: '2'"),
+        (lambda: iocurve.max_rate("/tmp", "2ms", percentile=100), "percentile=100: choose a number from 0 to 100"),
+        (lambda: iocurve.curve("/tmp", steps=0), "steps=0: choose 1 to 100"),
+        (lambda: iocurve.Volume(quota="much"), "--quota: 'much' is not a size"),
+        (lambda: iocurve.Volume("surprise"), "there is no profile 'surprise'"),
+        (lambda: iocurve.run(READS, target="/surprise"), "/surprise: /surprise does not exist"),
+        (lambda: iocurve.run("--name=a --size=1m --client=far", target="/tmp"), "load clients of a cluster"),
+        (lambda: iocurve.load("/surprise"), "/surprise cannot be read: No such file or directory"),
+    ],
+)
+def test_errors_are_ours(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(iocurve.IocurveError) as caught:
+        call()
+    assert str(caught.value).startswith(text)
+
+
+# ---- targets
+
+
+def test_a_job_moves_to_another_target(tmp_path: Path) -> None:
+    job = "[global]\nioengine=psync\nsize=64k\nrw=write\n[named]\nfilename=/dev/surprise\n[own]\n"
+    result = iocurve.run(job, target=tmp_path)
+    assert (result.target.kind, result.target.address) == ("directory", str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own.0.0", "surprise"]
+
+
+def test_existing_files_are_not_overwritten_by_accident(tmp_path: Path) -> None:
+    file = tmp_path / "data"
+    file.write_bytes(b"precious" * 128 * KIB)
+    with pytest.raises(TargetError, match="already exists and writes would destroy its data"):
+        iocurve.run("--name=a --size=64k --rw=write", target=file)
+    assert file.read_bytes() == b"precious" * 128 * KIB
+    iocurve.run("--name=a --size=64k --rw=write", target=file, overwrite=True)
+    assert file.read_bytes() != b"precious" * 128 * KIB
+
+
+@pytest.mark.slow
+def test_a_volume_serves_while_its_block_lasts(tmp_path: Path) -> None:
+    with iocurve.Volume("anf-premium", "1TiB") as volume:
+        result = iocurve.run("--name=a --size=1m --rw=read --bs=64k", target=volume, out=tmp_path)
+        assert (result.target.kind, result.target.address) == ("embedded_volume", volume.url)
+        assert result.target.throughput_bytes_per_s == 64 * MIB
+        volume.set(quota="2TiB")
+        assert volume.target.export.quota == "2TiB"
+        assert volume.stats().exports[0].read_bytes == MIB
+        with pytest.raises(TargetError, match="the volume serves already"), volume:
+            pass
+    with pytest.raises(TargetError, match="the volume does not serve"):
+        _ = volume.url
+    assert iocurve.load(tmp_path) == result
+    assert {path.name for path in tmp_path.iterdir()} >= {"report.html", "points.csv", "result.json"}
+
+
+def test_searches_and_scenarios_get_their_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(measure, "measured", lambda search, out: asked.append((search, out)))
+    for search in ("knee_search", "max_search", "curve_search"):
+        monkeypatch.setattr(command, search, lambda *arguments: arguments)
+    iocurve.knee(tmp_path, size="64MiB", iodepth_max=8, percent_of_capacity=95, out="out")
+    iocurve.max_rate(tmp_path, "2ms", percentile=99.9, patience="30s")
+    iocurve.curve(tmp_path, steps=3, precision=0.1)
+    iocurve.scenario("envelope", target=tmp_path, probe=False)
+    ((knee,), out), ((most, percent, limit_ns), _), ((curve, steps), _), (scenario, _) = asked
+    assert isinstance(knee, Question)
+    assert (knee.size_bytes, knee.iodepth_max, knee.percent_of_capacity, out) == (64 * MIB, 8, 95, "out")
+    assert (most.size_bytes, most.effort.patience_ns, percent, limit_ns) == (
+        GIB,
+        30 * SECOND_NS,
+        99.9,
+        2 * MILLISECOND_NS,
+    )
+    assert (curve.effort.precision, steps) == (0.1, 3)
+    (request,) = scenario.args
+    assert (request.form_name, request.probe, request.targets["target"].path) == ("full", False, tmp_path)
+
+
+def test_a_running_volume_is_a_target_with_its_limits() -> None:
+    volume = VolumeTarget.of("volume:anf-ultra?quota=1TiB")
+    running = VolumeTarget("nfs://127.0.0.1:1/vol", volume.export, url="nfs://127.0.0.1:1/vol")
+    with running.opened() as target:
+        assert target.text == "nfs://127.0.0.1:1/vol"
+
+
+# ---- snapshots
+
+
+def live(interval: int, phase: str = "run", **operations: IntervalKind) -> Live:
+    return Live(
+        phase=phase,
+        group=0,
+        elapsed_ns=interval * SECOND_NS // 2,
+        layout_bytes=0,
+        layout_bytes_total=0,
+        intervals=interval,
+        operations=operations,
+    )
+
+
+def kind(operations: int, size: int = 4 * KIB) -> IntervalKind:
+    return IntervalKind(
+        operations=operations,
+        bytes=operations * size,
+        errors=1,
+        mean_ns=2500.0,
+        stddev_ns=0.0,
+        p50_ns=2000,
+        p99_ns=9000,
+        min_ns=1000,
+        max_ns=10_000,
+    )
+
+
+def started(index: int = 0, count: int | None = 2) -> StartedPoint:
+    return StartedPoint(
+        index=index, count=count, name=f"point-{index}", seconds_expected=1.0, interval_ns=SECOND_NS // 2
+    )
+
+
+def test_a_snapshot_has_the_rates_of_the_newest_interval() -> None:
+    watch = Watch()
+    watch.point_started(started())
+    watch.update(live(1, read=kind(1000)))
+    found = watch.after(0)
+    assert found is not None
+    snapshot = found[1]
+    assert (snapshot.point, snapshot.number, snapshot.count, snapshot.phase) == ("point-0", 1, 2, "run")
+    assert (snapshot.elapsed_s, snapshot.iops, snapshot.mib_per_s, snapshot.errors) == (0.5, 2000.0, 7.8125, 1)
+    assert (snapshot.p50_us, snapshot.p99_us) == (2.0, 9.0)
+    assert snapshot.kinds == {"read": KindSnapshot(1000, 1, 2000.0, 7.8125, 2.5, 2.0, 9.0, 10.0)}
+
+
+def test_percentiles_of_several_kinds_are_not_added_up_and_flushes_are_no_operations() -> None:
+    watch = Watch()
+    watch.point_started(started())
+    watch.update(live(1, read=kind(1000), write=kind(500), fsync=kind(10, 0)))
+    _, snapshot = watch.after(0) or (0, None)
+    assert snapshot is not None
+    assert (snapshot.iops, snapshot.errors, snapshot.p99_us) == (3000.0, 3, None)
+    assert snapshot.kinds["write"].p99_us == 9.0
+
+
+def test_a_slow_reader_gets_the_newest_snapshot_and_each_interval_once() -> None:
+    watch = Watch()
+    watch.point_started(started())
+    for interval in (0, 0, 1, 1, 2, 2):
+        watch.update(live(interval, read=kind(interval)))
+    version, newest = watch.after(0) or (0, None)
+    assert newest is not None
+    assert (version, newest.kinds["read"].operations) == (3, 2)
+    watch.preparing("fill the cache")
+    watch.update(live(1, read=kind(7)))
+    watch.preparing(None)
+    watch.point_started(started(1))
+    watch.update(live(2, read=kind(0)))
+    version, newest = watch.after(version) or (0, None)
+    assert newest is not None
+    assert (version, newest.point, newest.kinds["read"].p99_us, newest.iops) == (4, "point-1", None, 0.0)
+    watch.end()
+    assert watch.after(version) is None
+
+
+def test_each_request_to_stop_interrupts_the_measuring_thread_once() -> None:
+    watch = Watch()
+    watch.point_started(started())
+    watch.stop()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            watch.update(live(1))
+        watch.update(live(1))
+        watch.stop()
+    with pytest.raises(KeyboardInterrupt):
+        watch.point_started(started(1))
+    with pytest.raises(KeyboardInterrupt):
+        watch.preparing("fill the cache")
+    watch.preparing(None)
+
+
+# ---- runs in a thread
+
+
+def test_a_run_gives_snapshots_and_its_result() -> None:
+    with iocurve.start(iocurve.run, null_plan()) as running:
+        snapshots = list(running)
+    assert {snapshot.point for snapshot in snapshots} == {"test"}
+    result = running.result()
+    assert running.done
+    assert (result.state, len(result.points)) == ("finished", 1)
+    assert running.result() is result
+
+
+def test_a_stopped_run_keeps_what_it_measured() -> None:
+    with iocurve.start(iocurve.run, ENDLESS) as running:
+        next(snapshot for snapshot in running if snapshot.iops)
+    result = running.result()
+    assert (result.state, result.points[0].outcome.state) == ("interrupted", "interrupted")
+    assert result.points[0].summary().operations > 0
+
+
+def test_ctrl_c_ends_a_run_in_order() -> None:
+    running = iocurve.start(iocurve.run, ENDLESS)
+
+    def interrupt() -> None:
+        next(snapshot for snapshot in running if snapshot.iops)
+        # The signal itself, because the main thread waits for a lock.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    result = running.result()
+    assert (result.state, len(result.points)) == ("interrupted", 1)
+
+
+def test_ctrl_c_in_a_loop_over_snapshots_leaves_a_result() -> None:
+    with suppress(KeyboardInterrupt), iocurve.start(iocurve.run, ENDLESS) as running:
+        for snapshot in running:
+            if snapshot.iops:
+                raise KeyboardInterrupt
+    assert running.result().points[0].summary().operations > 0
+
+
+def test_a_function_that_measures_several_times_stops_as_one() -> None:
+    done: list[str] = []
+
+    def sweep() -> None:
+        done.extend(iocurve.run(job).state for job in (null_plan(), ENDLESS, null_plan()))
+
+    with iocurve.start(sweep) as running:
+        next(snapshot for snapshot in running if snapshot.iops and len(done) == 1)
+    with pytest.raises(Interrupted, match="stopped before it measured anything"):
+        running.result()
+    assert done == ["finished", "interrupted"]
+
+
+def test_errors_are_raised_where_the_result_is_wanted() -> None:
+    running = iocurve.start(iocurve.run, "[a]\nrw=reed\n")
+    with pytest.raises(DialectError):
+        list(running)
+    with pytest.raises(DialectError):
+        running.result()
+    with pytest.raises(DialectError), iocurve.start(iocurve.run, "[a]\nrw=reed\n"):
+        pass
+
+
+def test_a_cancelled_task_ends_its_run_in_order() -> None:
+    async def cancelled() -> iocurve.Result:
+        running = iocurve.start(iocurve.run, ENDLESS)
+
+        async def wait() -> iocurve.Result:
+            return await running
+
+        task = asyncio.create_task(wait())
+        await asyncio.to_thread(lambda: next(snapshot for snapshot in running if snapshot.iops))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert running.done
+        return running.result()
+
+    assert asyncio.run(cancelled()).state == "interrupted"
+
+
+def test_a_task_awaits_a_run() -> None:
+    async def awaited() -> iocurve.Result:
+        return await iocurve.start(iocurve.run, READS)
+
+    assert asyncio.run(awaited()).state == "finished"
+
+
+def test_other_threads_run_while_the_engine_is_waited_for() -> None:
+    run = _native.Run(ENDLESS.to_json())
+    counted = 0
+
+    def count() -> None:
+        nonlocal counted
+        while counted < 100_000:
+            counted += 1
+        run.stop()
+
+    threading.Thread(target=count).start()
+    # Holding the interpreter for the whole wait, this would end with the load, after a minute.
+    outcome = run.wait(120)
+    assert outcome is not None
+    assert (counted, '"state":"interrupted"' in outcome) == (100_000, True)
+
+
+# ---- tables and charts
+
+
+@pytest.mark.slow
+def test_records_as_tables_of_other_libraries(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    result = synthetic.envelope()
+    records = result.to_records()
+    pandas, polars, arrow = result.to_pandas(), result.to_polars(), result.to_arrow()
+    assert list(pandas.columns) == polars.columns == arrow.column_names == list(records[0])
+    assert pandas["iops"].tolist() == polars["iops"].to_list() == arrow["iops"].to_pylist()
+    assert polars.to_dicts() == arrow.to_pylist() == records
+    result.write_parquet(tmp_path / "points.parquet")
+    table = parquet.read_table(tmp_path / "points.parquet")
+    assert table.to_pylist() == records
+    assert table.schema.metadata[b"iocurve.name"] == result.name.encode()
+    with pytest.raises(ResultError, match="No such file or directory"):
+        result.write_parquet(tmp_path / "missing" / "points.parquet")
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library, extra, convert in (
+        ("pandas", "pandas", frames.to_pandas),
+        ("polars", "polars", frames.to_polars),
+        ("pyarrow", "arrow", frames.to_arrow),
+    ):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(ResultError) as caught:
+            convert([])
+        assert str(caught.value) == f"{library} is not installed; install it with: pip install 'iocurve[{extra}]'"
+
+
+@pytest.mark.slow
+def test_a_chart_draws_fields_of_the_records() -> None:
+    result = synthetic.envelope()
+    drawn = result.chart("p99_us", x="depth").to_dict()
+    (line,) = drawn["layer"]
+    assert (line["encoding"]["x"]["field"], line["encoding"]["y"]["field"]) == ("depth", "p99_us")
+    assert line["encoding"]["color"]["field"] == "family"
+    records: list[dict[str, float | str | None]] = [{"name": "a", "iops": 5.0, "iops_low": 4.0, "iops_high": 6.0}]
+    rule, line = frames.chart(records, "iops", None, None, []).to_dict()["layer"]
+    assert line["encoding"]["x"] == {"field": "name", "type": "nominal"}
+    assert (rule["encoding"]["y"]["field"], rule["encoding"]["y2"]["field"]) == ("iops_low", "iops_high")
+    with pytest.raises(ResultError, match="no point has 'speed'; there are name, family"):
+        result.chart("speed")
+
+
+@pytest.mark.slow
+def test_the_charts_of_a_report_are_objects_of_altair() -> None:
+    charts = results.charts(synthetic.fio_run())
+    assert list(charts) == ["fio-fioreadwrite-ini-1", "fio-fioreadwrite-ini-2"]
+    for chart in charts.values():
+        chart.to_dict()
+
+
+def test_a_result_is_short_where_it_is_shown() -> None:
+    result = synthetic.envelope()
+    assert repr(result) == f"<Result envelope '{synthetic.NAME}': finished, {len(result.points)} points>"
+    assert len(repr(result.points[0])) < 120
+
+
+def test_a_dialect_with_nothing_to_run_is_an_error() -> None:
+    with pytest.raises(PlanError, match="this runs nothing; ask on the command line"):
+        iocurve.run("--name=a --size=1m --showcmd")
+
+
+# ---- the documentation
+
+PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_lists_all_public_names() -> None:
+    assert [name for name in iocurve.__all__ if not re.search(rf"`{name}\b", PAGE)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_run(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "docs/python.md", "exec"), {})
