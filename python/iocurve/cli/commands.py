@@ -150,6 +150,12 @@ GROUPS = {
         ),
         Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
+            "compare",
+            "compare:compare_results",
+            "Compare results: faster, slower, no difference, or cannot tell.",
+            "iocurve compare before after",
+        ),
+        Command(
             "result",
             "result:app",
             "Add the records of lost load clients to a result.",

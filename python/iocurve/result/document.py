@@ -421,6 +421,12 @@ class Turn(Struct):
     bytes_per_s: float
     mean_ns: float
     """Mean latency."""
+    p50_ns: int | None = None
+    """Percentiles of the latency; None in results of earlier versions."""
+    p99_ns: int | None = None
+    p99_9_ns: int | None = None
+    cpu_us_per_operation: float | None = None
+    """CPU time of the workers' threads per operation, in µs."""
     seeds: tuple[int, ...]
     """The seed of each worker."""
     repeats: int = 0

@@ -12,8 +12,10 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
+from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.result.correlated import mean_interval
 from iocurve.result.document import Point
-from iocurve.result.stats import CONFIDENCE, judged_mean, sample_mean
+from iocurve.result.stats import CONFIDENCE, VALUES_MIN, judged_mean, sample_mean
 from iocurve.result.summary import Latency
 
 EXACT_VARIANCE_MAX = 10_000.0
@@ -57,6 +59,40 @@ def effective_count(point: Point, kind: str | None = None) -> float | None:
     if not latency.count or math.isinf(error) or math.isnan(latency.stddev_ns):
         return None
     return min(float(latency.count), (latency.stddev_ns / error) ** 2) if error else float(latency.count)
+
+
+def independent_operations(point: Point, percent: float) -> float | None:
+    """The number of independent operations that would tell one percentile of a point as exactly as the run does.
+
+    It is the least of ``effective_count``, of the share of independent values among the rates of the run, and of the
+    clusters in which operations above the percentile occur: a stall makes many slow operations at once. Their number is
+    that of the blocks estimator of the extremal index, with the intervals of the run as blocks (R. L. Smith,
+    I. Weissman, "Estimating the extremal index", Journal of the Royal Statistical Society B 56, 1994). None where
+    ``effective_count`` is. ``docs/truth.md`` counts how often differences of such percentiles are called wrongly.
+    """
+    count = effective_count(point)
+    if count is None:
+        return None
+    rates = [one.iops for one in point.course() if one.iops]
+    operations = point.summary().service.count
+    of_rates = operations * mean_interval(rates, 0.5).effective / len(rates) if len(rates) >= VALUES_MIN else count
+    return min(count, of_rates, operations * _cluster_share(point, percent))
+
+
+def _cluster_share(point: Point, percent: float) -> float:
+    """The clusters of operations above a percentile, divided by these operations; 1 where every interval has some."""
+    largest: dict[tuple[int, int], float] = {}
+    for one in point.series():
+        if not one.ramp and one.kind not in FLUSH_KINDS:
+            place = (one.group, one.index)
+            largest[place] = max(largest.get(place, 0), one.max_ns)
+    latency = point.summary().service
+    threshold = latency.percentile(percent)
+    beyond = sum(value > threshold for value in largest.values())
+    if beyond in (0, len(largest)) or any(math.isnan(value) for value in largest.values()):
+        return 1.0
+    per_interval = latency.count / len(largest) * -math.log(percent / 100)
+    return min(1.0, -math.log1p(-beyond / len(largest)) / per_interval)
 
 
 @lru_cache(maxsize=256)

@@ -86,6 +86,15 @@ def judged_mean(values: Sequence[float], first: int) -> Estimate:
     return replace(rest, mean=fmean(values)).widened(math.sqrt(1 - first / len(values))) if values else rest
 
 
+def judged_half_width(values: Sequence[float], first: int, confidence: float) -> float:
+    """Half of the interval of ``judged_mean`` at another confidence level; infinite where there is none."""
+    first = min(first, len(values) // 2)
+    rest = values[first:]
+    if len(rest) < VALUES_MIN:
+        return math.inf
+    return mean_interval(rest, 1 - confidence).half_width * math.sqrt(1 - first / len(values))
+
+
 def sample_mean(values: Sequence[float]) -> Estimate:
     """The mean of independent values; one value tells nothing about its error."""
     if not values:

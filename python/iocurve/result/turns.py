@@ -16,6 +16,9 @@ from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
 
+TURN_PERCENTILES = {"p50_ns": 50.0, "p99_ns": 99.0, "p99_9_ns": 99.9}
+"""The percentiles that turns keep."""
+
 
 def with_turn(point: Point | None, run: Point, place: tuple[int, int], repeats: int = 0) -> Point:
     """A point with one more run; ``place`` is its round and its order. None makes a point of the first run."""
@@ -63,6 +66,8 @@ def _turn(run: Point, place: tuple[int, int], repeats: int) -> Turn:
         iops=summary.iops,
         bytes_per_s=summary.bytes_per_s,
         mean_ns=summary.latency.mean_ns,
+        **{name: round(summary.latency.percentile(percent)) or None for name, percent in TURN_PERCENTILES.items()},
+        cpu_us_per_operation=summary.cpu_us_per_operation,
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
         repeats=repeats,
         disturbance=disturbance(run.machine, summary.window_ns),

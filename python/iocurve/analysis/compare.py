@@ -1,0 +1,358 @@
+"""Compares results: what is faster, slower, not different, or cannot be told, for each point and figure.
+
+::
+
+    comparison = compare(base, other)              # two or more results; the first is the base
+    comparison = compare_turns(result)             # the points of one result that took turns
+    for one in comparison.differences:
+        print(one.point, one.name, one.change_percent, one.low_percent, one.high_percent, one.verdict)
+
+A check such as ``p99 change > 5%`` takes the differences whose ``name`` is ``p99_us`` (names as in
+``iocurve.result.figures``) and compares its bound with the interval from ``low_percent`` to ``high_percent``: beyond
+the bound if the whole interval is, not beyond it if none of it is, and cannot tell otherwise or where a bound of the
+interval is None. ``change_percent`` of a latency is positive where latency rose; ``verdict`` knows that this is slower.
+
+Points that took turns are compared by their pairs (``iocurve.result.paired``). Other points have an interval each: of
+the rate from the intervals of the run with their correlation, of a percentile from order statistics
+(``iocurve.result.percentiles``), or of either from the turns of the point. The interval of the ratio follows from the
+two (the method of variance estimates recovery: G. Y. Zou, A. Donner, "Construction of confidence limits about effect
+measures: a general approach", Statistics in Medicine 27, 2008), on the scale of logarithms.
+
+All differences of a comparison are wrong together at most as often as one alone would be: Holm's correction (S. Holm,
+"A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from iocurve.analysis.matching import Unmatched, matched
+from iocurve.errors import ResultError
+from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
+from iocurve.result.figures import LATENCY_NAMES, RESPONSE
+from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio
+from iocurve.result.percentiles import independent_operations, percentile_interval
+from iocurve.result.stats import CONFIDENCE, judged_half_width, student_quantile
+
+CORRECTION = "Holm"
+RESOLUTION = 1e-3
+"""Relative width of a bucket of the histograms, by which bounds of percentiles are widened."""
+NAMES = ("iops", "p50_us", "p99_us", "p99_9_us", "cpu_us_per_operation")
+"""The figures that are compared. Under a rate the percentiles are those of response latencies."""
+SINGLE_RUN = (
+    "The interval of a point that ran once holds the variation within that run, and not the differences between runs: "
+    "iocurve ab measures both in turns."
+)
+
+
+class Bounded(NamedTuple):
+    """A figure with the bounds of its interval; None is an unknown bound."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of one figure of a point from that of its base."""
+
+    point: str
+    """Name of the point in the base."""
+    family: str
+    other: int
+    """Index of the result that is compared with the base, from 1; 1 for points of one result."""
+    other_point: str
+    """Name of the point that is compared."""
+    name: str
+    """``iops``, ``p99_us``, ``response_p99_us``, …"""
+    base_value: float
+    value: float
+    speed: RateRatio
+    """Speed relative to the base: the ratio of rates, or the inverse ratio of latencies or CPU times."""
+    confidence: float
+    """Confidence level of the interval, such that all intervals of the comparison hold together."""
+    disturbance: str | None = None
+    """Disturbance of one of the points by others; None without one."""
+
+    @property
+    def is_rate(self) -> bool:
+        """More is faster."""
+        return self.name == "iops"
+
+    @property
+    def verdict(self) -> Verdict:
+        """``faster``, ``slower``, ``no difference`` or ``cannot tell``."""
+        return self.speed.verdict
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict with the margin and with doubts: ``faster, by less than 10 %``."""
+        return ", ".join(filter(None, (self.speed.verdict_text, self.disturbance and "disturbed")))
+
+    @property
+    def change_percent(self) -> float:
+        """By how much the figure is larger than that of the base."""
+        return self._percent(self.speed.value)
+
+    @property
+    def low_percent(self) -> float | None:
+        """Lower bound of the change; None if it is unknown."""
+        return self._bound(self.speed.low if self.is_rate else self.speed.high)
+
+    @property
+    def high_percent(self) -> float | None:
+        """Upper bound of the change; None if it is unknown."""
+        return self._bound(self.speed.high if self.is_rate else self.speed.low)
+
+    def _percent(self, speed: float) -> float:
+        return 100 * ((speed if self.is_rate else 1 / speed) - 1)
+
+    def _bound(self, speed: float | None) -> float | None:
+        return self._percent(speed) if speed else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All differences of results from the first of them, or of points of one result from the first of their turns."""
+
+    results: tuple[Result, ...]
+    differences: tuple[Difference, ...]
+    """By point, then by result, then by figure."""
+    unmatched: tuple[Unmatched, ...]
+    """Points without a partner."""
+    margin: float
+    """Smallest relative difference that matters: 0.1 is 10 %."""
+    has_single_runs: bool
+    """A point ran once and has an interval, which does not hold what differs from run to run."""
+
+    @property
+    def tested(self) -> int:
+        """The number of differences that have an interval."""
+        return sum(one.speed.low is not None or one.speed.high is not None for one in self.differences)
+
+    def of(self, name: str) -> list[Difference]:
+        """The differences of one figure; response latencies are found under the plain name too."""
+        return [one for one in self.differences if name in (one.name, one.name.removeprefix(RESPONSE))]
+
+
+def compare(base: Result, *others: Result, margin: float = MARGIN) -> Comparison:
+    """Compares results with the first, point by point.
+
+    Points are matched by name, family and axes, and where these differ by the load of their plans. ``margin`` is the
+    smallest relative difference that matters. Raises ``ResultError`` where no point has a partner.
+    """
+    tests, unmatched = [], []
+    for number, other in enumerate(others, start=1):
+        pairs, missing = matched(base, other, number)
+        unmatched += missing
+        tests += [test for one, partner in pairs for test in _tests(one, partner, number, margin, is_paired=False)]
+    if not tests:
+        raise ResultError("nothing to compare: no two points have the same name or the same load")
+    order = {point.name: place for place, point in enumerate(base.points)}
+    tests.sort(key=lambda test: (order[test.base.name], test.number))
+    return _compared((base, *others), tests, unmatched, margin)
+
+
+def compare_turns(result: Result, margin: float = MARGIN) -> Comparison:
+    """Compares the points of a result that took turns with the first of them. Raises ``ResultError`` without such."""
+    points = {point.name: point for point in result.points}
+    bases = {point.name: points.get(point.compared_with[0]) for point in result.points if point.compared_with}
+    tests = [
+        test
+        for point in result.points
+        if (base := bases.get(point.name)) is not None and base is not point
+        for test in _tests(base, point, 1, margin, is_paired=True)
+    ]
+    if not tests:
+        raise ResultError(f"{result.name}: no points took turns; name two results to compare")
+    return _compared((result,), tests, [], margin)
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A figure of two points that has yet to be compared."""
+
+    base: Point
+    point: Point
+    number: int
+    name: str
+    margin: float
+    is_paired: bool
+    """The points took turns with each other."""
+
+    @property
+    def figure(self) -> str:
+        """The name without the mark of response latencies."""
+        return self.name.removeprefix(RESPONSE)
+
+    def value(self, point: Point) -> float | None:
+        """The figure of a point; None where it has none."""
+        found = getattr(point.figures, self.name)
+        return float(found) if found else None
+
+    def speed(self, confidence: float) -> RateRatio | None:
+        """The speed relative to the base; None where one of the figures is missing."""
+        own, base = self.value(self.point), self.value(self.base)
+        if own is None or base is None:
+            return None
+        pairs = self._pairs() if self.is_paired else []
+        found = rate_ratio(pairs, self.margin, confidence) if len(pairs) >= PAIRS_MIN else self._unpaired(confidence)
+        return found and replace(found, own_limit=self._own_limit())
+
+    def _pairs(self) -> list[RatePair]:
+        """The pairs of rounds in which both ran, slower over faster, so that their ratio is one of speeds."""
+        turns = {turn.round: turn for turn in _finished(self.base)}
+        pairs = []
+        for turn in _finished(self.point):
+            if turn.round in turns:
+                own, base = _turn_value(turn, self.figure), _turn_value(turns[turn.round], self.figure)
+                if own is None or base is None:
+                    return []
+                values = (own, base) if self.figure == "iops" else (base, own)
+                pairs.append(RatePair(*values, turn.order, turns[turn.round].order))
+        return pairs
+
+    def _unpaired(self, confidence: float) -> RateRatio:
+        own, base = self.bounded(self.point, confidence), self.bounded(self.base, confidence)
+        if self.figure != "iops":
+            own, base = base, own
+        doubt = "" if None not in (*own, *base) else self._doubt(confidence)
+        low, high = _ratio_bounds(own, base)
+        return RateRatio(own.value / base.value, low, high, self.margin, doubt if low is None or high is None else "")
+
+    def bounded(self, point: Point, confidence: float) -> Bounded:
+        """The figure of a point with its interval."""
+        value = self.value(point)
+        assert value is not None, "points without the figure are not compared"
+        turns = [_turn_value(turn, self.figure) for turn in _finished(point)]
+        known = [one for one in turns if one]
+        if len(known) >= PAIRS_MIN and len(known) == len(turns) and self._counts_alike:
+            logs = [math.log(one) for one in known]
+            half = student_quantile(len(logs) - 1, confidence) * stdev(logs) / math.sqrt(len(logs))
+            return Bounded(value, value * math.exp(-half), value * math.exp(half))
+        if self.figure == "iops":
+            rates = [one.iops for one in point.course()]
+            half = judged_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
+            known_half = math.isfinite(half)
+            return Bounded(value, value * (1 - half) if half < 1 else None, value * (1 + half) if known_half else None)
+        if self.figure in LATENCY_NAMES:
+            return Bounded(value, *self._percentile_bounds(point, LATENCY_NAMES[self.figure], confidence))
+        return Bounded(value, None, None)
+
+    def _percentile_bounds(self, point: Point, percent: float, confidence: float) -> tuple[float | None, float | None]:
+        """In µs, widened by the resolution of the histogram."""
+        count = independent_operations(point, percent)
+        if count is None:
+            return None, None
+        latency = point.summary().latency if self.name.startswith(RESPONSE) else point.summary().service
+        low, high = percentile_interval(latency, percent, count, confidence)
+        return low and low * (1 - RESOLUTION) / 1000, high and high * (1 + RESOLUTION) / 1000
+
+    @property
+    def _counts_alike(self) -> bool:
+        """Turns keep the latency that users see: response under a rate, and service otherwise."""
+        is_response = [point.summary().response is not None for point in (self.base, self.point)]
+        return self.figure not in LATENCY_NAMES or is_response[0] == is_response[1]
+
+    def _doubt(self, confidence: float) -> str:
+        if self.figure == "cpu_us_per_operation":
+            return "measured once"
+        both = [self.bounded(point, confidence) for point in (self.base, self.point)]
+        if all(one.low is None for one in both):
+            return "too few intervals, or rates that wander"
+        return "too few operations for a bound" if self.figure != "iops" else "too few intervals, or rates that wander"
+
+    def _own_limit(self) -> str:
+        limits = [one.limit for one in (self.point, self.base) if one.limit and one.limit.code in OWN_LIMITS]
+        return limits[0].short_name if limits else ""
+
+    def difference(self, speed: RateRatio, confidence: float) -> Difference:
+        """The difference with its interval."""
+        base, value = self.value(self.base), self.value(self.point)
+        assert base is not None, "compared"
+        assert value is not None, "compared"
+        return Difference(
+            point=self.base.name,
+            family=self.base.family,
+            other=self.number,
+            other_point=self.point.name,
+            name=self.name,
+            base_value=base,
+            value=value,
+            speed=speed,
+            confidence=confidence,
+            disturbance=self.point.disturbance or self.base.disturbance,
+        )
+
+
+def _tests(base: Point, point: Point, number: int, margin: float, *, is_paired: bool) -> Iterator[_Test]:
+    """The figures of two points that are compared."""
+    is_paced = all(one.summary().response is not None for one in (base, point))
+    for name in NAMES:
+        full_name = RESPONSE + name if is_paced and name in LATENCY_NAMES else name
+        yield _Test(base, point, number, full_name, margin, is_paired)
+
+
+def _compared(
+    results: tuple[Result, ...], tests: Sequence[_Test], unmatched: Sequence[Unmatched], margin: float
+) -> Comparison:
+    found = _corrected([test.speed for test in tests])
+    differences = tuple(test.difference(*one) for test, one in zip(tests, found, strict=True) if one is not None)
+    once = any(not point.turns for test in tests for point in (test.base, test.point))
+    return Comparison(results, differences, tuple(unmatched), margin, once)
+
+
+def _corrected(tests: Sequence[Callable[[float], RateRatio | None]]) -> list[tuple[RateRatio, float] | None]:
+    """The ratios, each with its confidence level: Holm's procedure, in which all tests of a step share a level.
+
+    Tests that found a difference leave the level of theirs to the others, which are then tested again.
+    """
+    found = [(figure, CONFIDENCE) if (figure := test(CONFIDENCE)) else None for test in tests]
+    waiting = [place for place, one in enumerate(found) if one is not None and _is_tested(one[0])]
+    while waiting:
+        confidence = 1 - (1 - CONFIDENCE) / len(waiting)
+        for place in waiting:
+            figure = tests[place](confidence)
+            assert figure is not None, "it was there at another level"
+            found[place] = (figure, confidence)
+        left = [place for place in waiting if not _is_different(found[place])]
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return found
+
+
+def _is_tested(figure: RateRatio) -> bool:
+    return not figure.own_limit and (figure.low is not None or figure.high is not None)
+
+
+def _is_different(one: tuple[RateRatio, float] | None) -> bool:
+    return one is not None and one[0].verdict in ("faster", "slower")
+
+
+def _ratio_bounds(own: Bounded, base: Bounded) -> tuple[float | None, float | None]:
+    """The bounds of the ratio of two independent figures."""
+    middle = math.log(own.value / base.value)
+    low = high = None
+    if own.low and base.high:
+        low = middle - math.hypot(math.log(own.value / own.low), math.log(base.high / base.value))
+    if own.high and base.low:
+        high = middle + math.hypot(math.log(own.high / own.value), math.log(base.value / base.low))
+    return None if low is None else math.exp(low), None if high is None else math.exp(high)
+
+
+def _finished(point: Point) -> list[Turn]:
+    return [turn for turn in point.turns if turn.state == "finished"]
+
+
+def _turn_value(turn: Turn, figure: str) -> float | None:
+    """A figure of a turn under its name; None where the turn has none."""
+    if figure in ("iops", "cpu_us_per_operation"):
+        return float(getattr(turn, figure) or 0) or None
+    nanoseconds = getattr(turn, f"{figure.removesuffix('_us')}_ns")
+    return nanoseconds / 1000 if nanoseconds else None

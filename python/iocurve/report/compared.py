@@ -1,0 +1,265 @@
+"""A comparison of results as text: the table of the terminal, Markdown for a pull request, JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+
+from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference
+from iocurve.report.conditions import Folded, conditions
+from iocurve.report.table import FittingTable
+from iocurve.result.document import Result
+from iocurve.result.figures import RESPONSE
+from iocurve.result.paired import Verdict, margin_text
+from iocurve.result.stats import CONFIDENCE
+from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency
+
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "cannot tell")
+"""In the order of summaries: regressions first."""
+UNLIKE = ("Name", "Started", "Ceiling of the loop", "Seeds", "Idle daemons", "Longest idle gap", "Session slots")
+"""Facts that differ between any two results, or are measured."""
+FIGURE_NAMES = {
+    "iops": "IOPS",
+    "p50_us": "p50",
+    "p99_us": "p99",
+    "p99_9_us": "p99.9",
+    "cpu_us_per_operation": "CPU per operation",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison with the names that its reader knows the results by."""
+
+    comparison: Comparison
+    sources: tuple[str, ...]
+    """Paths, or the commands or targets that were measured in turns."""
+
+    @property
+    def is_of_turns(self) -> bool:
+        """The points of one result are compared."""
+        return len(self.comparison.results) == 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """``A``, ``B``, … for the results."""
+        return tuple(map(label, range(len(self.sources))))
+
+    @property
+    def summary(self) -> str:
+        """``2 slower, 1 faster, 12 no difference``."""
+        found = Counter(one.verdict for one in self.comparison.differences)
+        return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if verdict in found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The correction and the margin, and what the intervals do not hold."""
+        tested, margin = self.comparison.tested, margin_text(self.comparison.margin)
+        single = self.comparison.has_single_runs and tested
+        return (
+            f"All {counted(tested, 'interval')} together hold with {100 * CONFIDENCE:g} % ({CORRECTION}'s correction). "
+            f"Differences of {margin} or more matter (--margin).",
+            *([SINGLE_RUN] if single else []),
+        )
+
+    @property
+    def conditions(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The facts in which the results differ, and their values; those of turns in one result are the same."""
+        return [] if self.is_of_turns else differing(self.comparison.results)
+
+    @property
+    def unmatched(self) -> list[str]:
+        """``random-4k depth 8: only in A``."""
+        return [
+            f"{one.point}: in A, not in {label(one.other)}"
+            if one.is_of_base
+            else f"{one.point}: only in {label(one.other)}"
+            for one in self.comparison.unmatched
+        ]
+
+
+def label(place: int) -> str:
+    """``A`` for the first result, ``AA`` for the 27th."""
+    return ascii_uppercase[place % 26] * (1 + place // 26)
+
+
+def differing(results: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
+    """The conditions that are not the same in all results, disturbances of points among them."""
+    facts: dict[str, list[str]] = {}
+    for place, result in enumerate(results):
+        for heading, found in conditions(result).items():
+            for name, fact in found.items():
+                if name not in UNLIKE:
+                    text = fact.text if isinstance(fact, Folded) else fact
+                    facts.setdefault(f"{heading}: {name}", [""] * len(results))[place] = text
+        facts.setdefault("Disturbed points", [""] * len(results))[place] = _disturbed(result)
+    return [(name, tuple(values)) for name, values in facts.items() if len(set(values)) > 1]
+
+
+def _disturbed(result: Result) -> str:
+    found = [point.disturbance for point in result.points if point.disturbance]
+    return f"{len(found)} of {len(result.points)}: {found[0]}" if found else "none"
+
+
+# ---- cells
+
+
+def figure_name(name: str) -> str:
+    """``p99``, ``response p99``."""
+    plain = FIGURE_NAMES[name.removeprefix(RESPONSE)]
+    return f"response {plain}" if name.startswith(RESPONSE) else plain
+
+
+def value_text(name: str, value: float) -> str:
+    """``12.8k``, ``1.2 ms``."""
+    return format_count(value) if name == "iops" else format_latency(value * MICROSECOND_NS)
+
+
+def change_text(one: Difference) -> str:
+    """``+3.2 % [+1.1, +5.4]``; a bound that is not known is a question mark."""
+    text = f"{_signed(one.change_percent)} %"
+    if one.low_percent is None and one.high_percent is None:
+        return text
+    bounds = ("?" if bound is None else _signed(bound) for bound in (one.low_percent, one.high_percent))
+    return f"{text} [{', '.join(bounds)}]"
+
+
+def _signed(percent: float) -> str:
+    """With one decimal, and more where a bound next to zero would read as zero."""
+    for digits in (1, 2, 3):
+        text = f"{percent:+.{digits}f}"
+        if float(text):
+            return text
+    return "0.0"
+
+
+def _name(one: Difference) -> str:
+    """The point, with the name that it has in the other result where that differs."""
+    return one.point if one.point == one.other_point else f"{one.point} → {one.other_point}"
+
+
+def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
+    """The cells of each difference: point, the result where there are several, figure, both values, change, verdict."""
+    several = len(compared.sources) > 2
+    for one in compared.comparison.differences:
+        yield (
+            _name(one),
+            *([label(one.other)] if several else []),
+            figure_name(one.name),
+            value_text(one.name, one.base_value),
+            value_text(one.name, one.value),
+            change_text(one),
+            one.verdict_text,
+        )
+
+
+def columns(compared: Compared) -> tuple[str, ...]:
+    """The names of the cells."""
+    if len(compared.sources) > 2:
+        return "point", "to A", "figure", "A", "value", "change", "verdict"
+    return "point", "figure", *(("A", "B") if len(compared.sources) == 2 else ("base", "value")), "change", "verdict"
+
+
+# ---- forms
+
+
+def table(compared: Compared) -> FittingTable:
+    """The table of the terminal, with a gap between points."""
+    shown: list[tuple[str, ...]] = []
+    point = None
+    for row in rows(compared):
+        if point not in (None, row[0]):
+            shown.append(())
+        shown.append(row if row[0] != point else ("", *row[1:]))
+        point = row[0]
+    return FittingTable(columns(compared), shown, numbers=("A", "B", "base", "value"), texts=("verdict",))
+
+
+def conditions_table(compared: Compared) -> FittingTable | None:
+    """The conditions that differ; None where none does."""
+    found = [(name, *values) for name, values in compared.conditions]
+    if not found:
+        return None
+    return FittingTable(("conditions that differ", *compared.labels), found, texts=compared.labels)
+
+
+def markdown(compared: Compared) -> str:
+    """For the comment of a pull request: the summary, the conditions that differ, the table."""
+    lines = [f"**{compared.summary}**", ""]
+    lines += [f"- {name}: {_escaped(source)}" for name, source in zip(compared.labels, compared.sources, strict=True)]
+    if compared.conditions:
+        lines += ["", *_table(("conditions that differ", *compared.labels), [(k, *v) for k, v in compared.conditions])]
+    lines += ["", *_table(columns(compared), [_bold(row) for row in rows(compared)]), ""]
+    lines += [f"- {_escaped(text)}" for text in compared.unmatched]
+    lines += [f"<sub>{' '.join(compared.notes)}</sub>"]
+    return "\n".join(lines) + "\n"
+
+
+def _bold(row: tuple[str, ...]) -> tuple[str, ...]:
+    return (*row[:-1], f"**{row[-1]}**" if row[-1].startswith(("faster", "slower")) else row[-1])
+
+
+def _table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    lines = [names, ["---"] * len(names), *([_escaped(cell) for cell in row] for row in cells)]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def document(compared: Compared) -> dict[str, object]:
+    """The comparison for programs; names as in result.json, changes in percent."""
+    comparison = compared.comparison
+    return {
+        "results": [
+            {"label": name, "source": source, **_identity(compared, place)}
+            for place, (name, source) in enumerate(zip(compared.labels, compared.sources, strict=True))
+        ],
+        "conditions": [
+            {"name": name, "values": dict(zip(compared.labels, values, strict=True))}
+            for name, values in compared.conditions
+        ],
+        "margin": comparison.margin,
+        "confidence": CONFIDENCE,
+        "correction": CORRECTION,
+        "intervals": comparison.tested,
+        "differences": [_record(one) for one in comparison.differences],
+        "unmatched": [
+            {
+                "point": one.point,
+                "family": one.family,
+                "missing_in": label(one.other if one.is_of_base else 0),
+                "compared_with": label(one.other),
+            }
+            for one in comparison.unmatched
+        ],
+        "notes": list(compared.notes),
+    }
+
+
+def _identity(compared: Compared, place: int) -> dict[str, str]:
+    results = compared.comparison.results
+    result = results[place] if place < len(results) else results[0]
+    return {"name": result.name, "created": result.created.isoformat(), "iocurve": result.iocurve}
+
+
+def _record(one: Difference) -> dict[str, object]:
+    return {
+        "point": one.point,
+        "family": one.family,
+        "other": label(one.other),
+        "other_point": one.other_point,
+        "figure": one.name,
+        "base_value": one.base_value,
+        "value": one.value,
+        "change_percent": one.change_percent,
+        "change_low_percent": one.low_percent,
+        "change_high_percent": one.high_percent,
+        "confidence": one.confidence,
+        "verdict": one.verdict,
+        "verdict_text": one.verdict_text,
+        "disturbance": one.disturbance,
+    }

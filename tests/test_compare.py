@@ -1,0 +1,182 @@
+"""Comparisons of results: matched points, intervals, corrected verdicts, and what the commands print."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
+from iocurve.analysis.compare import NAMES, compare, compare_turns
+from iocurve.analysis.matching import matched
+from iocurve.cli.commands import run
+from iocurve.errors import ResultError
+from iocurve.report import compared
+from iocurve.report.compared import Compared
+from iocurve.result.document import Point
+from iocurve.result.paired import RatePair, rate_ratio
+from iocurve.result.percentiles import independent_operations
+from iocurve.units import KIB
+
+STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
+
+
+def measured(name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 20) -> Point:
+    return point(replace(STEADY, name=name), intervals, speed, np.random.default_rng(seed))
+
+
+def deeper(one: Point) -> Point:
+    """The point, with another load in its plan."""
+    worker = one.plan.groups[0].workers[0].replace(depth=64)
+    return one.replace(plan=one.plan.replace(groups=(one.plan.groups[0].replace(workers=(worker,)),)))
+
+
+# ---- which points are compared
+
+
+def test_points_are_matched_by_name_and_then_by_load() -> None:
+    base = result([measured("a"), deeper(measured("old name")), measured("gone")])
+    other = result([deeper(measured("new name")), measured("a", seed=2)])
+    pairs, missing = matched(base, other, 1)
+    assert [(one.name, partner.name) for one, partner in pairs] == [("a", "a"), ("old name", "new name")]
+    assert [(one.point, one.is_of_base) for one in missing] == [("gone", True)]
+
+
+def test_points_of_one_load_are_not_guessed_at() -> None:
+    base, other = result([measured("a"), measured("b")]), result([measured("c")])
+    assert matched(base, other, 1)[0] == []
+    with pytest.raises(ResultError, match="nothing to compare"):
+        compare(base, other)
+
+
+def test_single_points_are_compared_whatever_their_names_and_loads() -> None:
+    pairs, missing = matched(result([measured("a")]), result([deeper(measured("b"))]), 1)
+    assert [(one.name, partner.name) for one, partner in pairs] == [("a", "b")]
+    assert missing == []
+
+
+# ---- differences
+
+
+def test_a_run_twice_as_fast_is_faster_in_rate_and_median() -> None:
+    found = compare(result([measured()]), result([measured(speed=2.0, seed=2)]))
+    (rate,), (median,) = found.of("iops"), found.of("p50_us")
+    assert (rate.verdict, median.verdict) == ("faster", "faster")
+    assert rate.change_percent == pytest.approx(100, abs=3)
+    assert median.change_percent == pytest.approx(-50, abs=2)
+    assert rate.low_percent is not None
+    assert median.high_percent is not None
+    assert rate.low_percent < 100 < (rate.high_percent or 0)
+    assert (median.low_percent or 0) < -50 < median.high_percent
+
+
+def test_the_same_run_is_no_different() -> None:
+    found = compare(result([measured()]), result([measured()]))
+    assert [one.verdict for one in found.differences[:2]] == ["no difference", "no difference"]
+    assert {one.change_percent for one in found.differences} == {0.0}
+
+
+def test_the_cpu_time_of_a_single_run_has_no_interval() -> None:
+    (cpu,) = compare(result([measured()]), result([measured(seed=2)])).of("cpu_us_per_operation")
+    assert cpu.verdict_text == "cannot tell: measured once"
+
+
+def test_a_run_of_few_intervals_has_no_verdict() -> None:
+    found = compare(result([measured(intervals=4)]), result([measured(speed=2.0, intervals=4)]))
+    assert {one.verdict for one in found.differences} == {"cannot tell"}
+    assert found.tested == 0
+
+
+def test_holm_leaves_the_level_of_a_difference_to_the_others() -> None:
+    found = compare(result([measured()]), result([measured(speed=2.0, seed=2)]))
+    levels = sorted({round(one.confidence, 6) for one in found.differences if one.name != "cpu_us_per_operation"})
+    # CPU time has none; those found different at the first step keep its level.
+    assert levels[-1] == round(1 - 0.05 / 4, 6)
+    assert found.tested == 4
+
+
+def test_turns_are_compared_by_their_pairs_at_the_corrected_level() -> None:
+    found = Turns(rounds=6, deviation=0.02).compared(1.5, seed=1)
+    (rate,) = found.of("iops")
+    a, b = found.results[0].points
+    pairs = [RatePair(own.iops, base.iops, own.order, base.order) for own, base in zip(b.turns, a.turns, strict=True)]
+    assert rate.verdict == "faster"
+    assert rate.speed == rate_ratio(pairs, found.margin, rate.confidence)
+    assert {one.name for one in found.differences} == set(NAMES)
+
+
+def test_turns_of_another_result_are_no_pairs() -> None:
+    one = Turns().compared(1.0, seed=1).results[0]
+    found = compare(one, Turns().compared(1.0, seed=2).results[0])
+    assert {difference.point for difference in found.differences} == {"A", "B"}
+    assert all(difference.point == difference.other_point for difference in found.differences)
+
+
+def test_a_result_without_turns_is_not_compared_with_itself() -> None:
+    with pytest.raises(ResultError, match="no points took turns"):
+        compare_turns(result([measured()]))
+
+
+def test_stalls_make_clusters_that_tell_as_much_as_one_operation_each() -> None:
+    calm = measured(intervals=40)
+    stalled = point(replace(STEADY, depth=64, stalls=0.1, stall=40), 40, 1.0, np.random.default_rng(1))
+    operations = stalled.summary().operations
+    assert (independent_operations(calm, 99) or 0) > 0.5 * calm.summary().operations
+    # Of each 64 slow operations, all are in one stall.
+    assert (independent_operations(stalled, 99.9) or operations) < operations / 32
+
+
+# ---- what is printed
+
+
+def saved(directory: Path, *points: Point, block: int = KIB) -> str:
+    directory.mkdir()
+    found = result(points)
+    assert found.host is not None
+    found.replace(host=found.host.replace(kernel=f"6.{block}")).write(directory / "result.json")
+    return str(directory)
+
+
+def test_the_command_prints_conditions_table_and_correction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = saved(tmp_path / "base", measured(), measured("gone"), block=1)
+    other = saved(tmp_path / "other", measured(speed=2.0, seed=2), block=2)
+    assert run(["compare", base, other]) == 0
+    printed = capsys.readouterr().out
+    assert "Machine: System" in printed
+    assert "gone: in A, not in B" in printed
+    assert "(Holm's correction)" in printed
+    assert "faster" in printed
+
+
+def test_json_has_the_names_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [saved(tmp_path / name, measured(seed=seed)) for seed, name in enumerate("abc")]
+    assert run(["compare", *paths, "--json", "--margin", "5%"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["label"] for one in document["results"]] == ["A", "B", "C"]
+    assert {one["figure"] for one in document["differences"]} == set(NAMES)
+    assert {one["other"] for one in document["differences"]} == {"B", "C"}
+    assert (document["margin"], document["correction"]) == (0.05, "Holm")
+
+
+def test_markdown_is_a_table_with_its_summary_first() -> None:
+    found = Compared(compare(result([measured("a|b")]), result([measured("a|b", speed=2.0)])), ("old", "new"))
+    lines = compared.markdown(found).splitlines()
+    assert lines[0].startswith("**")
+    assert "| a\\|b | IOPS |" in compared.markdown(found)
+    assert "**faster**" in compared.markdown(found)
+
+
+# ---- error rates
+
+
+@pytest.mark.slow
+def test_a_against_a_is_hardly_ever_different_and_a_larger_difference_is_found() -> None:
+    same = counted(Runs(loads=2, intervals=20, correlation=0.5), 1.0, 15)
+    assert same.different <= 2
+    more = counted(Runs(loads=1, intervals=20, correlation=0.0), 1.3, 10)
+    assert more.share("iops", "faster") >= 0.9
+    turns = counted(Turns(), 1.0, 100)
+    assert turns.different <= 11
