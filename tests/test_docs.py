@@ -185,7 +185,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
 # ---- examples
 
 
-SHELL_SYNTAX = re.compile(r"(?:^|\s)(?:\d?>>?|<|\||&&|;|&)(?:\s|$)")
+SHELL_SYNTAX = re.compile(r"""'[^']*'|"[^"]*"|(?P<syntax>(?:^|\s)(?:\d?>>?|<|\||&&|;|&)(?:\s|$))""")
 ASSIGNMENT = re.compile(r"^(\w+)='([^']*)'$", re.MULTILINE)
 
 
@@ -195,7 +195,13 @@ def examples() -> Iterator[tuple[str, str]]:
         for fence in FENCE.finditer(text_of(page)):
             for line in fence["body"].splitlines() if fence["info"] in ("", "sh") else ():
                 if line.startswith("iocurve "):
-                    yield page.name, SHELL_SYNTAX.split(expanded(line.split(" # ")[0], fence["body"]))[0].strip()
+                    yield page.name, command_of(expanded(line.split(" # ")[0], fence["body"]))
+
+
+def command_of(line: str) -> str:
+    """The command before a redirection, a pipe or another command."""
+    ends = [found.start() for found in SHELL_SYNTAX.finditer(line) if found["syntax"]]
+    return line[: min(ends, default=len(line))].strip()
 
 
 def expanded(line: str, block: str) -> str:

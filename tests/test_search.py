@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bench.truth import curves, open_loops, simulated
+from iocurve.analysis.check_names import SEARCHES
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
@@ -122,6 +123,7 @@ def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_f
     assert facts.question == "the smallest queue depth that reaches 80 % of the target's capacity"
     assert [finding.name for finding in facts.findings][:2] == ["depth for 80 % of capacity", "knee"]
     assert "depth for 90 % of capacity" in [finding.name for finding in facts.findings]
+    assert SEARCHES["knee"].items() <= {finding.name: finding.unit for finding in facts.findings}.items()
     assert facts.remarks == () or facts.remarks[0].startswith("the universal scalability law")
 
 

@@ -31,6 +31,7 @@ _TIMES_NS = {
     "h": 3600 * SECOND_NS,
     "d": 86_400 * SECOND_NS,
 }
+_THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BITS_PER_S = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([kMGT])(?:b|bit)(?:/s|ps)?\s*\Z", re.ASCII)
 _QUANTITY = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
 
@@ -59,6 +60,14 @@ def parse_fraction(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         pass
     raise ValueError(f"'{text}' is not a fraction such as 2%, 0.02 or 1/50")
+
+
+def parse_count(text: str) -> float:
+    """``950``, ``12.8k``, ``1.05M``: thousands and millions, as ``format_count`` writes them. Raises ``ValueError``."""
+    found = _QUANTITY.match(text)
+    if found is None or found[2].lower() not in _THOUSANDS:
+        raise ValueError(f"'{text}' is not a number such as 950, 12.8k or 1.05M")
+    return float(found[1]) * _THOUSANDS[found[2].lower()]
 
 
 def parse_time_ns(text: str) -> int:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
 2 an error in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 130 Ctrl-C; 143 TERM; 129 HUP."""
+3 the job that was explained cannot run on this machine; 4 a check of --fail-if failed; \
+5 no check failed, and the interval of a checked value spans its bound; 130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,12 @@ GROUPS = {
             "result:import_results",
             "Import results of fio as a result with a report.",
             "iocurve import fio-output.json --out old-run",
+        ),
+        Command(
+            "check",
+            "checks:check_result",
+            "Check the points of a result, for a pipeline.",
+            "iocurve check iocurve-report --fail-if 'p99 > 2ms where depth <= 16'",
         ),
         Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(

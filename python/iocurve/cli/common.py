@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
+from iocurve.cli.checks import CHECKS, CheckOptions
 from iocurve.cli.quantities import Flag
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Output:
     """Print result.json to stdout instead of the table."""
     quiet: Flag = False
     """Print no progress and no table, only errors."""
+    checks: CheckOptions = CHECKS
 
 
 OUTPUT = Output()

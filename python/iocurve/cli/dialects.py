@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from iocurve.measure.machines import Machines
 
 
+SHARED = ("--fail-if", "--junit", "--markdown")
+"""Options of iocurve that every dialect takes, anywhere on its command line."""
+
+
 def run(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect; gives the exit status."""
     from iocurve.measure import interrupts, jobs
 
     loaded = load(dialect)
+    if any(argument.startswith(SHARED) for argument in arguments):
+        from iocurve.cli import shared
+
+        return shared.run(loaded, arguments, _clients)
     interrupts.install()
     result = jobs.run(loaded, arguments, cluster=_clients)
     return 0 if result is None else status(result)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from iocurve.cli import status
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.cli import checks, status
 from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show_tables
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
@@ -26,6 +27,9 @@ from iocurve.measure.search.loads import PATIENCE_NS, Effort
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 from iocurve.units import GIB
+
+if TYPE_CHECKING:
+    from iocurve.analysis.check_expressions import Expression
 
 Scenario = Annotated[
     str | Path,
@@ -134,9 +138,10 @@ def envelope(
         read_only=options.read_only,
     )
     asked = replace(asked, probe=not options.no_probe)
+    expressions = output.checks.parsed(scenarios.vocabulary(asked))
     with cluster.machines() as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
-    return _shown(result, out, output)
+    return _shown(result, out, output, expressions)
 
 
 @Parameter(name="*")
@@ -213,16 +218,26 @@ def run(
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
+        expressions: list[Expression] = []
+
         with cluster.machines() as machines:
-            result = jobs.run(NATIVE, [str(job)], out, quiet=output.quiet, machines=machines)
+            result = jobs.run(
+                NATIVE,
+                [str(job)],
+                out,
+                quiet=output.quiet,
+                machines=machines,
+                before_run=lambda plans: expressions.extend(output.checks.parsed(Vocabulary.of_plans(plans))),
+            )
         assert result is not None, "a job file asks nothing"
-        return _shown(result, out, output)
+        return _shown(result, out, output, expressions)
     request = scenario.request(str(job), files, keep_data=keep_data)
     request = replace(request, probe=request.probe and not no_probe)
     directory = out or OUT
+    expressions = output.checks.parsed(scenarios.vocabulary(request))
     with cluster.machines() as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
-    return _shown(result, directory, output)
+    return _shown(result, directory, output, expressions)
 
 
 @Parameter(name="*")
@@ -276,9 +291,10 @@ def find_knee(
         Find the queue depth that reaches this share of the capacity instead, e.g. 95.
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
+    expressions = output.checks.parsed(searches.vocabulary(question, "knee"))
     with cluster.machines() as machines:
         result = searches.find_knee(replace(question, machines=machines), options.out, quiet=output.quiet)
-    return _shown(result, options.out, output)
+    return _shown(result, options.out, output, expressions)
 
 
 def find_max(
@@ -317,10 +333,11 @@ def find_max(
     percent, limit_ns = limits[0]
     question = options.question(target)
     effort = replace(question.effort, patience_ns=patience)
+    expressions = output.checks.parsed(searches.vocabulary(question, "max"))
     with cluster.machines() as machines:
         asked = replace(question, machines=machines, effort=effort)
         result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
-    return _shown(result, options.out, output)
+    return _shown(result, options.out, output, expressions)
 
 
 def draw_curve(
@@ -342,13 +359,14 @@ def draw_curve(
         Points of the curve.
     """
     question = options.question(target)
+    expressions = output.checks.parsed(searches.vocabulary(question, "curve"))
     with cluster.machines() as machines:
         result = searches.draw_curve(replace(question, machines=machines), steps, options.out, quiet=output.quiet)
-    return _shown(result, options.out, output)
+    return _shown(result, options.out, output, expressions)
 
 
-def _shown(result: Result, out: Path | None, output: Output) -> int:
-    """Prints the figures and the path of the report, or the result document; gives the exit status."""
+def _shown(result: Result, out: Path | None, output: Output, expressions: Sequence[Expression]) -> int:
+    """Prints the figures, the path of the report and the checks, or the result document; gives the exit status."""
     if output.json:
         sys.stdout.write(result.document().decode())
     elif not output.quiet:
@@ -357,4 +375,9 @@ def _shown(result: Result, out: Path | None, output: Output) -> int:
             print(f"\n{searches.shown(result.search)}")
         if out and not any(note.code == "report_not_written" for note in result.notes):
             print(f"\nreport: {out / 'report.html'}")
-    return status(result)
+    is_plain = output.json or output.quiet
+    if expressions and not is_plain:
+        print()
+    # The status of an incomplete measurement goes before that of a check.
+    checked = checks.report(result, expressions, output.checks, sys.stderr if is_plain else None)
+    return status(result) or checked

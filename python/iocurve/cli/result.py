@@ -8,7 +8,8 @@ from pathlib import Path
 from cyclopts import App
 
 from iocurve.analysis import read
-from iocurve.cli import status
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.cli import checks, status
 from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
 from iocurve.cli.quantities import Flag
 from iocurve.report import page
@@ -85,6 +86,7 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
 
     measured, left_out = read_all(files)
     result = result_of(measured, ", ".join(str(file) for file in files))
+    expressions = output.checks.parsed(Vocabulary.of(result))
     make_writable(out)
     result.write(out / RESULT_NAME)
     page.write(read(result), out)
@@ -94,4 +96,5 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
         print(result.document().decode(), end="")
     elif not output.quiet:
         show_tables(result)
-    return status(result)
+    checked = checks.report(result, expressions, output.checks, sys.stderr if output.json or output.quiet else None)
+    return status(result) or checked

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from iocurve.report.directory import ReportDirectory
 
 
+BeforeRun = Callable[[Sequence[Plan]], None]
+"""Called with the plans before they run; what it raises ends the command."""
 OpenCluster = Callable[[ClusterRequest], AbstractContextManager[Machines]]
 """Opens load clients on machines of a cluster."""
 
@@ -47,11 +49,13 @@ def run(
     quiet: bool = False,
     machines: Machines = THIS_MACHINE,
     cluster: OpenCluster | None = None,
+    before_run: BeforeRun | None = None,
 ) -> Result | None:
     """Runs a command line of a dialect and answers as its tool does; None where there was nothing to run.
 
     ``out`` is a directory for the report, where the dialect's own words name none. With ``quiet`` neither progress nor
     notes are printed; the result keeps the notes. ``cluster`` opens the machines that the command line names.
+    With ``before_run`` the result has all points, also where the output of the tool needs none.
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     information = dialect.information(arguments)
@@ -65,17 +69,21 @@ def run(
         sys.stdout.write(output)
         return None
     if prepared.cluster is None or cluster is None:
-        return _measured(dialect.name, prepared, prepared.out or out, machines, quiet=quiet)
+        return _measured(dialect.name, prepared, prepared.out or out, machines, before_run, quiet=quiet)
     with cluster(prepared.cluster) as clients:
-        return _measured(dialect.name, prepared, prepared.out or out, clients, quiet=quiet)
+        return _measured(dialect.name, prepared, prepared.out or out, clients, before_run, quiet=quiet)
 
 
-def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machines, *, quiet: bool) -> Result:
+def _measured(
+    kind: str, prepared: Prepared, out: Path | None, machines: Machines, before_run: BeforeRun | None, *, quiet: bool
+) -> Result:
     notes, obstacles = prepared.check()
     if not quiet:
         _tell(notes)
     if obstacles:
         raise PlanError(obstacles)
+    if before_run:
+        before_run(prepared.plans)
     _require_writable(prepared.output_paths())
     prepared.make_directories()
     plans = prepared.plans
@@ -89,7 +97,7 @@ def _measured(kind: str, prepared: Prepared, out: Path | None, machines: Machine
                 view,
                 directory.keep if directory else lambda _: None,
                 count=len(plans),
-                keeps_points=out is not None or prepared.writes_output_at_end,
+                keeps_points=out is not None or prepared.writes_output_at_end or before_run is not None,
                 machines=machines,
             )
             files = files_to_remove(kind, plans, machines)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from iocurve.analysis.check_names import Vocabulary
 from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
@@ -90,6 +91,18 @@ def envelope(
         overwrite=overwrite,
         nfs_timeout_ns=nfs_timeout_ns,
         is_wanted=(lambda case: not case.writes) if read_only else (lambda _: True),
+    )
+
+
+def vocabulary(request: Request) -> Vocabulary:
+    """The names that the points of a request will have, for checks."""
+    cases = Cases(request.scenario, request.form, {need.name: UNOPENED for need in request.scenario.targets}, "")
+    wanted = [case for case in cases.all() if request.is_wanted(case)]
+    axes = {axis for case in wanted for axis in request.form.families[case.family.name].axes}
+    return Vocabulary(
+        kinds=frozenset(kind for case in wanted for section in case.job.sections for kind in section.load.kinds()),
+        axes=frozenset(axes.union(*(case.axes for case in wanted))),
+        families=frozenset(case.family.name for case in wanted),
     )
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure
-from iocurve.measure.data_set import require_reachable
+from iocurve.measure.data_set import axes_of, require_reachable
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.search import ceiling, knee
@@ -63,6 +64,21 @@ def workload_of(text: str) -> tuple[Said, Said]:
     (section,) = prepared.job.sections
     kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})
     return kept, prepared.job.defaults.but(engine="uring")
+
+
+def vocabulary(question: Question, kind: str) -> Vocabulary:
+    """The names that the points and findings of a search will have, for checks. Raises ``DialectError``."""
+    workload, defaults = workload_of(question.workload)
+    load = Section.of(workload, defaults).load
+    findings = dict(SEARCHES[kind])
+    if question.percent_of_capacity:
+        findings[f"depth for {question.percent_of_capacity:g} % of capacity"] = "in flight"
+    rate = [] if kind == "knee" else ["rate"]
+    return Vocabulary(
+        kinds=frozenset(load.kinds()),
+        axes=frozenset([*axes_of(load), "depth", "nconnect", "clients", *rate]),
+        findings=findings,
+    )
 
 
 def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Result:

@@ -1,0 +1,168 @@
+"""The values of the names in checks, with their 95 % intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from iocurve.analysis.check_names import Measure, Name
+from iocurve.result.document import Interval, Point, Result
+from iocurve.result.percentiles import effective_count, percentile_interval
+from iocurve.result.stats import CONFIDENCE
+from iocurve.result.summary import Latency, Totals
+from iocurve.units import (
+    MIB,
+    MICROSECOND_NS,
+    format_bytes,
+    format_count,
+    format_latency,
+    format_number,
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measured value, or a text."""
+
+    value: float | str
+    low: float | None = None
+    """Lower bound of the 95 % interval; minus infinity where there is only an upper one, None without an interval."""
+    high: float | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        """True if both bounds are set."""
+        return self.low is not None and self.high is not None
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one point. A value is None where the point has none, such as the p99 of a kind that it lacks."""
+
+    result: Result
+    point: Point
+
+    def of(self, name: Name) -> Value | None:
+        """The value of a name."""
+        if name.is_of_result:
+            return found_value(self.result, name)
+        totals = self.point.summary() if name.kind is None else self.point.summary().kinds.get(name.kind)
+        if totals is None:
+            return None
+        if name.statistic:
+            return _latency(self.point, totals, name)
+        if name.figure in _WITH_INTERVAL:
+            return _WITH_INTERVAL[name.figure](self, name)
+        return _value(self._plain(name, totals))
+
+    def _plain(self, name: Name, totals: Totals) -> float | str | None:
+        """A value without an interval."""
+        texts = {"name": self.point.name, "family": self.point.family, "state": self.point.summary().state}
+        if name.kind is not None:
+            return float(getattr(totals, name.figure))
+        if name.figure in texts:
+            return texts[name.figure]
+        if name.figure == "target":
+            return self.point.target or self.result.target.address
+        if name.figure in self.point.axes:
+            return self.point.axes[name.figure]
+        return self.point.figures.values().get(name.figure)
+
+    def _rate(self, name: Name) -> Value | None:
+        rate, unit = ("iops", 1) if name.figure == "iops" else ("bytes_per_s", MIB)
+        return _scaled(self.point.rate_interval("iops" if rate == "iops" else "bytes_per_s", name.kind), unit)
+
+    def _gain(self, _: Name) -> Value | None:
+        names = self.point.compared_with
+        base = next((one for one in self.result.points if names and one.name == names[0]), None)
+        found = self.point.gain_over(base) if base is not None and base is not self.point else None
+        return None if found is None else Value(found.value, found.low, found.high)
+
+
+_WITH_INTERVAL: Mapping[str, Callable[[Values, Name], Value | None]] = {
+    "iops": Values._rate,
+    "mib_per_s": Values._rate,
+    "gain": Values._gain,
+}
+
+
+def found_value(result: Result, name: Name) -> Value | None:
+    """The finding of a search."""
+    findings = result.search.findings if result.search else ()
+    found = next((one.figure for one in findings if one.name == name.figure), None)
+    return None if found is None else _scaled(found, 1)
+
+
+def _value(value: float | str | None) -> Value | None:
+    return None if value is None else Value(value)
+
+
+def _scaled(figure: Interval, unit: float) -> Value:
+    if figure.low is None and figure.high is None:
+        return Value(figure.value / unit)
+    low = -math.inf if figure.low is None else figure.low / unit
+    return Value(figure.value / unit, low, math.inf if figure.high is None else figure.high / unit)
+
+
+def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
+    """A latency in µs. Intervals are of percentiles and means of service latencies."""
+    latency = totals.response if name.figure else totals.service
+    if latency is None or not latency.count:
+        return None
+    count = None if name.figure or name.statistic in ("min", "max") else effective_count(point, name.kind)
+    low, high = (None, None) if count is None else _bounds(latency, name, count)
+    value = {
+        "min": latency.min_ns,
+        "mean": latency.mean_ns,
+        "max": latency.max_ns,
+        "percentile": latency.percentile(name.percent),
+    }[name.statistic]
+    return _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
+
+
+def _bounds(latency: Latency, name: Name, count: float) -> tuple[float | None, float | None]:
+    if name.statistic == "percentile":
+        return percentile_interval(latency, name.percent, count)
+    reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * latency.stddev_ns / math.sqrt(count)
+    return max(float(latency.min_ns), latency.mean_ns - reach), latency.mean_ns + reach
+
+
+# ---- as text
+
+
+def text_of(value: float | str, measure: Measure) -> str:
+    """A value with its unit: ``2.31 ms``, ``12.8k``, ``"depth"``."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    return _TEXTS[measure](value)
+
+
+_TEXTS: Mapping[Measure, Callable[[float], str]] = {
+    "time": lambda value: format_latency(value * MICROSECOND_NS),
+    "rate": lambda value: f"{format_count(value)} IOPS",
+    "throughput": lambda value: f"{format_number(value, 4)} MiB/s",
+    "size": lambda value: format_bytes(round(value)),
+    "count": lambda value: f"{value:,.0f}",
+    "number": lambda value: format_number(value, 4),
+    "share": lambda value: f"{format_number(value, 3)} %",
+    "text": str,
+}
+
+
+def interval_text(value: Value, measure: Measure) -> str:
+    """``95 %: 1.9 ms to 2.4 ms``; empty without an interval."""
+    if value.low is None or value.high is None:
+        return ""
+    if math.isinf(value.low):
+        return f"at most {text_of(value.high, measure)}"
+    if math.isinf(value.high):
+        return f"at least {text_of(value.low, measure)}"
+    low, high = text_of(value.low, measure), text_of(value.high, measure)
+    return "" if low == high else f"95 %: {low} to {high}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a sentence: ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

@@ -1,0 +1,146 @@
+"""Checks of a result: which points fail an expression, by how much, and where the intervals do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from iocurve.analysis.check_expressions import Comparison, Condition, Expression, comparisons
+from iocurve.analysis.check_names import Name
+from iocurve.analysis.check_values import Value, Values, found_value, interval_text, text_of
+from iocurve.result.document import Result
+from iocurve.units import counted, format_number
+
+Verdict = Literal["failed", "cannot_tell", "passed"]
+ValueOf = Callable[[Name], Value | None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one expression for one point, or for the result."""
+
+    expression: str
+    subject: str
+    """Name of the point; empty for the whole result."""
+    verdict: Verdict
+    text: str
+    """By how much it failed, or why it cannot be told: ``p99 2.31 ms is 15.5 % above 2ms``."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The outcomes of all expressions, in their order and in that of the points."""
+
+    all: tuple[Check, ...]
+
+    def of(self, verdict: Verdict) -> list[Check]:
+        """The checks with a verdict."""
+        return [check for check in self.all if check.verdict == verdict]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all verdicts: failed, then cannot tell."""
+        found = {check.verdict for check in self.all}
+        return "failed" if "failed" in found else "cannot_tell" if "cannot_tell" in found else "passed"
+
+    @property
+    def sentence(self) -> str:
+        """``3 checks: 1 failed, 2 passed``."""
+        words: dict[Verdict, str] = {"failed": "failed", "cannot_tell": "cannot tell", "passed": "passed"}
+        counts = ", ".join(f"{len(self.of(verdict))} {word}" for verdict, word in words.items() if self.of(verdict))
+        return f"{counted(len(self.all), 'check')}: {counts}"
+
+
+def check(result: Result, expressions: Iterable[Expression]) -> Checks:
+    """Checks all points of a result. Points that lack a value of an expression are left out of it."""
+    return Checks(tuple(one for expression in expressions for one in _checked(result, expression)))
+
+
+def _checked(result: Result, expression: Expression) -> Iterator[Check]:
+    if expression.is_of_result:
+        found = judged(expression.text, "", expression.condition, lambda name: found_value(result, name))
+        yield found or Check(expression.text, "", "cannot_tell", "the search did not find the value")
+        return
+    is_empty = True
+    for point in result.points:
+        values = Values(result, point)
+        one = judged(expression.text, point.name, expression.condition, values.of)
+        if one is not None and _selects(expression.where, values.of):
+            is_empty = False
+            yield one
+    if is_empty:
+        why = "no point is selected and has these values" if expression.where else "no point has these values"
+        yield Check(expression.text, "", "cannot_tell", why)
+
+
+def judged(expression: str, subject: str, condition: Condition, value_of: ValueOf) -> Check | None:
+    """One check; None where a value is missing."""
+    values = [(one, value_of(one.name)) for one in comparisons(condition)]
+    if any(value is None for _, value in values):
+        return None
+    holds = _holds(condition, value_of)
+    if holds is False:
+        return Check(expression, subject, "passed", "")
+    texts = [_text(one, value) for one, value in values if value and compared(one, value) is holds]
+    return Check(expression, subject, "failed" if holds else "cannot_tell", "; ".join(texts))
+
+
+def compared(comparison: Comparison, value: Value) -> bool | None:
+    """True or False as a comparison holds or not; None where the interval of the value spans the bound."""
+    bound, relation = comparison.bound, comparison.relation
+    if isinstance(bound, str) or isinstance(value.value, str):
+        return (str(value.value) == bound) == (relation == "==")
+    if relation in ("==", "!="):
+        return (value.value == bound) == (relation == "==")
+    low, high = (value.value, value.value) if value.low is None or value.high is None else (value.low, value.high)
+    if relation in ("<", "<="):
+        # As for the opposite relation, on the other side of 0.
+        low, high, bound = -high, -low, -bound
+    is_strict = relation in (">", "<")
+    if low > bound or (low == bound and not is_strict):
+        return True
+    return False if high < bound or (high == bound and is_strict) else None
+
+
+def _holds(condition: Condition, value_of: ValueOf) -> bool | None:
+    """Three-valued: True, False, or None where it cannot be told (Kleene's logic). A missing value is False."""
+    if isinstance(condition, Comparison):
+        value = value_of(condition.name)
+        return compared(condition, value) if value else False
+    found = [_holds(part, value_of) for part in condition.parts]
+    decisive = condition.operator == "or"
+    if decisive in found:
+        return decisive
+    return None if None in found else not decisive
+
+
+def _selects(where: Condition | None, value_of: ValueOf) -> bool:
+    """True for a selected point. The filter takes values as they are, without their intervals."""
+
+    def plain(name: Name) -> Value | None:
+        value = value_of(name)
+        return Value(value.value) if value else None
+
+    return where is None or _holds(where, plain) is True
+
+
+def _text(comparison: Comparison, value: Value) -> str:
+    """``p99 2.31 ms is 15.5 % above 2ms (95 %: 2.2 ms to 2.4 ms)``."""
+    name, bound, literal = comparison.name, comparison.bound, comparison.literal
+    what = f"{name.text} change" if name.is_change else name.text
+    if isinstance(bound, str) or isinstance(value.value, str):
+        return f"{what} is {text_of(value.value, name.measure)}"
+    shown = f"{what} {text_of(value.value, 'share' if name.is_change else name.measure)}"
+    interval = interval_text(value, "share" if name.is_change else name.measure)
+    if compared(comparison, value) is None:
+        return f"{shown} ({interval}): the interval spans {literal}"
+    if value.value == bound:
+        distance = f"is {literal}"
+    else:
+        side = "above" if value.value > bound else "below"
+        # A distance in per cent of 0, or of a value in per cent, says nothing.
+        by = bound != 0 and not name.is_change and name.measure != "share"
+        percent = f"{format_number(100 * abs(value.value / bound - 1), 3)} % " if by else ""
+        distance = f"is {percent}{side} {literal}"
+    return f"{shown} {distance} ({interval})" if interval else f"{shown} {distance}"

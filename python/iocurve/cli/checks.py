@@ -1,0 +1,95 @@
+"""Checks of a measurement, and of a result that was kept: options, reports and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+from cyclopts import Parameter
+
+from iocurve.errors import Diagnostic, DialectError, TargetError
+
+if TYPE_CHECKING:
+    from iocurve.analysis.check_expressions import Expression
+    from iocurve.analysis.check_names import Vocabulary
+    from iocurve.analysis.checks import Verdict
+    from iocurve.result.document import Result
+
+EXIT_CHECK_FAILED = 4
+EXIT_CANNOT_TELL = 5
+STATUS: dict[Verdict, int] = {"failed": EXIT_CHECK_FAILED, "cannot_tell": EXIT_CANNOT_TELL, "passed": 0}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Checks of the points, and the files that they are written to."""
+
+    fail_if: Annotated[tuple[str, ...], Parameter(negative="", show_default=False, metavar="EXPRESSION")] = ()
+    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 > 2ms',
+    'iops < 100k where depth == 16'. May be given several times. docs/howto-pipeline.md"""
+    junit: Path | None = None
+    """Write the checks to this file as JUnit XML."""
+    markdown: Path | None = None
+    """Write the checks to this file as Markdown, for a comment on a pull request."""
+
+    def parsed(self, known: Vocabulary) -> list[Expression]:
+        """The expressions. Raises ``DialectError`` for errors in them, ``TargetError`` for files without a place."""
+        from iocurve.analysis.check_expressions import parse_all
+
+        for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
+            if path is not None and not self.fail_if:
+                raise DialectError([Diagnostic(f"{option} writes checks; add --fail-if 'p99 > 2ms'")])
+            if path is not None and not path.parent.is_dir():
+                raise TargetError(f"{option} {path}: there is no directory {path.parent}")
+        return parse_all(self.fail_if, known)
+
+
+CHECKS = CheckOptions()
+
+
+def report(result: Result, expressions: Sequence[Expression], options: CheckOptions, out: TextIO | None = None) -> int:
+    """Checks a result, prints the outcomes (default: to stdout) and writes the files; gives the exit status.
+
+    Raises ``TargetError``.
+    """
+    if not expressions:
+        return 0
+    from iocurve.analysis import checks as analysis
+    from iocurve.report import checks as reports
+
+    found = analysis.check(result, expressions)
+    print("\n".join(reports.lines(found)), file=out or sys.stdout)
+    if options.junit:
+        _write("--junit", options.junit, reports.junit(found, result.name))
+    if options.markdown:
+        _write("--markdown", options.markdown, reports.markdown(found, result.name).encode())
+    return STATUS[found.verdict]
+
+
+def _write(option: str, path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
+
+
+def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:
+    """Check a result: exit with status 4 if an expression holds for a point, 5 if its interval cannot tell.
+
+    Parameters
+    ----------
+    result
+        A result.json, or its directory.
+    """
+    from iocurve.analysis.check_names import Vocabulary
+    from iocurve.result.document import RESULT_NAME, Result
+
+    if not options.fail_if:
+        raise DialectError([Diagnostic("nothing to check; add --fail-if 'p99 > 2ms'")])
+    found = Result.read(result / RESULT_NAME if result.is_dir() else result)
+    expressions = options.parsed(Vocabulary.of(found))
+    return report(found, expressions, options)

@@ -1,0 +1,297 @@
+"""The expressions of ``--fail-if``, and what they say of points."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from iocurve.analysis.check_expressions import comparisons, parse_all
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.analysis.check_values import Value
+from iocurve.analysis.checks import Check, Checks, check, compared
+from iocurve.cli import main
+from iocurve.errors import DialectError
+from iocurve.report import checks as reports
+from iocurve.result.document import Finding, Interval, Limit, Point, Result, SearchFacts
+from iocurve.units import SECOND_NS, parse_count
+
+US = 1000
+
+
+def point(name: str, depth: int, latency_us: int, *, rates: tuple[int, ...] = (100,) * 20, errors: int = 0) -> Point:
+    """Reads that take 1 µs to ``latency_us``, in seconds of given rates."""
+    seconds = [
+        synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": rate}, 4096)
+        for number, rate in enumerate(rates)
+    ]
+    values = {value * latency_us * US // 1000: sum(rates) // 1000 for value in range(1, 1001)}
+    worker = synthetic.worker_outcome(
+        {"read": synthetic.kind(values, 4096, errors=errors)},
+        window_ns=(0, len(rates) * SECOND_NS),
+        intervals=seconds,
+    )
+    return Point(
+        name=name,
+        family="random-4k",
+        axes={"depth": depth, "order": "random"},
+        plan=synthetic.plan([synthetic.worker_plan()]),
+        outcome=synthetic.outcome(worker),
+    )
+
+
+def checked(result: Result, *expressions: str) -> list[tuple[str, str, str]]:
+    found = check(result, parse_all(expressions, Vocabulary.of(result))).all
+    return [(one.subject, one.verdict, one.text) for one in found]
+
+
+@pytest.fixture(scope="module")
+def depths() -> Result:
+    return synthetic.result([point("depth 1", 1, 1000), point("depth 16", 16, 3000, errors=2)])
+
+
+def refused(text: str) -> str:
+    known = Vocabulary(kinds=frozenset({"read"}), axes=frozenset({"depth"}), families=frozenset({"random-4k"}))
+    with pytest.raises(DialectError) as caught:
+        parse_all([text], known)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "says"),
+    [
+        ("p99 > 2", 7, "'2' has no unit; write 2us, 2ms, 2s or 2m"),
+        ("p99 > 2kg", 7, "'2kg' is not a time such as 250us, 2ms, 30s or 10m"),
+        ("p99 >", 6, "expected a quantity or a text in quotes after >"),
+        ("p99 2ms", 5, "expected a relation (<, <=, >, >=, ==, !=) after p99"),
+        ("p99 = 2ms", 5, "'=' is not a relation; write =="),
+        ("iop < 100k", 1, "there is no value 'iop'; did you mean iops?"),
+        ("iops < 100KiB", 8, "'100KiB' is not a number such as 950, 12.8k or 1.05M"),
+        ("write.p99 > 2ms", 1, "no point has operations of kind write; there are read"),
+        ("p100 > 2ms", 1, "p100: a percentile is above 0 and below 100"),
+        ("limited_by == 3", 15, 'limited_by is a text; write "3"'),
+        ('limited_by == "others_gpu"', 15, 'no limited_by is "others_gpu"; there are volume_throughput, '),
+        ('limited_by > "depth"', 14, "texts are compared with == and !="),
+        ('p99 > 2ms where family == "random-8k"', 27, 'no family is "random-8k"; did you mean random-4k?'),
+        ("p99 > 2ms 3", 11, "'3' follows a complete condition; write 'and' or 'or'"),
+        ("(p99 > 2ms", 11, "a closing bracket is missing"),
+        ('limited_by == "x', 15, 'the text "x has no closing quote'),
+        ("p99 change > 5%", 1, "'change' compares two results: use it with iocurve compare"),
+        ("", 1, "expected the name of a value, as in p99 > 2ms, and found the end"),
+        ("2ms < p99", 1, "expected the name of a value, as in p99 > 2ms, and found '2ms'"),
+        ("p99 > 2ms; rm", 10, "';' is neither a name, a relation, a quantity nor a text in quotes"),
+        ("not " * 60 + "p99 > 2ms", 201, "more than 50 levels of 'not' and brackets"),
+    ],
+)
+def test_errors_point_at_the_column(text: str, column: int, says: str) -> None:
+    found = refused(text)
+    assert f"--fail-if '{text}', column {column}: " in found
+    assert says in found
+
+
+def test_all_errors_are_listed() -> None:
+    with pytest.raises(DialectError) as caught:
+        parse_all(["p99 > 2", "iops < 1", "x < 1"], Vocabulary())
+    assert len(caught.value.errors) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "verdicts"),
+    [
+        ("p99 > 2ms", ["passed", "failed"]),
+        ("p99_us > 2000", ["passed", "failed"]),
+        ("read.p99 > 2ms", ["passed", "failed"]),
+        ("read_p99_us > 2ms", ["passed", "failed"]),
+        ("p99.9 > 0.9ms", ["failed", "failed"]),
+        ("p99_9 > 2.9ms", ["cannot_tell", "failed"]),
+        ("not p99 <= 2ms", ["passed", "failed"]),
+        ("p99 > 2ms where depth <= 4", ["passed"]),
+        ("p99 > 2ms where depth == 16 and order == 'random'", ["failed"]),
+        ("p99 > 2ms and errors > 5", ["passed", "passed"]),
+        ("p99 > 2ms or iops < 1k", ["failed", "failed"]),
+        ("(errors > 1 or depth == 1) and iops < 1k", ["failed", "failed"]),
+        ("not (errors > 1 or depth == 1)", ["passed", "passed"]),
+        ("mib_per_s < 500", ["failed", "failed"]),
+        ("mib_per_s < 500MiB/s", ["failed", "failed"]),
+        ("bytes < 1MiB", ["passed", "passed"]),
+        ('name == "depth 1"', ["failed", "passed"]),
+        ('family != "random-4k"', ["passed", "passed"]),
+        ("response_p99 > 1s", ["cannot_tell"]),
+        ("p99 > 2ms where depth == 3", ["cannot_tell"]),
+    ],
+)
+def test_conditions_hold_for_points(depths: Result, text: str, verdicts: list[str]) -> None:
+    assert [verdict for _, verdict, _ in checked(depths, text)] == verdicts
+
+
+def test_a_failure_tells_by_how_much(depths: Result) -> None:
+    assert checked(depths, "p99 > 2ms where depth == 16") == [
+        ("depth 16", "failed", "p99 2.97 ms is 48.6 % above 2ms (95 %: 2.96 ms to 2.99 ms)")
+    ]
+    assert checked(depths, "errors > 0 where depth == 16") == [("depth 16", "failed", "errors 2 is above 0")]
+
+
+def test_an_interval_that_spans_the_bound_cannot_tell() -> None:
+    uneven = synthetic.result([point("reads", 1, 1000, rates=(90, 110, 100, 105, 95) * 8)])
+    ((_, verdict, text),) = checked(uneven, "iops < 100.5")
+    assert verdict == "cannot_tell"
+    assert text.startswith("iops 100 IOPS (95 %: ")
+    assert text.endswith("): the interval spans 100.5")
+    assert checked(uneven, "iops < 80")[0][1] == "passed"
+    assert checked(uneven, "iops < 120")[0][1] == "failed"
+    # One part that does not hold decides, whatever the other is.
+    assert checked(uneven, "iops < 100.5 and errors > 0")[0][1] == "passed"
+    assert checked(uneven, "iops < 100.5 or errors == 0")[0][1] == "failed"
+
+
+def test_a_limit_has_its_code_and_its_short_name(depths: Result) -> None:
+    limit = Limit(code="foreign_cpu", short_name="others' CPU", text="the processors are busy")
+    result = depths.replace(points=tuple(one.replace(limit=limit) for one in depths.points[:1]))
+    for text in ('limited_by == "others_cpu"', 'limited_by == "foreign_cpu" and limited_by_confidence == "likely"'):
+        ((_, verdict, why),) = checked(result, text)
+        assert verdict == "failed"
+        assert why.startswith('limited_by is "foreign_cpu"')
+
+
+def test_the_findings_of_a_search_are_checked_once(depths: Result) -> None:
+    knee = Finding(name="knee", unit="in flight", figure=Interval(value=20, low=15, high=25))
+    rate = Finding(name="highest rate", unit="IOPS", figure=Interval(value=1000, low=None, high=1500))
+    facts = SearchFacts(question="?", workload="rw=randread", findings=(knee, rate), stopped="found")
+    result = depths.replace(search=facts)
+    assert checked(result, "knee < 32", "highest_rate < 2k", "knee < 20") == [
+        ("", "failed", "knee 20 is 37.5 % below 32 (95 %: 15 to 25)"),
+        ("", "failed", "highest_rate 1k IOPS is 50 % below 2k (at most 1.5k IOPS)"),
+        ("", "cannot_tell", "knee 20 (95 %: 15 to 25): the interval spans 20"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("relation", "low", "high", "expected"),
+    [
+        (">", 2, 3, None),
+        (">=", 2, 3, True),
+        (">", 1, 2, False),
+        (">=", 1, 2, None),
+        ("<", 1, 2, None),
+        ("<=", 1, 2, True),
+        ("<", 2, 3, False),
+        ("<=", 2, 3, None),
+        ("<", 1, 3, None),
+    ],
+)
+def test_bounds_belong_to_intervals(relation: str, low: float, high: float, expected: bool | None) -> None:
+    (expression,) = parse_all([f"concurrency_achieved {relation} 2"], Vocabulary())
+    (comparison,) = comparisons(expression.condition)
+    assert compared(comparison, Value((low + high) / 2, low, high)) is expected
+
+
+def test_the_worst_verdict_counts() -> None:
+    passed, unknown = Check("a", "p", "passed", ""), Check("a", "q", "cannot_tell", "why")
+    assert Checks((passed,)).verdict == "passed"
+    assert Checks((passed, unknown)).verdict == "cannot_tell"
+    assert Checks((passed, unknown, Check("b", "p", "failed", "why"))).verdict == "failed"
+    assert Checks((passed, unknown)).sentence == "2 checks: 1 cannot tell, 1 passed"
+
+
+@pytest.mark.parametrize(("text", "count"), [("950", 950), ("12.8k", 12_800), ("1.05M", 1_050_000), ("2 K", 2000)])
+def test_counts_take_thousands(text: str, count: float) -> None:
+    assert parse_count(text) == count
+
+
+def some_checks() -> Checks:
+    return Checks(
+        (
+            Check("p99 > 2ms", "reads | 1", "failed", 'p99 3 ms is 50 % above 2ms; limited_by is "depth"'),
+            Check("p99 > 2ms", "reads | 2", "passed", ""),
+            Check("knee < 32", "", "cannot_tell", "the search did not find the value"),
+            Check("errors > 0", "reads \x01", "passed", ""),
+        )
+    )
+
+
+def test_each_failing_point_has_a_line() -> None:
+    assert reports.lines(some_checks()) == [
+        'FAILED  p99 > 2ms: reads | 1: p99 3 ms is 50 % above 2ms; limited_by is "depth"',
+        "passed  p99 > 2ms: 1 point",
+        "CANNOT TELL  knee < 32: the search did not find the value",
+        "passed  errors > 0: 1 point",
+    ]
+
+
+def test_junit_has_a_suite_for_each_expression() -> None:
+    root = ET.fromstring(reports.junit(some_checks(), "nightly"))
+    assert root.attrib == {"name": "nightly", "tests": "4", "failures": "1", "errors": "1"}
+    assert [(suite.get("name"), suite.get("tests")) for suite in root] == [
+        ("p99 > 2ms", "2"),
+        ("knee < 32", "1"),
+        ("errors > 0", "1"),
+    ]
+    cases = [(case.get("name"), [part.tag for part in case]) for case in root.iter("testcase")]
+    assert cases == [("reads | 1", ["failure"]), ("reads | 2", []), ("whole result", ["error"]), ("reads \ufffd", [])]
+
+
+def test_markdown_escapes_what_a_table_would_read() -> None:
+    text = reports.markdown(some_checks(), "<b>nightly</b>")
+    assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 cannot tell, 2 passed**\n")
+    assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited\\_by is "depth" |' in text
+    assert text.endswith("\npassed: `errors > 0`\n")
+
+
+def status_of(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_the_exit_status_tells_failed_from_cannot_tell(
+    depths: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    depths.write(tmp_path / "result.json")
+    here = str(tmp_path)
+    assert status_of("check", here, "--fail-if", "p99 > 9ms") == 0
+    assert status_of("check", here, "--fail-if", "p99 > 2ms", "--fail-if", "p99_9 > 2.9ms") == 4
+    assert status_of("check", f"{here}/result.json", "--fail-if", "p99_9 > 2.998ms") == 5
+    capfd.readouterr()
+    assert status_of("check", here, "--fail-if", "p99 > 2", "--fail-if", "write.iops < 1") == 2
+    said = capfd.readouterr()
+    assert (said.out, said.err.count("column")) == ("", 2)
+    assert status_of("check", here) == 2
+    assert status_of("check", here, "--junit", "x") == 2
+
+
+def test_checks_are_written_to_files(depths: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    depths.write(tmp_path / "result.json")
+    files = ["--junit", str(tmp_path / "j.xml"), "--markdown", str(tmp_path / "m.md")]
+    assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", *files) == 4
+    assert ET.parse(tmp_path / "j.xml").getroot().get("failures") == "1"
+    assert "| `errors > 0` | depth 16 |" in (tmp_path / "m.md").read_text()
+    assert capfd.readouterr().out == "FAILED  errors > 0: depth 16: errors 2 is above 0\npassed  errors > 0: 1 point\n"
+    assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", "--junit", f"{tmp_path}/none/j.xml") == 1
+
+
+def test_names_are_checked_before_a_run(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of("envelope", "--quick", "--fail-if", 'p99 > 2ms where family == "mix"') == 2
+    assert "no family is" in capfd.readouterr().err
+    assert status_of("knee", ".", "--fail-if", "write.p99 > 2ms", "--workload", "rw=randread bs=4k") == 2
+    assert "no point has operations of kind write; there are read" in capfd.readouterr().err
+    assert status_of("max", ".", "--p99", "2ms", "--fail-if", "knee < 3") == 2
+    assert "there is no value 'knee'" in capfd.readouterr().err
+
+
+def test_other_tools_commands_take_checks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fio = ["fio", "--name=r", "--rw=write", "--size=64k", f"--filename={tmp_path}/f"]
+    assert status_of(*fio, "--fail-if", "write.operations < 17", "--output-format=json") == 4
+    said = capfd.readouterr()
+    assert json.loads(said.out)["jobs"][0]["jobname"] == "r"
+    assert said.err.endswith("FAILED  write.operations < 17: r: write.operations 16 is 5.88 % below 17\n")
+    assert status_of(*fio, "--fail-if", "read.p99 > 2ms") == 2
+    assert status_of(*fio, "--fail-if") == 2
+
+
+def test_errors_keep_the_numbers_of_arguments(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of("fio", "--fail-if", "p99 > 2ms", "--name=r", "--rw=sideways", "--size=1m") == 2
+    assert "command line, argument 4 (--rw=sideways)" in capfd.readouterr().err
