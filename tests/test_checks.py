@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bench.truth import compared_runs
 from data import synthetic
 from iocurve.analysis.check_expressions import comparisons, parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.check_values import Value
-from iocurve.analysis.checks import Check, Checks, check, compared
+from iocurve.analysis.checks import Check, Checks, check, check_changes, compared
+from iocurve.analysis.compare import NAMES, compare
 from iocurve.cli import main
 from iocurve.errors import DialectError
 from iocurve.report import checks as reports
@@ -234,7 +238,7 @@ def test_junit_has_a_suite_for_each_expression() -> None:
 
 
 def test_markdown_escapes_what_a_table_would_read() -> None:
-    text = reports.markdown(some_checks(), "<b>nightly</b>")
+    text = reports.markdown(some_checks(), "<b>nightly</b>").decode()
     assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 cannot tell, 2 passed**\n")
     assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited\\_by is "depth" |' in text
     assert text.endswith("\npassed: `errors > 0`\n")
@@ -295,3 +299,67 @@ def test_other_tools_commands_take_checks(tmp_path: Path, capfd: pytest.CaptureF
 def test_errors_keep_the_numbers_of_arguments(capfd: pytest.CaptureFixture[str]) -> None:
     assert status_of("fio", "--fail-if", "p99 > 2ms", "--name=r", "--rw=sideways", "--size=1m") == 2
     assert "command line, argument 4 (--rw=sideways)" in capfd.readouterr().err
+
+
+STEADY = compared_runs.Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
+
+
+@pytest.fixture(scope="module")
+def slower() -> list[Result]:
+    """Results of which the second takes 1.25 times as long for each operation."""
+    return [
+        compared_runs.result([compared_runs.point(STEADY, 20, speed, np.random.default_rng(seed))])
+        for seed, speed in ((1, 1.0), (2, 0.8))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("p99 change > 5%", "failed"),
+        ("p99_us change > 60%", "passed"),
+        ("p99 change > 25%", "cannot_tell"),
+        ("iops change < -10%", "failed"),
+        ("iops change < -10% and p50 > 1s", "passed"),
+        # A single run has one value of CPU time.
+        ("cpu_us_per_operation change > 1%", "cannot_tell"),
+        ("iops change < -10% where iops > 1", "failed"),
+        ("iops change < -10% where iops < 1", "cannot_tell"),
+    ],
+)
+def test_changes_are_checked_with_their_intervals(slower: list[Result], text: str, verdict: str) -> None:
+    known = replace(Vocabulary.of(slower[1]), changes=frozenset(NAMES))
+    (one,) = check_changes(compare(*slower), parse_all([text], known)).all
+    assert (one.verdict, one.subject) == (verdict, "" if "no point" in one.text else "steady")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "mean change > 5%",
+            "the change of mean is not known; there are those of cpu_us_per_operation, iops, p50, p99",
+        ),
+        ("p99 change > 5ms", "'5ms' is not a percentage such as 5%"),
+        ("p99 change > 5", "'5' has no unit; write 5%"),
+        ("read.p99 change > 5%", "the change of read.p99 is not known"),
+    ],
+)
+def test_a_change_that_is_not_known_is_an_error(text: str, says: str) -> None:
+    with pytest.raises(DialectError) as caught:
+        parse_all([text], Vocabulary(changes=frozenset(NAMES)))
+    assert says in str(caught.value)
+
+
+def test_a_comparison_fails(slower: list[Result], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, result in zip(paths, slower, strict=True):
+        result.write(path)
+    results = [str(path) for path in paths]
+    assert status_of("compare", *results, "--fail-if", "p99 change > 5%", "--junit", f"{tmp_path}/j.xml") == 4
+    assert "\nFAILED  p99 change > 5%: steady: p99 change 2" in capfd.readouterr().out
+    assert status_of("compare", *results, "--fail-if", "p99 change > 5%", "--markdown") == 4
+    assert "| `p99 change > 5%` | steady | **failed** | p99 change 2" in capfd.readouterr().out
+    assert status_of("compare", *results, "--fail-if", "p99 change > 90%", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["differences"]
+    assert status_of("check", results[0], "--fail-if", "p99 change > 5%") == 2

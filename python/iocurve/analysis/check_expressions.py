@@ -25,7 +25,7 @@ from iocurve.errors import Diagnostic, DialectError, nearest
 Relation = Literal["<", "<=", ">", ">=", "==", "!="]
 _TOKEN = re.compile(
     r"""\s*(?:
-      (?P<quantity>\d+(?:\.\d+)?(?:\s?(?:(?!(?:and|or|not|where)\b)[A-Za-zµ]+(?:/s)?|%))?(?![\w.]))
+      (?P<quantity>-?\d+(?:\.\d+)?(?:\s?(?:(?!(?:and|or|not|where)\b)[A-Za-zµ]+(?:/s)?|%))?(?![\w.]))
     | (?P<name>(?:[a-z]\w*\.)?(?:(?:response_)?p\d+(?:\.\d+)?(?:_us)?(?!\w)|[a-z]\w*))
     | (?P<relation><=|>=|==|!=|<|>)
     | (?P<text>"[^"]*"|'[^']*')
@@ -85,12 +85,12 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
             yield from comparisons(part)
 
 
-def parse_all(texts: Sequence[str], known: Vocabulary, *, of_change: bool = False) -> list[Expression]:
+def parse_all(texts: Sequence[str], known: Vocabulary) -> list[Expression]:
     """Reads expressions. Raises ``DialectError`` with every error and its column."""
     expressions, errors = [], []
     for text in texts:
         try:
-            expressions.append(_Parser(text, known, of_change).expression())
+            expressions.append(_Parser(text, known).expression())
         except _Problem as problem:
             errors.append(Diagnostic(f"--fail-if '{text}', column {problem.column}: {problem}"))
     if errors:
@@ -137,7 +137,7 @@ def _unreadable(word: str) -> str:
         return "'=' is not a relation; write =="
     if word[0] in "\"'":
         return f"the text {word} has no closing quote"
-    if word[0].isdigit():
+    if word[0].isdigit() or word[0] == "-":
         return f"'{word}' is not a quantity such as 2ms, 100k, 64KiB or 5%"
     return f"'{word}' is neither a name, a relation, a quantity nor a text in quotes"
 
@@ -145,8 +145,8 @@ def _unreadable(word: str) -> str:
 class _Parser:
     """Recursive descent over the tokens of one expression."""
 
-    def __init__(self, text: str, known: Vocabulary, of_change: bool) -> None:
-        self._text, self._known, self._of_change = text, known, of_change
+    def __init__(self, text: str, known: Vocabulary) -> None:
+        self._text, self._known = text, known
         self._tokens, self._place, self._depth = _tokens(text), 0, 0
 
     def expression(self) -> Expression:
@@ -198,9 +198,10 @@ class _Parser:
     def _comparison(self) -> Comparison:
         name = self._name()
         if self._taken("change"):
-            if not self._of_change:
-                raise _Problem(name.column, "'change' compares two results: use it with iocurve compare")
-            name = replace(name, is_change=True)
+            try:
+                name = self._known.change(name)
+            except ValueError as error:
+                raise _Problem(name.column, str(error)) from None
         relation = self._next
         if relation.kind != "relation":
             raise _Problem(relation.column, f"expected a relation (<, <=, >, >=, ==, !=) after {name.text}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from iocurve.engine.plan import OperationKind, Plan
@@ -74,6 +74,14 @@ class Name:
     """The relative change between two results."""
 
     @property
+    def key(self) -> str:
+        """The name in ``iocurve.result.figures``: ``p99_9_us``."""
+        if not self.statistic:
+            return self.figure
+        which = f"p{self.percent:g}".replace(".", "_") if self.statistic == "percentile" else self.statistic
+        return f"{self.figure}{which}_us"
+
+    @property
     def is_of_result(self) -> bool:
         """True of a value of the whole result, such as the knee."""
         return self.statistic == "finding"
@@ -82,7 +90,7 @@ class Name:
         """A literal in the unit of the value. Raises ``ValueError`` with a message for the user."""
         is_plain = text.replace(".", "", 1).isdecimal()
         if self.is_change or self.measure == "share":
-            return float(text.removesuffix("%")) if text.endswith("%") else _refused(text, f"{text}%")
+            return _percent(text)
         if self.measure == "time":
             if is_plain and "_us" in self.text:
                 return float(text)
@@ -94,8 +102,14 @@ class Name:
         return parse_count(text)
 
 
-def _refused(text: str, better: str) -> float:
-    raise ValueError(f"'{text}' has no unit; write {better}")
+def _percent(text: str) -> float:
+    number = text.removesuffix("%")
+    if number == text and number.removeprefix("-").replace(".", "", 1).isdecimal():
+        raise ValueError(f"'{text}' has no unit; write {text}%")
+    try:
+        return float(number)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a percentage such as 5%") from None
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,8 @@ class Vocabulary:
     """None: unknown."""
     findings: dict[str, str] = field(default_factory=dict)
     """Units of the findings of a search, by name."""
+    changes: frozenset[str] = frozenset()
+    """Figures whose change between two results is known (``p99_us``)."""
 
     @classmethod
     def of(cls, result: Result) -> Vocabulary:
@@ -131,6 +147,15 @@ class Vocabulary:
         if found is None:
             raise ValueError(str(unknown("value", text, self._known(), "docs/howto-pipeline.md lists the names")))
         return found
+
+    def change(self, name: Name) -> Name:
+        """The change of a value between two results. Raises ``ValueError`` where it is not known."""
+        if not self.changes:
+            raise ValueError("'change' compares two results: use it with iocurve compare")
+        if name.kind is not None or name.key.removeprefix(figures.RESPONSE) not in self.changes:
+            known = ", ".join(sorted(change.removesuffix("_us") for change in self.changes))
+            raise ValueError(f"the change of {name.text} is not known; there are those of {known}")
+        return replace(name, is_change=True)
 
     def _of_point(self, text: str, column: int) -> Name | None:
         if found := _figure(text, column):

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from iocurve.analysis.check_names import Measure, Name
 from iocurve.result.document import Interval, Point, Result
-from iocurve.result.percentiles import effective_count, percentile_interval
+from iocurve.result.percentiles import effective_count, independent_operations, percentile_interval
 from iocurve.result.stats import CONFIDENCE
 from iocurve.result.summary import Latency, Totals
 from iocurve.units import (
@@ -55,13 +55,13 @@ class Values:
             return _latency(self.point, totals, name)
         if name.figure in _WITH_INTERVAL:
             return _WITH_INTERVAL[name.figure](self, name)
-        return _value(self._plain(name, totals))
+        return _value(self._plain(name))
 
-    def _plain(self, name: Name, totals: Totals) -> float | str | None:
+    def _plain(self, name: Name) -> float | str | None:
         """A value without an interval."""
         texts = {"name": self.point.name, "family": self.point.family, "state": self.point.summary().state}
         if name.kind is not None:
-            return float(getattr(totals, name.figure))
+            return self.point.kind_figures[name.kind].values().get(name.figure)
         if name.figure in texts:
             return texts[name.figure]
         if name.figure == "target":
@@ -99,7 +99,10 @@ def _value(value: float | str | None) -> Value | None:
     return None if value is None else Value(value)
 
 
-def _scaled(figure: Interval, unit: float) -> Value:
+def _scaled(figure: Interval, unit: float) -> Value | None:
+    """In another unit; None for a value that an imported result does not state."""
+    if math.isnan(figure.value):
+        return None
     if figure.low is None and figure.high is None:
         return Value(figure.value / unit)
     low = -math.inf if figure.low is None else figure.low / unit
@@ -111,7 +114,7 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
     latency = totals.response if name.figure else totals.service
     if latency is None or not latency.count:
         return None
-    count = None if name.figure or name.statistic in ("min", "max") else effective_count(point, name.kind)
+    count = None if name.figure or name.statistic in ("min", "max") else _independent(point, totals, name)
     low, high = (None, None) if count is None else _bounds(latency, name, count)
     value = {
         "min": latency.min_ns,
@@ -120,6 +123,15 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
         "percentile": latency.percentile(name.percent),
     }[name.statistic]
     return _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
+
+
+def _independent(point: Point, totals: Totals, name: Name) -> float | None:
+    """The number of independent operations behind a latency; slow ones of one kind come as those of all kinds do."""
+    count = effective_count(point, name.kind)
+    if name.statistic != "percentile" or count is None:
+        return count
+    together = independent_operations(point, name.percent)
+    return None if together is None else min(count, together * totals.service.count / point.summary().service.count)
 
 
 def _bounds(latency: Latency, name: Name, count: float) -> tuple[float | None, float | None]:
@@ -153,7 +165,7 @@ _TEXTS: Mapping[Measure, Callable[[float], str]] = {
 
 def interval_text(value: Value, measure: Measure) -> str:
     """``95 %: 1.9 ms to 2.4 ms``; empty without an interval."""
-    if value.low is None or value.high is None:
+    if value.low is None or value.high is None or value.high == -value.low == math.inf:
         return ""
     if math.isinf(value.low):
         return f"at most {text_of(value.high, measure)}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from iocurve.analysis.check_expressions import Comparison, Condition, Expression, comparisons
 from iocurve.analysis.check_names import Name
 from iocurve.analysis.check_values import Value, Values, found_value, interval_text, text_of
+from iocurve.analysis.compare import Comparison as Comparisons
+from iocurve.analysis.compare import Difference
 from iocurve.result.document import Result
+from iocurve.result.figures import RESPONSE
 from iocurve.units import counted, format_number
 
 Verdict = Literal["failed", "cannot_tell", "passed"]
@@ -74,6 +78,49 @@ def _checked(result: Result, expression: Expression) -> Iterator[Check]:
         yield Check(expression.text, "", "cannot_tell", why)
 
 
+def check_changes(comparison: Comparisons, expressions: Sequence[Expression]) -> Checks:
+    """Checks a comparison: changes, and values of the points that are compared with those of the base.
+
+    Points that lack a value of an expression are left out of it.
+    """
+    return Checks(tuple(one for expression in expressions for one in _changed(comparison, expression)))
+
+
+def _changed(comparison: Comparisons, expression: Expression) -> Iterator[Check]:
+    is_empty = True
+    for (other, base_name, name), differences in _by_point(comparison).items():
+        result = comparison.results[other if len(comparison.results) > 1 else 0]
+        values = Values(result, next(point for point in result.points if point.name == name))
+        changes = {one.name: one for one in differences} | {one.name.removeprefix(RESPONSE): one for one in differences}
+
+        def value_of(name: Name, changes: dict[str, Difference] = changes, values: Values = values) -> Value | None:
+            if not name.is_change:
+                return values.of(name)
+            return _change(changes[name.key]) if name.key in changes else None
+
+        number = f" (result {other + 1})" if len(comparison.results) > 2 else ""
+        subject = f"{base_name}{number}" if name == base_name else f"{base_name} → {name}{number}"
+        one = judged(expression.text, subject, expression.condition, value_of)
+        if one is not None and _selects(expression.where, value_of):
+            is_empty = False
+            yield one
+    if is_empty:
+        yield Check(expression.text, "", "cannot_tell", "no point that is compared has these values")
+
+
+def _by_point(comparison: Comparisons) -> dict[tuple[int, str, str], list[Difference]]:
+    found: dict[tuple[int, str, str], list[Difference]] = {}
+    for one in comparison.differences:
+        found.setdefault((one.other, one.point, one.other_point), []).append(one)
+    return found
+
+
+def _change(one: Difference) -> Value:
+    """A change in percent. A bound that is not known excludes nothing."""
+    low, high = one.low_percent, one.high_percent
+    return Value(one.change_percent, -math.inf if low is None else low, math.inf if high is None else high)
+
+
 def judged(expression: str, subject: str, condition: Condition, value_of: ValueOf) -> Check | None:
     """One check; None where a value is missing."""
     values = [(one, value_of(one.name)) for one in comparisons(condition)]
@@ -134,7 +181,7 @@ def _text(comparison: Comparison, value: Value) -> str:
     shown = f"{what} {text_of(value.value, 'share' if name.is_change else name.measure)}"
     interval = interval_text(value, "share" if name.is_change else name.measure)
     if compared(comparison, value) is None:
-        return f"{shown} ({interval}): the interval spans {literal}"
+        return f"{shown} ({interval}): the interval spans {literal}" if interval else f"{shown} has no interval"
     if value.value == bound:
         distance = f"is {literal}"
     else:

@@ -15,7 +15,7 @@ from iocurve.errors import Diagnostic, DialectError, TargetError
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
     from iocurve.analysis.check_names import Vocabulary
-    from iocurve.analysis.checks import Verdict
+    from iocurve.analysis.checks import Checks, Verdict
     from iocurve.result.document import Result
 
 EXIT_CHECK_FAILED = 4
@@ -25,22 +25,25 @@ STATUS: dict[Verdict, int] = {"failed": EXIT_CHECK_FAILED, "cannot_tell": EXIT_C
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions:
-    """Checks of the points, and the files that they are written to."""
+class ComparisonChecks:
+    """Checks of a comparison, and a file that they are written to."""
 
     fail_if: Annotated[tuple[str, ...], Parameter(negative="", show_default=False, metavar="EXPRESSION")] = ()
-    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 > 2ms',
-    'iops < 100k where depth == 16'. May be given several times. docs/howto-pipeline.md"""
+    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 change > 5%'.
+    May be given several times. docs/howto-pipeline.md"""
     junit: Path | None = None
     """Write the checks to this file as JUnit XML."""
-    markdown: Path | None = None
-    """Write the checks to this file as Markdown, for a comment on a pull request."""
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """The files by their options."""
+        return {"--junit": self.junit}
 
     def parsed(self, known: Vocabulary) -> list[Expression]:
         """The expressions. Raises ``DialectError`` for errors in them, ``TargetError`` for files without a place."""
         from iocurve.analysis.check_expressions import parse_all
 
-        for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
+        for option, path in self.files.items():
             if path is not None and not self.fail_if:
                 raise DialectError([Diagnostic(f"{option} writes checks; add --fail-if 'p99 > 2ms'")])
             if path is not None and not path.parent.is_dir():
@@ -48,6 +51,24 @@ class CheckOptions:
         return parse_all(self.fail_if, known)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(ComparisonChecks):
+    """Checks of the points, and the files that they are written to."""
+
+    fail_if: Annotated[tuple[str, ...], Parameter(negative="", show_default=False, metavar="EXPRESSION")] = ()
+    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 > 2ms',
+    'iops < 100k where depth == 16'. May be given several times. docs/howto-pipeline.md"""
+    markdown: Path | None = None
+    """Write the checks to this file as Markdown, for a comment on a pull request."""
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """The files by their options."""
+        return {"--junit": self.junit, "--markdown": self.markdown}
+
+
+COMPARISON_CHECKS = ComparisonChecks()
 CHECKS = CheckOptions()
 
 
@@ -63,10 +84,17 @@ def report(result: Result, expressions: Sequence[Expression], options: CheckOpti
 
     found = analysis.check(result, expressions)
     print("\n".join(reports.lines(found)), file=out or sys.stdout)
-    if options.junit:
-        _write("--junit", options.junit, reports.junit(found, result.name))
-    if options.markdown:
-        _write("--markdown", options.markdown, reports.markdown(found, result.name).encode())
+    return written(found, result.name, options)
+
+
+def written(found: Checks, name: str, options: ComparisonChecks) -> int:
+    """Writes the files of checks; gives the exit status. Raises ``TargetError``."""
+    from iocurve.report import checks as reports
+
+    forms = {"--junit": reports.junit, "--markdown": reports.markdown}
+    for option, path in options.files.items():
+        if path:
+            _write(option, path, forms[option](found, name))
     return STATUS[found.verdict]
 
 

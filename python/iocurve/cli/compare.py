@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
-from iocurve.analysis.compare import compare, compare_turns
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.analysis.checks import check_changes
+from iocurve.analysis.compare import NAMES, compare, compare_turns
+from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import Flag, Ratio
-from iocurve.report import compared
+from iocurve.report import checks, compared
 from iocurve.report.compared import Compared
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.result.paired import MARGIN
@@ -20,6 +25,7 @@ def compare_results(
     margin: Ratio = MARGIN,
     markdown: Flag = False,
     json: Flag = False,
+    options: ComparisonChecks = COMPARISON_CHECKS,
 ) -> int:
     """Compare results with the first of them: faster, slower, no difference, or cannot tell.
 
@@ -37,6 +43,8 @@ def compare_results(
         Print a JSON object.
     """
     results = [_read(path) for path in (base, *others)]
+    expressions = options.parsed(replace(Vocabulary.of(results[-1]), changes=frozenset(NAMES)))
+    title = " and ".join(map(str, (base, *others)))
     if others:
         found = Compared(compare(*results, margin=margin), tuple(map(str, (base, *others))))
     else:
@@ -47,7 +55,14 @@ def compare_results(
         print(compared.markdown(found), end="")
     else:
         show_comparison(found)
-    return 0
+    if not expressions:
+        return 0
+    checked = check_changes(found.comparison, expressions)
+    if markdown:
+        print(f"\n{checks.markdown(checked, title).decode()}", end="")
+    else:
+        print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if json else None)
+    return written(checked, title, options)
 
 
 def show_comparison(found: Compared) -> None:

@@ -64,7 +64,7 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-def markdown(checks: Checks, name: str) -> str:
+def markdown(checks: Checks, name: str) -> bytes:
     """A heading with the counts, and a table of all checks that did not pass, for a comment on a pull request."""
     rows = [check for check in checks.all if check.verdict != "passed"]
     parts = [f"### iocurve: {_cell(name)}", "", f"**{checks.sentence}**", ""]
@@ -77,7 +77,7 @@ def markdown(checks: Checks, name: str) -> str:
     passed = [expression for expression, group in _groups(checks) if all(one.verdict == "passed" for one in group)]
     if passed:
         parts += ["", f"passed: {', '.join(map(_code, passed))}"]
-    return "\n".join(parts).rstrip() + "\n"
+    return ("\n".join(parts).rstrip() + "\n").encode()
 
 
 def _code(text: str) -> str:
