@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from typing import Any, cast
 import pytest
 
 import iocurve
+import notebook
 from data import synthetic
 from iocurve import _native
 from iocurve.api import measure, results
@@ -459,7 +462,10 @@ def test_the_charts_of_a_report_are_objects_of_altair() -> None:
 def test_a_result_is_short_where_it_is_shown() -> None:
     result = synthetic.envelope()
     assert repr(result) == f"<Result envelope '{synthetic.NAME}': finished, {len(result.points)} points>"
-    assert len(repr(result.points[0])) < 120
+    assert repr(result.points[0]) == "<Point '4 KiB, 100 % reads': 118,000 IOPS, 460.938 MiB/s, 1,500.16 µs p99>"
+    shown = result._repr_html_()
+    assert shown.startswith(f"<table><caption>{synthetic.NAME}: finished</caption><tr><th>point</th><th>IOPS</th>")
+    assert "<td>4 KiB, 100 % reads</td><td>118,000</td><td>460.938</td>" in shown
 
 
 def test_a_dialect_with_nothing_to_run_is_an_error() -> None:
@@ -467,9 +473,23 @@ def test_a_dialect_with_nothing_to_run_is_an_error() -> None:
         iocurve.run("--name=a --size=1m --showcmd")
 
 
+@pytest.mark.slow
+def test_the_end_of_the_program_stops_a_run_in_order(tmp_path: Path) -> None:
+    program = (
+        "import iocurve\n"
+        "job = '--name=a --size=1m --rw=randread --time_based --runtime=60 --unlink=1 --status-interval=1'\n"
+        f"running = iocurve.start(iocurve.run, job, target={str(tmp_path)!r})\n"
+        "next(snapshot for snapshot in running if snapshot.phase in ('run', 'ramp'))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=50, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- the documentation
 
-PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "python.md").read_text(encoding="utf-8")
+NOTEBOOK = DOCS / "notebook.ipynb"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -482,3 +502,23 @@ def test_the_page_lists_all_public_names() -> None:
 def test_the_examples_run(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "docs/python.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    monkeypatch.chdir(tmp_path)
+    cells = notebook.run(document["cells"])
+    shown = [[output["output_type"] for output in cell["outputs"]] for cell in cells if cell["cell_type"] == "code"]
+    assert shown == [
+        ["execute_result"],
+        ["execute_result"],
+        ["execute_result"],
+        ["stream"],
+        ["execute_result"],
+        ["stream"],
+    ]
+    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+        NOTEBOOK.write_text(
+            json.dumps(document | {"cells": cells}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )

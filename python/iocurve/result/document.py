@@ -750,6 +750,10 @@ class Result(Struct):
     def __repr__(self) -> str:
         return f"<Result {self.kind} '{self.name}': {self.state}, {counted(len(self.points), 'point')}>"
 
+    def _repr_html_(self) -> str:
+        """The form in a notebook: a table of the points."""
+        return frames.html(f"{self.name}: {self.state}", self.to_records())
+
 
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
     turns = {turn.round: turn for turn in base.turns if turn.state == "finished"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from iocurve.errors import ResultError
+from iocurve.units import format_number
 
 if TYPE_CHECKING:
     import altair
@@ -75,6 +77,29 @@ def chart(records: Records, y: str, x: str | None, by: str | None, axes: Sequenc
 
 
 BOUNDS = ("iops_low", "iops_high")
+
+
+def html(title: str, records: Records) -> str:
+    """A table of the records with their main figures."""
+    rows = ["".join(f"<th>{escape(text)}</th>" for text in SHOWN.values())]
+    rows += ["".join(f"<td>{_cell(record.get(name))}</td>" for name in SHOWN) for record in records]
+    return f"<table><caption>{escape(title)}</caption>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+SHOWN = {
+    "name": "point",
+    "iops": "IOPS",
+    "mib_per_s": "MiB/s",
+    "p50_us": "p50 µs",
+    "p99_us": "p99 µs",
+    "limited_by_name": "limited by",
+    "limited_by_confidence": "",
+}
+"""The columns of a table in a notebook, by field."""
+
+
+def _cell(value: float | str | None) -> str:
+    return format_number(value) if isinstance(value, int | float) else escape(value or "")
 
 
 def _is_number(records: Records, name: str) -> bool:
