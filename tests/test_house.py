@@ -25,7 +25,7 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 76,
+    "rooms that import a room": 77,
     "files under 60 lines": 46,
     "classes": 582,
     "Any": 168,

@@ -24,9 +24,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from iocurve.analysis.checks import Checks
+    from iocurve.analysis.compare import Comparison, Difference
     from iocurve.analysis.reading import Reading
     from iocurve.api.measure import curve, knee, max_rate, run, scenario
-    from iocurve.api.results import charts, load
+    from iocurve.api.results import charts, check, compare, import_results, load
     from iocurve.api.running import Running, Snapshot, start
     from iocurve.api.volume import Volume
     from iocurve.engine.plan import Plan
@@ -42,7 +44,10 @@ if TYPE_CHECKING:
     from iocurve.result.document import Point, Result
 
 _MODULES = {
+    "Checks": "analysis.checks",
+    "Comparison": "analysis.compare",
     "DialectError": "errors",
+    "Difference": "analysis.compare",
     "Interrupted": "errors",
     "IocurveError": "errors",
     "Plan": "engine.plan",
@@ -57,7 +62,10 @@ _MODULES = {
     "TargetError": "errors",
     "Volume": "api.volume",
     "charts": "api.results",
+    "check": "api.results",
+    "compare": "api.results",
     "curve": "api.measure",
+    "import_results": "api.results",
     "knee": "api.measure",
     "load": "api.results",
     "max_rate": "api.measure",
@@ -68,7 +76,10 @@ _MODULES = {
 """The module of each public name."""
 
 __all__ = [
+    "Checks",
+    "Comparison",
     "DialectError",
+    "Difference",
     "Interrupted",
     "IocurveError",
     "Plan",
@@ -83,7 +94,10 @@ __all__ = [
     "TargetError",
     "Volume",
     "charts",
+    "check",
+    "compare",
     "curve",
+    "import_results",
     "knee",
     "load",
     "max_rate",

@@ -5,8 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iocurve.analysis import checks as checking
+from iocurve.analysis import compare as comparing
+from iocurve.analysis.check_expressions import parse_all
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.analysis.checks import Checks
+from iocurve.analysis.compare import Comparison
 from iocurve.analysis.reading import Reading
+from iocurve.imports.formats import read_all
+from iocurve.imports.points import result_of
 from iocurve.result.document import Result
+from iocurve.result.paired import MARGIN
 
 if TYPE_CHECKING:
     import altair
@@ -17,6 +26,36 @@ if TYPE_CHECKING:
 def load(path: Path | str) -> Result:
     """Reads a result: ``result.json``, or the directory of a report. Raises ``ResultError``."""
     return Result.read(path)
+
+
+def import_results(*paths: Path | str) -> Result:
+    """Imports outputs of other tools, as ``iocurve import``: files, or directories with such files.
+
+    Values that the tool does not state are None. Files in directories that are no such output are listed in a note.
+    Raises ``ResultError`` for a file that is no output that iocurve reads.
+    """
+    loads, left_out = read_all([Path(path) for path in paths])
+    result = result_of(loads, ", ".join(map(str, paths)))
+    return result.with_note("left_out", f"left out: {', '.join(left_out)}", "info") if left_out else result
+
+
+def compare(base: Result | Path | str, *others: Result | Path | str, margin: float = MARGIN) -> Comparison:
+    """Compares results, or those at paths, with the first; of one alone its points that took turns.
+
+    ``margin`` is the smallest relative difference that matters: 0.1 is 10 %. Raises ``ResultError``, also if there is
+    nothing to compare.
+    """
+    first, *rest = (one if isinstance(one, Result) else load(one) for one in (base, *others))
+    return comparing.compare(first, *rest, margin=margin) if rest else comparing.compare_turns(first, margin)
+
+
+def check(result: Result, *expressions: str) -> Checks:
+    """Checks which points fail an expression, as ``iocurve check --fail-if``: ``check(result, "p99 > 2ms")``.
+
+    The ``verdict`` is ``failed`` if one holds for a point, ``cannot_tell`` if its interval spans the bound. Raises
+    ``DialectError`` with the place of each error in the expressions.
+    """
+    return checking.check(result, parse_all(expressions, Vocabulary.of(result)))
 
 
 def charts(result: Result) -> dict[str, altair.Chart]:
