@@ -10,8 +10,9 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def volume_process(arguments: Sequence[str]) -> Iterator[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=_end_with_parent,
+        preexec_fn=_end_with_parent(),
     )
     try:
         with counted_as_target(process.pid):
@@ -137,9 +138,12 @@ PR_SET_PDEATHSIG = 1
 """``prctl(2)``: a signal for this process when its parent ends."""
 
 
-def _end_with_parent() -> None:
-    """Ends the volume with the run, even where kill -9 ends the run."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def _end_with_parent() -> Callable[[], object]:
+    """Ends the volume with the thread that starts it, even where kill -9 ends the program.
+
+    The function is found before the fork: in the child of a program with several threads no lock may be taken.
+    """
+    return partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _url_of(process: subprocess.Popen[str]) -> str:
