@@ -25,6 +25,7 @@ from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
 from iocurve.cli.commands import app, run
+from iocurve.cli.shared import split
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
 from iocurve.job.resolve import PathKind
@@ -219,7 +220,7 @@ def test_an_example_parses(page: str, line: str, tmp_path: Path, monkeypatch: py
     if words[0] in ("explain", "convert") and (dialects := [word for word in words if word in REGISTRY]):
         words = words[words.index(dialects[0]) :]
     if words[0] in REGISTRY:
-        load(words[0]).prepare(words[1:], cwd=tmp_path, machine=machine)
+        load(words[0]).prepare(split(words[1:])[1], cwd=tmp_path, machine=machine)
         return
     try:
         app.parse_args(words, print_error=False, exit_on_error=False)

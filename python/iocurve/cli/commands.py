@@ -165,7 +165,7 @@ GROUPS = {
         Command(
             "result",
             "result:app",
-            "Add the records of lost load clients to a result.",
+            "Add the records of lost load clients to a result; print it as metrics.",
             "iocurve result merge iocurve-report 5f0c-3.jsonl",
             has_subcommands=True,
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from iocurve.cli.checks import CHECKS, CheckOptions
-from iocurve.cli.quantities import Flag
+from iocurve.cli.quantities import Flag, MetricsAddress
 
 if TYPE_CHECKING:
     from iocurve.result.document import Result
@@ -41,7 +42,39 @@ class Output:
     checks: CheckOptions = CHECKS
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MeasuredOutput(Output):
+    """The form of a measurement's output, also while it runs."""
+
+    metrics: MetricsAddress | None = None
+    """Serve OpenMetrics at http://HOST:PORT/metrics while the measurement runs, on 127.0.0.1 unless a host is given;
+    port 0 takes a free one: 9100, 0.0.0.0:9100."""
+
+    def observed(self) -> AbstractContextManager[None]:
+        """Serves the metrics of runs while the context lasts. Raises ``TargetError``."""
+        return served_metrics(self.metrics)
+
+
 OUTPUT = Output()
+MEASURED_OUTPUT = MeasuredOutput()
+
+
+@contextmanager
+def served_metrics(place: tuple[str, int] | None) -> Iterator[None]:
+    """Serves the metrics of runs at a host and a port while the context lasts. Raises ``TargetError``."""
+    if place is None:
+        yield
+        return
+    # The library of metrics takes a while to load.
+    from iocurve.report.metrics import RunMetrics
+    from iocurve.report.view import observed_by
+    from iocurve.result.openmetrics import metrics_server
+
+    metrics = RunMetrics()
+    with metrics_server(metrics, *place) as url, observed_by(metrics):
+        print(f"metrics: {url}", file=sys.stderr)
+        yield
 
 
 def example(command: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iocurve.measure.machines import Machines
 
 
-SHARED = ("--fail-if", "--junit", "--markdown")
+SHARED = ("--fail-if", "--junit", "--markdown", "--metrics")
 """Options of iocurve that every dialect takes, anywhere on its command line."""
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter, validators
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
-from iocurve.cli.common import OUT, OUTPUT, Output, TargetText, show_tables
+from iocurve.cli.common import MEASURED_OUTPUT, OUT, MeasuredOutput, Output, TargetText, show_tables
 from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
@@ -110,7 +110,7 @@ def envelope(
     options: EnvelopeOptions = ENVELOPE,
     files: FileOptions = FILES,
     cluster: ClusterOptions = CLUSTER,
-    output: Output = OUTPUT,
+    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Measure a target's read and write mixes, and its latency under load.
 
@@ -139,7 +139,7 @@ def envelope(
     )
     asked = replace(asked, probe=not options.no_probe)
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
-    with cluster.machines() as machines:
+    with output.observed(), cluster.machines() as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
     return _shown(result, out, output, expressions)
 
@@ -198,7 +198,7 @@ def run(
     keep_data: Flag = False,
     no_probe: Flag = False,
     cluster: ClusterOptions = CLUSTER,
-    output: Output = OUTPUT,
+    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Run a scenario (a published methodology) or a job file (TOML).
 
@@ -220,7 +220,7 @@ def run(
     if path.suffix == ".toml" and not documents.is_scenario(path):
         expressions: list[Expression] = []
 
-        with cluster.machines() as machines:
+        with output.observed(), cluster.machines() as machines:
             result = jobs.run(
                 NATIVE,
                 [str(job)],
@@ -235,7 +235,7 @@ def run(
     request = replace(request, probe=request.probe and not no_probe)
     directory = out or OUT
     expressions = output.checks.parsed(scenarios.vocabulary(request))
-    with cluster.machines() as machines:
+    with output.observed(), cluster.machines() as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
     return _shown(result, directory, output, expressions)
 
@@ -279,7 +279,7 @@ def find_knee(
     percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
     options: SearchOptions = SEARCH,
     cluster: ClusterOptions = CLUSTER,
-    output: Output = OUTPUT,
+    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Find the smallest queue depth that reaches full throughput (the knee).
 
@@ -292,7 +292,7 @@ def find_knee(
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
     expressions = output.checks.parsed(searches.vocabulary(question, "knee"))
-    with cluster.machines() as machines:
+    with output.observed(), cluster.machines() as machines:
         result = searches.find_knee(replace(question, machines=machines), options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
 
@@ -308,7 +308,7 @@ def find_max(
     patience: TimeNs = PATIENCE_NS,
     options: SearchOptions = SEARCH,
     cluster: ClusterOptions = CLUSTER,
-    output: Output = OUTPUT,
+    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
 
@@ -334,7 +334,7 @@ def find_max(
     question = options.question(target)
     effort = replace(question.effort, patience_ns=patience)
     expressions = output.checks.parsed(searches.vocabulary(question, "max"))
-    with cluster.machines() as machines:
+    with output.observed(), cluster.machines() as machines:
         asked = replace(question, machines=machines, effort=effort)
         result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
@@ -347,7 +347,7 @@ def draw_curve(
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
     options: SearchOptions = SEARCH,
     cluster: ClusterOptions = CLUSTER,
-    output: Output = OUTPUT,
+    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Plot latency against IOPS in even steps up to the target's maximum. Open loop, as in iocurve max.
 
@@ -360,7 +360,7 @@ def draw_curve(
     """
     question = options.question(target)
     expressions = output.checks.parsed(searches.vocabulary(question, "curve"))
-    with cluster.machines() as machines:
+    with output.observed(), cluster.machines() as machines:
         result = searches.draw_curve(replace(question, machines=machines), steps, options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
 

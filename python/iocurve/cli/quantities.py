@@ -10,6 +10,7 @@ from cyclopts import Parameter, Token, validators
 from iocurve.units import format_bytes, format_duration, parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 
 T = TypeVar("T")
+PORT_MAX = 65535
 
 
 def _read(parse: Callable[[str], T]) -> Callable[[Any, Sequence[Token]], T]:
@@ -31,6 +32,18 @@ def _fraction(text: str) -> float:
     return float(parse_fraction(text))
 
 
+def parse_metrics_address(text: str) -> tuple[str, int]:
+    """``9100``, ``10.0.0.4:9100`` or ``[::]:9100`` as a host and a port; loopback without a host.
+
+    Raises ``ValueError`` with a message for the user.
+    """
+    host, colon, port = text.rpartition(":")
+    is_bare_v6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if not port.isdecimal() or int(port) > PORT_MAX or is_bare_v6 or (colon and not host):
+        raise ValueError(f"'{text}' is not a port or HOST:PORT, such as 9100, 0.0.0.0:9100 or [::]:9100")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
 def _percent(fraction: float) -> str:
     return f"{fraction * 100:g}%"
 
@@ -48,11 +61,17 @@ Ratio = Annotated[
     float,
     Parameter(converter=_read(_fraction), metavar="FRACTION", show_default=_default(_percent)),
 ]
+MetricsAddress = Annotated[
+    tuple[str, int],
+    Parameter(
+        converter=_read(parse_metrics_address), metavar="[HOST:]PORT", n_tokens=1, negative="", show_default=False
+    ),
+]
 SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
 TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]
 FractionText = Annotated[str, Parameter(converter=_checked(parse_fraction), metavar="FRACTION")]
 BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
-Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535), metavar="PORT")]
+Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=PORT_MAX), metavar="PORT")]
 AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]
 Rounds = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100), metavar="N")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

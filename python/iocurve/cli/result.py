@@ -17,7 +17,7 @@ from iocurve.result.document import RESULT_NAME, Result, make_writable
 
 app = App(
     name="result",
-    help="Add the records of lost load clients to a result.",
+    help="Add the records of lost load clients to a result; print it as metrics.",
     help_epilogue=example("iocurve result merge iocurve-report 5f0c-3.jsonl"),
 )
 
@@ -44,6 +44,23 @@ def merge_records(result: Path, files: tuple[Path, ...], /) -> int:
     page.write(read(changed), source.parent)
     show_tables(changed)
     return status(changed)
+
+
+@app.command(name="metrics", help_epilogue=example("iocurve result metrics iocurve-report > metrics.prom"))
+def print_metrics(result: Path, /) -> int:
+    """Print a result in OpenMetrics text format: for each point rates, a histogram of latencies and its limit.
+
+    Parameters
+    ----------
+    result
+        A result.json, or its directory.
+    """
+    from iocurve.report.metrics import ResultMetrics
+    from iocurve.result import openmetrics
+
+    source = result / RESULT_NAME if result.is_dir() else result
+    print(openmetrics.text(ResultMetrics(Result.read(source))).decode(), end="")
+    return 0
 
 
 def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = False) -> int:

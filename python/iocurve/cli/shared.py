@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.checks import CheckOptions
+from iocurve.cli.common import served_metrics
 from iocurve.cli.dialects import SHARED
+from iocurve.cli.quantities import parse_metrics_address
 from iocurve.dialects.base import Dialect
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError
 from iocurve.measure import interrupts, jobs
@@ -31,14 +33,17 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
         fail_if=tuple(own["--fail-if"]), junit=_path(own["--junit"]), markdown=_path(own["--markdown"])
     )
     expressions: list[Expression] = []
+    is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
 
     interrupts.install()
-    with _numbered(numbers):
+    with served_metrics(_place(own["--metrics"])), _numbered(numbers):
         result = jobs.run(
             dialect,
             rest,
             cluster=clients,
-            before_run=lambda plans: expressions.extend(options.parsed(Vocabulary.of_plans(plans))),
+            before_run=(lambda plans: expressions.extend(options.parsed(Vocabulary.of_plans(plans))))
+            if is_checked
+            else None,
         )
     if result is None:
         return 0
@@ -72,6 +77,14 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
 
 def _path(values: Sequence[str]) -> Path | None:
     return Path(values[-1]) if values else None
+
+
+def _place(values: Sequence[str]) -> tuple[str, int] | None:
+    """The host and the port of metrics. Raises ``DialectError``."""
+    try:
+        return parse_metrics_address(values[-1]) if values else None
+    except ValueError as error:
+        raise DialectError([Diagnostic(f"--metrics: {error}")]) from None
 
 
 @contextmanager

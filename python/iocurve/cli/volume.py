@@ -184,9 +184,10 @@ def serve_volume(
         print(f"control: {socket}")
         if metrics is not None:
             # The library takes a while to load; a volume without metrics need not wait.
-            from iocurve.volume import metrics as openmetrics
+            from iocurve.result import openmetrics
+            from iocurve.volume.metrics import VolumeMetrics
 
-            found = openmetrics.VolumeMetrics(answers.stats)
+            found = VolumeMetrics(answers.stats)
             print(f"metrics: {stack.enter_context(openmetrics.metrics_server(found, metrics_address, metrics))}")
         print("Ctrl-C ends it", flush=True)
         _wait_for_the_end()

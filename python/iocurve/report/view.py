@@ -6,7 +6,9 @@ Views write to stderr, so that stdout has only the output that a program may rea
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Protocol
 
 from iocurve.engine.outcome import Live
@@ -52,11 +54,63 @@ class NoView:
         """Ignored."""
 
 
-def progress_view(*, keeps_lines: bool = True, quiet: bool = False) -> AbstractContextManager[View]:
+class Together:
+    """Several views of one run."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = views
+
+    def point_started(self, point: StartedPoint) -> None:
+        """Passed on."""
+        for view in self._views:
+            view.point_started(point)
+
+    def preparing(self, purpose: str | None) -> None:
+        """Passed on."""
+        for view in self._views:
+            view.preparing(purpose)
+
+    def update(self, live: Live) -> None:
+        """Passed on."""
+        for view in self._views:
+            view.update(live)
+
+    def turn_finished(self) -> None:
+        """Passed on."""
+        for view in self._views:
+            view.turn_finished()
+
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+        """Passed on."""
+        for view in self._views:
+            view.point_finished(summary, disturbance)
+
+
+_OBSERVER: ContextVar[View | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observed_by(view: View) -> Iterator[None]:
+    """A further view, such as the one that serves metrics, sees all runs that start while the context lasts."""
+    token = _OBSERVER.set(view)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
+
+
+@contextmanager
+def progress_view(*, keeps_lines: bool = True, quiet: bool = False) -> Iterator[View]:
     """A live view where stderr is a terminal, plain lines elsewhere; nothing if ``quiet``.
 
-    ``keeps_lines`` leaves a line for each finished point.
+    ``keeps_lines`` leaves a line for each finished point. The view of ``observed_by`` sees the run, too.
     """
+    observer = _OBSERVER.get()
+    with _shown(keeps_lines=keeps_lines, quiet=quiet) as view:
+        yield Together([view, observer]) if observer else view
+
+
+def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
     if quiet:
         return nullcontext(NoView())
     if not sys.stderr.isatty():

@@ -1,18 +1,12 @@
-"""The counters of a volume in OpenMetrics text format, over HTTP."""
+"""The counters of a volume as metrics."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from iocurve.errors import TargetError
 from iocurve.units import SECOND_NS
 from iocurve.volume.stats import ExportStats, IoStats, VolumeStats
 
@@ -32,32 +26,6 @@ class VolumeMetrics(Collector):
         yield from _limits(stats.exports)
         yield from _buckets(stats.exports)
         yield from _calls(stats)
-
-
-def text(metrics: VolumeMetrics) -> bytes:
-    """The metrics in OpenMetrics text format."""
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    written: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]  # the library has no types here
-    return written
-
-
-# Not prometheus_client's server: it chooses the format by the Accept header, answers on every path, and a silent peer
-# blocks its thread for ever.
-@contextmanager
-def metrics_server(metrics: VolumeMetrics, address: str, port: int) -> Iterator[str]:
-    """Answers ``GET /metrics`` while the context lasts; yields the URL. Raises ``TargetError``."""
-    try:
-        server = ThreadingHTTPServer((address, port), _handler(metrics))
-    except OSError as error:
-        raise TargetError(f"--metrics {port}: cannot listen on {address}: {error.strerror}") from None
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    try:
-        yield f"http://{address}:{server.server_address[1]}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _io(label: str, parts: Iterable[tuple[str, IoStats]]) -> Iterator[Metric]:
@@ -161,24 +129,3 @@ def _calls(stats: VolumeStats) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "iocurve_volume_requests_in_flight", "Requests that wait for a limit or latency", value=in_flight
     )
-
-
-def _handler(metrics: VolumeMetrics) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10
-
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404, "There is only /metrics")
-                return
-            body = text(metrics)
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE_LATEST)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Logs nothing."""
-
-    return Handler

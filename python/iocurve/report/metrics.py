@@ -1,0 +1,273 @@
+"""The metrics of a result and of a running measurement. ``docs/grafana-dashboard.json`` draws them.
+
+A point has counters, rates, a histogram of latencies and its limit as soon as it has ended. A running point has the
+rates and quantiles of its newest interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.report.progress import Progress, StartedPoint
+from iocurve.result.document import Interval, Limit, Result
+from iocurve.result.summary import Latency, Summary
+from iocurve.result.version import iocurve_version
+from iocurve.units import MICROSECOND_NS, SECOND_NS
+
+BOUNDS_US = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
+"""Upper bounds of the buckets, in µs: 1, 2 and 5 of each power of ten, from 1 µs to 50 s."""
+POINT = "iocurve_point"
+RUNNING = "iocurve_running"
+UNITS = {"IOPS": "operations_per_second", "µs": "seconds", "in flight": "operations_in_flight", "%": "ratio"}
+"""The last part of the names of findings, by their units; none for dimensionless ones."""
+SCALES = {"µs": 1e-6, "%": 0.01}
+
+
+class ResultMetrics(Collector):
+    """A finished measurement."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of the result and of its points."""
+        result = self._result
+        facts = {
+            "kind": result.kind,
+            "name": result.name,
+            "target": result.target.address,
+            "state": result.state,
+            "version": result.iocurve,
+        }
+        yield InfoMetricFamily("iocurve_result", "The measurement", value=facts)
+        yield GaugeMetricFamily(
+            "iocurve_result_timestamp_seconds", "Start of the measurement", result.created.timestamp(), unit="seconds"
+        )
+        points = result.points
+        yield from _points([point.summary() for point in points])
+        yield from _rate_bounds([(point.name, point.rate_interval()) for point in points])
+        yield _limits([(point.name, point.limit) for point in points if point.limit])
+        yield from _findings(result)
+
+
+class RunMetrics(Collector):
+    """A running measurement: a view that keeps the newest state, for the threads that answer scrapes."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._progress = Progress()
+        self._point: StartedPoint | None = None
+        self._live: Live | None = None
+        self._purpose: str | None = None
+        self._finished: list[Summary] = []
+
+    def point_started(self, point: StartedPoint) -> None:
+        """A point begins, or one of its turns."""
+        with self._lock:
+            self._progress.point_started(point)
+            self._point, self._live = point, None
+
+    def preparing(self, purpose: str | None) -> None:
+        """A load that is not measured runs for the point, until None is given."""
+        with self._lock:
+            self._progress.preparing(purpose)
+            self._purpose, self._live = purpose, None
+
+    def update(self, live: Live) -> None:
+        """Keeps the state of the engine."""
+        with self._lock:
+            self._live = live
+
+    def turn_finished(self) -> None:
+        """The turn that was started last has ended; its point has further turns."""
+        with self._lock:
+            self._progress.turn_finished()
+            self._point = None
+
+    def point_finished(self, summary: Summary, _: str | None = None) -> None:
+        """The point that was started last has ended."""
+        with self._lock:
+            self._progress.end_point()
+            self._point = None
+            # A point may run again at the same name: a search adds runs up.
+            self._finished = [*(one for one in self._finished if one.name != summary.name), summary]
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of the running point and of those that have ended."""
+        with self._lock:
+            point, live, purpose = self._point, self._live, self._purpose
+            finished, left_s = list(self._finished), self._progress.seconds_left()
+        yield InfoMetricFamily("iocurve", "The program", value={"version": iocurve_version()})
+        yield from _progress(point, live, purpose, len(finished), left_s)
+        if point and live and purpose is None:
+            yield from _newest_interval(point, live)
+        yield from _points(finished)
+
+
+def _progress(
+    point: StartedPoint | None, live: Live | None, purpose: str | None, finished: int, left_s: float
+) -> Iterator[Metric]:
+    state = GaugeMetricFamily(RUNNING, "1 for the running point in its phase", labels=["point", "phase"])
+    planned = GaugeMetricFamily(f"{RUNNING}_points", "Points of the run; absent where a search decides")
+    if point:
+        state.add_metric([point.name, purpose or (live.phase if live else "starting")], 1)
+        if point.count is not None:
+            planned.add_metric([], point.count)
+    yield from (state, planned)
+    yield GaugeMetricFamily(f"{RUNNING}_finished_points", "Points that have ended", finished)
+    yield GaugeMetricFamily(
+        f"{RUNNING}_left_seconds", "Estimate of the time left; 0 if unknown", left_s, unit="seconds"
+    )
+
+
+def _newest_interval(point: StartedPoint, live: Live) -> Iterator[Metric]:
+    """Rates and latencies of the newest interval. Its percentiles are those of the interval."""
+    labels = ["point", "operation"]
+    rate = GaugeMetricFamily(
+        f"{RUNNING}_operations_per_second", "Operations per second in the newest interval", labels=labels
+    )
+    data = GaugeMetricFamily(
+        f"{RUNNING}_data_bytes_per_second",
+        "Bytes per second in the newest interval",
+        labels=labels,
+        unit="bytes_per_second",
+    )
+    errors = GaugeMetricFamily(
+        f"{RUNNING}_errors_per_second", "Errors per second in the newest interval", labels=labels
+    )
+    latency = GaugeMetricFamily(
+        f"{RUNNING}_latency_seconds",
+        "Quantiles of the service latency in the newest interval; quantile 1 is the maximum",
+        labels=[*labels, "quantile"],
+        unit="seconds",
+    )
+    seconds = point.interval_ns / SECOND_NS
+    for kind, part in live.operations.items():
+        rate.add_metric([point.name, kind], part.operations / seconds)
+        data.add_metric([point.name, kind], part.bytes / seconds)
+        errors.add_metric([point.name, kind], part.errors / seconds)
+        for quantile, latency_ns in _quantiles(part):
+            latency.add_metric([point.name, kind, quantile], latency_ns / SECOND_NS)
+    yield from (rate, data, errors, latency)
+
+
+def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:
+    """Without operations there are no latencies."""
+    return [("0.5", part.p50_ns), ("0.99", part.p99_ns), ("1", part.max_ns)] if part.operations else []
+
+
+# ---- points that have ended
+
+
+@dataclass(frozen=True)
+class _PointFamilies:
+    """The metrics of points, by point and kind of operation."""
+
+    operations: CounterMetricFamily
+    data: CounterMetricFamily
+    errors: CounterMetricFamily
+    rate: GaugeMetricFamily
+    data_rate: GaugeMetricFamily
+    service: HistogramMetricFamily
+    response: HistogramMetricFamily
+
+
+def _points(summaries: Sequence[Summary]) -> Iterator[Metric]:
+    labels = ["point", "operation"]
+    made = _PointFamilies(
+        CounterMetricFamily(f"{POINT}_operations", "Operations in the measured window", labels=labels),
+        CounterMetricFamily(f"{POINT}_data_bytes", "Bytes that they moved", labels=labels, unit="bytes"),
+        CounterMetricFamily(f"{POINT}_errors", "Operations that failed", labels=labels),
+        GaugeMetricFamily(f"{POINT}_operations_per_second", "Operations per second", labels=labels),
+        GaugeMetricFamily(f"{POINT}_data_bytes_per_second", "Bytes per second", labels=labels, unit="bytes_per_second"),
+        HistogramMetricFamily(
+            f"{POINT}_latency_seconds", "Service latency, submission to completion", labels=labels, unit="seconds"
+        ),
+        HistogramMetricFamily(
+            f"{POINT}_response_latency_seconds",
+            "Response latency under a rate, from due time to completion",
+            labels=labels,
+            unit="seconds",
+        ),
+    )
+    window = GaugeMetricFamily(
+        f"{POINT}_window_seconds", "Time that the rates are over", labels=["point"], unit="seconds"
+    )
+    for summary in summaries:
+        window.add_metric([summary.name], summary.window_ns / SECOND_NS)
+        _add_kinds(made, summary)
+    yield from vars(made).values()
+    yield window
+
+
+def _add_kinds(made: _PointFamilies, summary: Summary) -> None:
+    for kind, totals in summary.kinds.items():
+        labels = [summary.name, kind]
+        made.operations.add_metric(labels, totals.operations)
+        made.data.add_metric(labels, totals.bytes)
+        made.errors.add_metric(labels, totals.errors)
+        # An imported result may not state a rate.
+        for family, value in ((made.rate, totals.iops), (made.data_rate, totals.bytes_per_s)):
+            if not math.isnan(value):
+                family.add_metric(labels, value)
+        _add_histogram(made.service, labels, totals.service)
+        if totals.response:
+            _add_histogram(made.response, labels, totals.response)
+
+
+def _add_histogram(family: HistogramMetricFamily, labels: Sequence[str], latency: Latency) -> None:
+    if latency.histogram is None:
+        return
+    counts = [
+        (f"{bound_us / 1e6!r}", latency.histogram.count_between(0, bound_us * MICROSECOND_NS)) for bound_us in BOUNDS_US
+    ]
+    total = latency.mean_ns * latency.count / SECOND_NS
+    family.add_metric(labels, [*counts, ("+Inf", latency.count)], None if math.isnan(total) else total)
+
+
+def _rate_bounds(points: Sequence[tuple[str, Interval]]) -> Iterator[Metric]:
+    """Bounds of the 95 % interval of all kinds together; absent where they are not known."""
+    low, high = (
+        GaugeMetricFamily(
+            f"{POINT}_{which}_operations_per_second", f"{word} bound of the 95 % interval of IOPS", labels=["point"]
+        )
+        for which, word in (("low", "Lower"), ("high", "Upper"))
+    )
+    for name, figure in points:
+        for family, bound in ((low, figure.low), (high, figure.high)):
+            if bound is not None:
+                family.add_metric([name], bound)
+    yield from (low, high)
+
+
+def _limits(limits: Sequence[tuple[str, Limit]]) -> Metric:
+    found = InfoMetricFamily(f"{POINT}_limit", "Verdict on what limited the point", labels=["point"])
+    for name, limit in limits:
+        found.add_metric([name], {"limited_by": limit.code, "confidence": limit.confidence})
+    return found
+
+
+def _findings(result: Result) -> Iterator[Metric]:
+    """The findings of a search in base units; ``bound`` is value, low or high."""
+    for unit in dict.fromkeys(finding.unit for finding in result.search.findings) if result.search else ():
+        name = "_".join(["iocurve_finding", *([UNITS[unit]] if unit in UNITS else [])])
+        family = GaugeMetricFamily(name, "Value that a search found", labels=["finding", "bound"])
+        for finding in result.search.findings if result.search else ():
+            bounds = {"value": finding.figure.value, "low": finding.figure.low, "high": finding.figure.high}
+            for bound, value in bounds.items():
+                if finding.unit == unit and value is not None:
+                    family.add_metric([finding.name, bound], value * SCALES.get(unit, 1.0))
+        yield family

@@ -1,0 +1,222 @@
+"""OpenMetrics of running measurements and of results, and the dashboard that draws them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from data import synthetic
+from iocurve.cli import main
+from iocurve.cli.quantities import parse_metrics_address
+from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.errors import TargetError
+from iocurve.report.metrics import ResultMetrics, RunMetrics
+from iocurve.report.progress import StartedPoint
+from iocurve.report.view import NoView, observed_by, progress_view
+from iocurve.result.document import Finding, Interval, Limit, Result, SearchFacts
+from iocurve.result.openmetrics import metrics_server, text
+from iocurve.units import SECOND_NS
+
+DASHBOARD = Path(__file__).parent.parent / "docs" / "grafana-dashboard.json"
+Labels = dict[str, str]
+
+
+def families(metrics: Collector) -> dict[str, Metric]:
+    """The metrics as the library reads them back; it refuses names, units and suffixes against the standard."""
+    written = text(metrics).decode()
+    assert written.endswith("# EOF\n")
+    return {family.name: family for family in text_string_to_metric_families(written)}  # type: ignore[no-untyped-call]
+
+
+def value(found: dict[str, Metric], name: str, labels: Labels | None = None, sample: str | None = None) -> float:
+    samples = [one for one in found[name].samples if one.name == (sample or name)]
+    (only,) = [one for one in samples if (labels or {}).items() <= one.labels.items()]
+    return float(only.value)
+
+
+@pytest.fixture(scope="module")
+def searched() -> Result:
+    point = synthetic.fio_run().points[0]
+    findings = (
+        Finding(name="capacity", unit="IOPS", figure=Interval(value=1000, low=900, high=None)),
+        Finding(name="unloaded latency", unit="µs", figure=Interval(value=250, low=None, high=None)),
+        Finding(name="knee", unit="in flight", figure=Interval(value=8, low=7, high=9)),
+        Finding(name="capacity reached at the knee", unit="%", figure=Interval(value=90, low=None, high=None)),
+        Finding(name="USL kappa (coherency)", unit="", figure=Interval(value=0.1, low=None, high=None)),
+    )
+    limit = Limit(code="depth", short_name="depth", text="the queue depth", confidence="likely")
+    facts = SearchFacts(question="?", workload="rw=randread", findings=findings, stopped="found")
+    return synthetic.result([point.replace(limit=limit)]).replace(search=facts)
+
+
+def test_a_result_has_its_points_in_base_units(searched: Result) -> None:
+    found, summary = families(ResultMetrics(searched)), searched.points[0].summary()
+    labels = {"point": summary.name, "operation": "read"}
+    reads = summary.kinds["read"]
+    rate = value(found, "iocurve_point_operations_per_second", labels)
+    assert rate == pytest.approx(reads.iops)
+    total = value(found, "iocurve_point_operations", labels, "iocurve_point_operations_total")
+    assert total == reads.operations
+    assert value(found, "iocurve_point_data_bytes_per_second", labels) == pytest.approx(reads.bytes_per_s)
+    assert value(found, "iocurve_point_window_seconds") == summary.window_ns / SECOND_NS
+    assert value(found, "iocurve_point_limit", {"limited_by": "depth"}, "iocurve_point_limit_info") == 1
+    assert value(found, "iocurve_result_timestamp_seconds") == searched.created.timestamp()
+
+
+def test_a_histogram_has_all_operations(searched: Result) -> None:
+    found, reads = families(ResultMetrics(searched)), searched.points[0].summary().kinds["read"]
+    name, labels = "iocurve_point_latency_seconds", {"operation": "read"}
+    assert value(found, name, labels, f"{name}_count") == reads.operations
+    total_s = reads.service.mean_ns * reads.service.count / SECOND_NS
+    assert value(found, name, labels, f"{name}_sum") == pytest.approx(total_s)
+    buckets = [one for one in found[name].samples if one.labels.get("operation") == "read" and "le" in one.labels]
+    counts = [one.value for one in buckets]
+    assert counts == sorted(counts)
+    assert {one.labels["le"] for one in buckets} >= {"1e-06", "0.001", "50.0", "+Inf"}
+    below = next(one.value for one in buckets if one.labels["le"] == "0.001")
+    assert reads.service.histogram is not None
+    assert below == reads.service.histogram.count_between(0, 1_000_000)
+
+
+def test_findings_are_in_base_units(searched: Result) -> None:
+    found = families(ResultMetrics(searched))
+    capacity = {"finding": "capacity"}
+    assert value(found, "iocurve_finding_operations_per_second", capacity | {"bound": "low"}) == 900
+    assert [one.labels["bound"] for one in found["iocurve_finding_operations_per_second"].samples] == ["value", "low"]
+    assert value(found, "iocurve_finding_seconds") == pytest.approx(250e-6)
+    assert value(found, "iocurve_finding_ratio") == pytest.approx(0.9)
+    assert value(found, "iocurve_finding", {"bound": "value"}) == 0.1
+
+
+def running() -> RunMetrics:
+    metrics = RunMetrics()
+    with observed_by(metrics), progress_view(quiet=True) as view:
+        view.point_started(StartedPoint(0, 3, "reads", 10.0, interval_ns=SECOND_NS // 2))
+        part = IntervalKind(
+            operations=100,
+            bytes=409_600,
+            errors=1,
+            mean_ns=2e6,
+            stddev_ns=0.0,
+            p50_ns=2_000_000,
+            p99_ns=5_000_000,
+            min_ns=1,
+            max_ns=9_000_000,
+        )
+        view.update(
+            Live(
+                phase="run",
+                group=0,
+                elapsed_ns=SECOND_NS,
+                layout_bytes=0,
+                layout_bytes_total=0,
+                intervals=2,
+                operations={"read": part},
+            )
+        )
+    return metrics
+
+
+def test_a_running_point_has_its_newest_interval() -> None:
+    found = families(running())
+    labels = {"point": "reads", "operation": "read"}
+    assert value(found, "iocurve_running", {"point": "reads", "phase": "run"}) == 1
+    assert value(found, "iocurve_running_operations_per_second", labels) == 200
+    assert value(found, "iocurve_running_data_bytes_per_second", labels) == 819_200
+    assert value(found, "iocurve_running_errors_per_second", labels) == 2
+    assert value(found, "iocurve_running_latency_seconds", labels | {"quantile": "0.99"}) == 0.005
+    assert (value(found, "iocurve_running_points"), value(found, "iocurve_running_finished_points")) == (3, 0)
+
+
+def test_a_point_that_has_ended_moves_to_those_that_have() -> None:
+    metrics, summary = running(), synthetic.fio_run().points[0].summary()
+    metrics.point_finished(summary)
+    found = families(metrics)
+    assert found["iocurve_running"].samples == []
+    assert "iocurve_running_operations_per_second" not in found
+    assert value(found, "iocurve_running_finished_points") == 1
+    assert value(found, "iocurve_point_operations_per_second", {"operation": "read"}) > 0
+    metrics.point_finished(summary)
+    assert value(families(metrics), "iocurve_running_finished_points") == 1
+
+
+def test_a_load_that_prepares_a_point_has_no_rates() -> None:
+    metrics = running()
+    metrics.preparing("filling caches")
+    found = families(metrics)
+    assert value(found, "iocurve_running", {"phase": "filling caches"}) == 1
+    assert "iocurve_running_operations_per_second" not in found
+
+
+def test_without_an_observer_the_view_is_plain() -> None:
+    with progress_view(quiet=True) as view:
+        assert isinstance(view, NoView)
+
+
+def test_metrics_are_served_over_http(searched: Result) -> None:
+    with metrics_server(ResultMetrics(searched), "127.0.0.1", 0) as url:
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            assert reply.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            assert reply.read().endswith(b"# EOF\n")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(url + "x", timeout=10)
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TargetError, match="cannot listen"), metrics_server(RunMetrics(), "127.0.0.1", port):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [("9100", ("127.0.0.1", 9100)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:9100", ("::1", 9100))],
+)
+def test_metrics_are_bound_to_loopback_unless_a_host_is_given(said: str, place: tuple[str, int]) -> None:
+    assert parse_metrics_address(said) == place
+
+
+@pytest.mark.parametrize("said", ["", "x", ":9100", "::1:9100", "host:65536", "host:"])
+def test_a_place_that_is_not_one_is_refused(said: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a port or HOST:PORT"):
+        parse_metrics_address(said)
+
+
+def test_the_command_prints_a_result(searched: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    searched.write(tmp_path / "result.json")
+    with pytest.raises(SystemExit) as ended:
+        main(["result", "metrics", str(tmp_path)])
+    assert ended.value.code == 0
+    assert capfd.readouterr().out == text(ResultMetrics(searched)).decode()
+
+
+def test_other_tools_commands_serve_metrics(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fio = ["fio", "--name=r", "--rw=write", "--size=64k", f"--filename={tmp_path}/f", "--metrics=0"]
+    with pytest.raises(SystemExit) as ended:
+        main(fio)
+    assert ended.value.code == 0
+    assert re.search(r"^metrics: http://127\.0\.0\.1:\d+/metrics$", capfd.readouterr().err, re.MULTILINE)
+
+
+def test_the_dashboard_draws_metrics_that_exist(searched: Result) -> None:
+    finished, live = families(ResultMetrics(searched)), families(running())
+    all_families = [*finished.values(), *live.values()]
+    exposed = {sample.name for family in all_families for sample in family.samples}
+    # A family of gauges without samples: the point has no interval of its rate.
+    exposed |= {family.name for family in all_families if family.type == "gauge"}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    used = {name for query in queries for name in re.findall(r"\biocurve_\w+", query)}
+    assert used <= exposed
+    assert len(queries) > 15
+    assert len({panel["id"] for panel in panels}) == len(panels)
