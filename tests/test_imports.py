@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from data import synthetic
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from iocurve.analysis import read
 from iocurve.cli.commands import run
+from iocurve.dialects.diskspd.output.span_stats import SpanStats
+from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.xml import results_xml
+from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.errors import ResultError
 from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
@@ -256,3 +262,265 @@ def test_the_command_writes_a_result_and_names_files_that_it_leaves_out(
 def test_a_file_of_no_known_format_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ResultError, match="not an output that iocurve reads; looked for fio JSON"):
         imported(tmp_path, text)
+
+
+# ---- vdbench
+
+FLAT = """\
+<pre>
+* comment
+         tod        Run   Interval    reqrate       rate     MB/sec   bytes/io      read%       resp  read_resp \
+write_resp   resp_max   resp_std   xfersize    threads      rdpct    seekpct
+12:00:01.000        rd1          1  9999988  900.0  3.5  4096  75.0  1.0  1.1  0.7  9.0  0.5  4096  2  75  100
+12:00:02.000        rd1          2  9999988 1000.0  3.9  4096  75.0  1.5  1.6  1.2  9.5  0.5  4096  2  75  100
+12:00:03.000        rd1          3  9999988 1020.0  4.0  4096  75.0  1.7  1.8  1.4  9.9  0.5  4096  2  75  100
+12:00:03.010        rd1    avg_2-3  9999988 1010.0  3.95 4096  75.0  1.6  1.7  1.3  9.9  0.5  4096  2  75  100
+12:00:05.000        rd2          1  9999988  500.0  2.0  4096  100.0 2.0  2.0  0.0  5.0  0.1  n/a   2  n/a 0
+12:00:06.000        rd2          2  9999988  400.0  1.6  4096  100.0 3.0  3.0  0.0  7.0  0.1  n/a   2  n/a 0
+12:00:07.000        rd2          3  9999988  600.0  2.4  4096  100.0 2.0  2.0  0.0  6.0  0.1  n/a   2  n/a 0
+12:00:08.000        rd2          4  99999
+"""
+HISTOGRAM = """\
+<a name="_1"></a><i><b>12:00:00.000 Starting RD=rd1; I/O rate: max</b></i>
+
+Reads and writes:
+  min(ms) <     max(ms)         count       %%    cum%%  '+': Individual%; '+-': Cumulative%
+
+    0.000 <       1.000           900  45.0000  45.0000  +++
+    1.000 <       2.000         1,100  54.9500  99.9500  +++
+    2.000 <         max             1   0.0500 100.0000  ---
+"""
+TOTALS = """\
+Run totals
+
+<a name="_1"></a><i><b>12:00:00.000 Starting RD=rd1; elapsed=60; For loops: threads=2</b></i>
+
+Apr 08, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp     resp queue  cpu%  cpu%
+                             rate  1024**2     i/o    pct     time     resp     resp      max   stddev depth sys+u   sys
+13:50:00.270  avg_2-60      50.02     0.20    4096 100.00    5.395    5.395    0.000   96.066   10.097   0.3   1.2   0.2
+"""
+
+
+def vdbench_output(directory: Path, **files: str) -> Result:
+    directory.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (directory / f"{name}.html").write_text(text)
+    return result_of(read_all([directory])[0], "test")
+
+
+def test_vdbench_gives_a_point_for_each_run(tmp_path: Path) -> None:
+    result = vdbench_output(tmp_path, flatfile=FLAT, histogram=HISTOGRAM, totals=TOTALS)
+    first, second = result.points
+    found = first.figures
+    assert (found.iops, found.mib_per_s, found.mean_us, found.max_us) == (1010.0, 3.95, 1600.0, 9900.0)
+    assert (found.operations, found.min_us, found.errors) == (2020, None, None)
+    assert found.p50_us == pytest.approx(2000, rel=0.001)
+    assert found.p90_us == pytest.approx(2000, rel=0.001)
+    assert first.kind_figures["read"].iops == 757.5
+    assert first.kind_figures["write"].mean_us == 1300.0
+    assert first.axes == {
+        "kind": "mixed",
+        "order": "random",
+        "block_bytes": 4096,
+        "read_percent": 75,
+        "depth": 2,
+    }
+    assert [(one.start_ns, one.iops) for one in first.course()] == [(0, 1000.0), (10**9, 1020.0)]
+    assert second.figures.p99_us is None
+
+
+def test_a_vdbench_run_without_an_average_is_incomplete(tmp_path: Path) -> None:
+    result = vdbench_output(tmp_path, flatfile=FLAT)
+    second = result.points[1]
+    assert (second.figures.iops, second.figures.mean_us, second.figures.max_us) == (500.0, 2400.0, 7000.0)
+    assert (result.state, second.imported and second.imported.state) == ("interrupted", "interrupted")
+    assert {"vdbench_no_average", "vdbench_no_bins"} <= {note.code for note in result.notes}
+
+
+def test_vdbench_totals_are_read_without_a_flat_file(tmp_path: Path) -> None:
+    found = only(vdbench_output(tmp_path, totals=TOTALS)).figures
+    assert (found.iops, found.mib_per_s, found.mean_us, found.max_us) == (50.02, 0.2, 5395.0, 96066.0)
+    assert (found.operations, found.p50_us) == (None, None)
+
+
+# ---- DiskSpd
+
+
+def diskspd_files() -> tuple[str, str, Point]:
+    """The text and the XML of 100 reads and 50 writes of 4 KiB in 10 s, and the point of the same workers."""
+    span = TimeSpan(targets=[Target(path="testfile1.dat", block_bytes=4096, write_percent=33)], measure_latency=True)
+    kinds = {
+        "read": did(100, 409_600, *[1.0] * 90, *[2.0] * 9, 8.0),
+        "write": did(50, 204_800, *[1.5] * 50),
+    }
+    thread = stats(row(), kinds, [(10, 5)] * 10)
+    results = [(SpanStats(10.0, ((thread,),)), BUSY)]
+    worker = synthetic.worker_plan()
+    outcome = synthetic.outcome(*(one.replace(window_start_ns=0, window_end_ns=10 * 10**9) for one in thread.workers))
+    own = Point(name="own", family="own", axes={}, plan=synthetic.plan([worker]), outcome=outcome)
+    profile = Profile(time_spans=[span])
+    return (
+        results_text(profile, ONE_PROCESSOR, START, results),
+        results_xml(profile, ONE_PROCESSOR, START, results),
+        own,
+    )
+
+
+def test_diskspd_xml_gives_the_values_of_our_own_result(tmp_path: Path) -> None:
+    _, xml, own = diskspd_files()
+    point = only(imported(tmp_path, xml))
+    for name in ("operations", "bytes", "iops", "mib_per_s", "min_us", "mean_us", "max_us"):
+        assert getattr(point.figures, name) == pytest.approx(getattr(own.figures, name), abs=0.5), name
+    for kind in ("read", "write"):
+        found, expected = point.kind_figures[kind], own.kind_figures[kind]
+        assert (found.operations, found.bytes, found.iops) == (expected.operations, expected.bytes, expected.iops)
+        assert (found.p50_us, found.p99_us) == pytest.approx((expected.p50_us, expected.p99_us), rel=1e-3)
+    assert point.axes == {
+        "kind": "mixed",
+        "order": "sequential",
+        "block_bytes": 4096,
+        "read_percent": 67,
+        "depth": 2,
+    }
+
+
+def test_diskspd_text_gives_the_values_of_its_xml(tmp_path: Path) -> None:
+    text, xml, _ = diskspd_files()
+    from_text, from_xml = (only(imported(tmp_path, one)) for one in (text, xml))
+    assert from_text.axes == from_xml.axes
+    found, expected = from_text.figures, from_xml.figures
+    assert (found.operations, found.bytes, found.iops) == (expected.operations, expected.bytes, expected.iops)
+    assert (found.mean_us, found.p50_us, found.p99_us) == (expected.mean_us, expected.p50_us, expected.p99_us)
+    assert found.mib_per_s == 0.06
+
+
+def test_an_old_diskspd_without_latencies_says_so(tmp_path: Path) -> None:
+    text = (
+        "Results for timespan 1:\nactual test time:\t10.00s\nthread count:\t\t2\n\nTotal IO\n"
+        "thread |       bytes     |     I/Os     |     MB/s   |  I/O per s |  file\n---\n"
+        "     0 |         4194304 |         1024 |       0.40 |     102.40 | a.dat (10MB)\n---\n"
+        "total:           4194304 |         1024 |       0.40 |     102.40\n\n"
+    )
+    result = imported(tmp_path, text)
+    found = only(result).figures
+    assert (found.iops, found.mib_per_s, found.mean_us, found.p99_us) == (102.4, 0.4, None, None)
+    assert "diskspd_no_latency" in {note.code for note in result.notes}
+
+
+# ---- elbencho and mdtest
+
+ELBENCHO = {
+    "phase_type": "RWMIX70",
+    "iso_start_date": "2026-01-02T03:04:05.678+0000",
+    "config": {
+        "hosts": "1",
+        "threads": "4",
+        "block_size": "4096",
+        "random_offsets": "true",
+        "io_depth": "2",
+        "version": "3.1",
+    },
+    "first_done": {"elapsed_time_ms": "1900", "iops": "1"},
+    "last_done": {
+        "elapsed_time_ms": "2000",
+        "iops": "300",
+        "bytes/s": "1228800",
+        "bytes": "2457600",
+        "rwmix_read": {"iops": "700", "bytes/s": "2867200", "bytes": "5734400"},
+        "latency": {
+            "IO": {
+                "min_us": "10",
+                "avg_us": "50",
+                "max_us": "90",
+                "rwmix_read": {"min_us": "5", "avg_us": "20", "max_us": "99"},
+            }
+        },
+    },
+}
+ELBENCHO_CSV = (
+    "ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,"
+    "IO depth,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last],"
+    "IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],CPU% [first],CPU% [last],entries [first],entries [last],"
+    "MiB [first],MiB [last],Ent lat us [min],Ent lat us [avg],Ent lat us [max],IO lat us [min],IO lat us [avg],"
+    "IO lat us [max],version\n"
+    "2026-05-22T16:09:38,,dir,1,1,8,1,4,268435456,1048576,1,0,,4,1,0,"
+    "MKDIRS,2,5,3277,1600,,,,,8,7,8,8,,,812,1068,1378,,,,3.1-1\n"
+    "2026-05-22T16:09:38,,dir,1,1,8,1,4,268435456,1048576,1,0,,4,1,0,"
+    "WRITE,2000,2500,11,11,3494,3000,3494,3000,10,9,25,32,7000,7500,9,99,999,500,1500,9000,3.1-1\n"
+)
+MDTEST = """\
+-- started at 04/29/2021 23:28:11 --
+
+mdtest-3.4.0+dev was launched with 10 total task(s) on 3 node(s)
+10 tasks, 33340 files
+
+SUMMARY rate: (of 1 iterations)
+   Operation                      Max            Min           Mean        Std Dev
+   ---------                      ---            ---           ----        -------
+   File creation             :       2943.697       2943.674       2943.686          0.006
+   File stat                 :          0.000          0.000          0.000          0.000
+   File removal                   5000.000       5000.000       5000.000          0.000
+-- finished at 04/29/2021 23:28:22 --
+"""
+
+
+def test_elbencho_json_gives_the_last_done_of_a_mix(tmp_path: Path) -> None:
+    point = only(imported(tmp_path, json.dumps(ELBENCHO)))
+    assert (point.figures.iops, point.figures.mib_per_s, point.figures.mean_us) == (1000.0, 3.90625, 29.0)
+    assert (point.figures.operations, point.figures.min_us, point.figures.max_us) == (2000, 5.0, 99.0)
+    assert (point.kind_figures["read"].iops, point.kind_figures["write"].iops) == (700.0, 300.0)
+    assert point.axes == {"kind": "mixed", "order": "random", "block_bytes": 4096, "depth": 8}
+    assert point.imported is not None
+    assert point.imported.tool == "elbencho 3.1"
+
+
+def test_elbencho_csv_gives_a_point_for_each_phase(tmp_path: Path) -> None:
+    made, written = imported(tmp_path, ELBENCHO_CSV).points
+    assert (made.name, made.figures.iops, made.figures.operations, made.figures.mean_us) == (
+        "MKDIRS",
+        1600.0,
+        8,
+        1068.0,
+    )
+    assert (written.figures.iops, written.figures.mib_per_s, written.figures.operations) == (3000.0, 3000.0, 7500)
+    assert (written.figures.mean_us, written.figures.bytes) == (1500.0, 7500 << 20)
+    assert written.axes == {"kind": "write", "order": "sequential", "block_bytes": 1 << 20, "depth": 32}
+
+
+def test_mdtest_gives_a_point_for_each_operation_with_a_rate(tmp_path: Path) -> None:
+    result = imported(tmp_path, MDTEST)
+    assert [(point.name, point.figures.iops) for point in result.points] == [
+        ("File creation", 2943.686),
+        ("File removal", 5000.0),
+    ]
+    assert (result.points[0].figures.operations, result.points[0].figures.mean_us) == (33_340, None)
+    assert result.created.isoformat() == "2021-04-29T23:28:11+00:00"
+
+
+# ---- damaged files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(fio_document(), indent=1),
+        FLAT,
+        HISTOGRAM + TOTALS,
+        TOTALS,
+        json.dumps(ELBENCHO, indent=1),
+        ELBENCHO_CSV,
+        MDTEST,
+        *diskspd_files()[:2],
+    ],
+)
+def test_a_truncated_file_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    refused = []
+    for share in range(1, 20):
+        try:
+            result = imported(tmp_path, text[: len(text) * share // 20])
+        except ResultError as error:
+            refused.append(str(error))
+        else:
+            assert read(result).families
+    assert refused
+    assert all(str(tmp_path) in message for message in refused)

@@ -170,7 +170,7 @@ def families_of(result: Result, limits: Sequence[Limit | None]) -> list[Family]:
     """
     members: dict[str, list[MeasuredPoint]] = {}
     for point, limit in zip(result.points, limits, strict=True):
-        if point.summary().operations:
+        if point.summary().operations or point.imported:
             members.setdefault(point.family, []).append(MeasuredPoint(point, point.summary(), limit))
     titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
     return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]

@@ -146,7 +146,7 @@ GROUPS = {
         Command(
             "import",
             "result:import_results",
-            "Import results of fio as a result with a report.",
+            "Import results of fio, vdbench, DiskSpd, elbencho or mdtest.",
             "iocurve import fio-output.json --out old-run",
         ),
         Command(

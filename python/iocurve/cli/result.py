@@ -86,7 +86,7 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
 
 
 def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Output = OUTPUT) -> int:
-    """Import outputs of other tools: fio JSON and JSON+.
+    """Import results of fio, vdbench, DiskSpd, elbencho and mdtest.
 
     The format is recognised from the content. The result has the values that the tool states; values that it does not
     state stay unknown.
@@ -113,5 +113,6 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
         print(result.document().decode(), end="")
     elif not output.quiet:
         show_tables(result)
-    checked = checks.report(result, expressions, output.checks, sys.stderr if output.json or output.quiet else None)
-    return status(result) or checked
+    if result.incomplete_reason:
+        print(f"iocurve: the measurement was incomplete: {result.incomplete_reason}", file=sys.stderr)
+    return checks.report(result, expressions, output.checks, sys.stderr if output.json or output.quiet else None)

@@ -14,7 +14,6 @@ from iocurve.units import KIB
 Options = Mapping[str, str]
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "ftruncate")
 """Engines with one operation in flight, whatever iodepth says."""
-DEFAULT_ENGINE = "psync"
 DEFAULT_BLOCK_BYTES = 4 * KIB
 
 
@@ -27,12 +26,14 @@ def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapp
         return Load(kind=kind)
     patterns = {_pattern(one) for one in known}
     blocks = {_block_bytes(one, name) for one in known for name in _kinds_of(_pattern(one))}
+    depths = [_depth(one) for one in known]
+    counts = copies_of(known, names)
     return Load(
         kind=kind,
         order=_single("random" if pattern.startswith("rand") else "sequential" for pattern in patterns),
         block_bytes=_single(blocks),
         read_percent=_single(map(_read_percent, known)) if kind == "mixed" else None,
-        depth=sum(_depth(one) * count for one, count in zip(known, copies_of(known, names), strict=True)),
+        depth=None if None in depths else sum((one or 0) * count for one, count in zip(depths, counts, strict=True)),
     )
 
 
@@ -84,7 +85,9 @@ def _read_percent(options: Options) -> float | None:
     return read if read is not None else 50.0 if written is None else 100 - written
 
 
-def _depth(options: Options) -> int:
-    if options.get("ioengine", DEFAULT_ENGINE) in SYNCHRONOUS:
+def _depth(options: Options) -> int | None:
+    """The depth of one job; None where the default engine, another on each system, decides."""
+    depth = whole(options.get("iodepth")) or 1
+    if depth == 1 or options.get("ioengine") in SYNCHRONOUS:
         return 1
-    return whole(options.get("iodepth")) or 1
+    return depth if "ioengine" in options else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.errors import ResultError
-from iocurve.imports import fio
+from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
 from iocurve.imports.measured import Measured
 from iocurve.imports.parsing import Source
 
@@ -21,9 +21,25 @@ class Format:
     """The content of such a file, for messages."""
     is_recognised: Callable[[Source], bool]
     read: Callable[[Source], list[Measured]]
+    files: tuple[str, ...] = ()
+    """Names of files of which the first in a directory has all; empty where each file counts."""
 
 
-FORMATS = (Format("fio JSON", '"jobs" with "jobname"', fio.is_fio, fio.read),)
+FORMATS = (
+    Format("fio JSON", '"jobs" with "jobname"', fio.is_fio, fio.read),
+    Format("DiskSpd XML", "<Results> with <TimeSpan>", diskspd.is_xml, diskspd.read_xml),
+    Format("DiskSpd text", "a table 'Total IO'", diskspd.is_text, diskspd.read_text),
+    Format(
+        "vdbench output",
+        "flatfile.html, or summary.html or totals.html with intervals or averages",
+        vdbench.is_vdbench,
+        vdbench.read,
+        vdbench.FILES,
+    ),
+    Format("elbencho JSON", '"phase_type" with "last_done"', elbencho.is_json, elbencho.read_json),
+    Format("elbencho CSV", "the columns operation and 'time ms [last]'", elbencho.is_csv, elbencho.read_csv),
+    Format("mdtest output", "a table 'SUMMARY rate'", mdtest.is_mdtest, mdtest.read),
+)
 
 
 def read_all(paths: Sequence[Path]) -> tuple[list[Measured], list[str]]:
@@ -58,8 +74,12 @@ def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
         files = sorted(path for path in directory.rglob("*") if path.is_file())
     except OSError as error:
         raise ResultError(f"{directory} cannot be read: {error.strerror}") from None
-    for path in files:
-        found = _format_of(Source(path))
+    formats = {path: _format_of(Source(path)) for path in files}
+    read_of = {path.parent: found for path, found in formats.items() if found and found.files}
+    for path, found in formats.items():
+        of_directory = read_of.get(path.parent)
+        if of_directory and path != _first(path.parent, of_directory):
+            continue
         if found:
             measured += found.read(Source(path))
         else:
@@ -67,6 +87,12 @@ def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
     if not measured:
         raise ResultError(f"{directory}: no output that iocurve reads; looked for {_looked_for()}")
     return measured, left_out
+
+
+def _first(directory: Path, found: Format) -> Path | None:
+    """The file that has all of an output of several files."""
+    paths = [directory / name for name in found.files]
+    return next((path for path in paths if path.is_file() and found.is_recognised(Source(path))), None)
 
 
 def _format_of(source: Source) -> Format | None:

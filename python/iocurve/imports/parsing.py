@@ -131,7 +131,8 @@ def whole(value: object) -> int | None:
 def scaled(value: object, factor: float) -> float | None:
     """A number times a factor; None if it is none."""
     found = number(value)
-    return None if found is None else found * factor
+    # To a thousandth: 1.0093 ms are 1009300 ns.
+    return None if found is None else round(found * factor, 3)
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)\Z", re.IGNORECASE)

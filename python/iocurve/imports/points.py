@@ -35,12 +35,13 @@ def result_of(measured: Sequence[Measured], name: str) -> Result:
     targets = list(dict.fromkeys(one.target for one in measured))
     notes = dict.fromkeys(note for one in measured for note in one.notes)
     failed = [one for one in measured if one.state != "finished"]
+    states = {one.state for one in measured}
     return Result(
         iocurve=iocurve_version(),
         kind=KIND,
         name=name,
         created=min(created) if created else datetime.now(UTC).replace(microsecond=0),
-        state="failed" if failed else "finished",
+        state="failed" if "failed" in states else "interrupted" if "interrupted" in states else "finished",
         incomplete_reason="; ".join(text for one in failed for text in one.errors_text) if failed else None,
         host=None,
         target=TargetFacts(kind="unknown", address=targets[0] or "not known" if len(targets) == 1 else "several"),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from iocurve.result.summary import PERCENTILES, Latency, Summary, Totals
+from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
 from iocurve.structs import Struct
 
 Value: TypeAlias = int | float | str | None
@@ -165,4 +165,5 @@ def _latencies(latency: Latency) -> dict[str, float | None]:
         **{name: latency.percentile(percent) for name, percent in LATENCY_NAMES.items()},
         "max_us": latency.max_ns,
     }
-    return {name: _known(value / 1000) if latency.count else None for name, value in nanoseconds.items()}
+    has_values = latency.count > 0 or isinstance(latency, StatedLatency)
+    return {name: _known(value / 1000) if has_values else None for name, value in nanoseconds.items()}

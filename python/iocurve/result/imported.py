@@ -14,10 +14,9 @@ from typing import TypeVar
 from iocurve._native import Histogram
 from iocurve.engine.outcome import State
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.summary import Latency, SeriesInterval, Summary, Totals
+from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals
 from iocurve.structs import Struct
-
-UNKNOWN = math.nan
+from iocurve.units import SECOND_NS
 
 
 class ImportedLatency(Struct):
@@ -145,23 +144,16 @@ class ImportFacts(Struct):
 
 
 @dataclass(frozen=True)
-class StatedLatency(Latency):
-    """Latencies that a tool states. A percentile that it does not state comes from its histogram; else it is NaN."""
-
-    stated: Mapping[float, float]
-
-    def percentile(self, percent: float) -> float:
-        """Latency in ns; NaN if it is not known."""
-        if percent in self.stated:
-            return self.stated[percent]
-        return UNKNOWN if self.histogram is None else super().percentile(percent)
-
-
-@dataclass(frozen=True)
 class ImportedSummary(Summary):
     """The summary of an imported point."""
 
     cpu_ns_per_operation: float | None
+
+    @property
+    def concurrency_achieved(self) -> float:
+        """Operations in flight on average: IOPS × mean latency; the depth bounds it where it is known."""
+        in_flight = self.iops * self.service.mean_ns / SECOND_NS
+        return in_flight if math.isnan(self.depth_requested) else min(in_flight, self.depth_requested)
 
     @property
     def cpu_us_per_operation(self) -> float | None:

@@ -25,6 +25,8 @@ from iocurve.engine.outcome import (
 )
 from iocurve.units import MIB, SECOND_NS
 
+UNKNOWN = math.nan
+"""A value that an imported result does not state."""
 WHOLE = 0.9
 """An interval counts as whole above this fraction of the longest interval's length."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -56,6 +58,19 @@ class Latency:
     def percentiles(self) -> dict[float, float]:
         """The percentiles of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
+
+
+@dataclass(frozen=True)
+class StatedLatency(Latency):
+    """Latencies that a tool states. A percentile that it does not state comes from its histogram; else it is NaN."""
+
+    stated: Mapping[float, float]
+
+    def percentile(self, percent: float) -> float:
+        """Latency in ns; NaN if it is not known."""
+        if percent in self.stated:
+            return self.stated[percent]
+        return UNKNOWN if self.histogram is None else super().percentile(percent)
 
 
 @dataclass(frozen=True)
