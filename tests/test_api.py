@@ -23,6 +23,7 @@ from data import synthetic
 from iocurve import _native
 from iocurve.api import measure, results
 from iocurve.api.running import KindSnapshot, Watch
+from iocurve.cli.commands import run
 from iocurve.engine import plan
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
@@ -450,6 +451,9 @@ def test_records_as_tables_of_other_libraries(tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "points.parquet")
     assert table.to_pylist() == records
     assert table.schema.metadata[b"iocurve.name"] == result.name.encode()
+    result.write(tmp_path / "result.json")
+    assert run(["report", str(tmp_path), "--parquet"]) == 0
+    assert parquet.read_table(tmp_path / "points.parquet")["iops"].to_pylist() == arrow["iops"].to_pylist()
     with pytest.raises(ResultError, match="No such file or directory"):
         result.write_parquet(tmp_path / "missing" / "points.parquet")
 

@@ -63,7 +63,7 @@ def print_metrics(result: Path, /) -> int:
     return 0
 
 
-def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = False) -> int:
+def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = False, parquet: Flag = False) -> int:
     """Write the report of a result again.
 
     Parameters
@@ -74,12 +74,15 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
         Directory for the report. Default: the directory of the result.
     images
         Also write the charts as PNG and SVG.
+    parquet
+        Also write the points as points.parquet; this needs iocurve[arrow].
     """
     source = result / RESULT_NAME if result.is_dir() else result
     reading, directory = read(Result.read(source)), out or source.parent
     directory.mkdir(parents=True, exist_ok=True)
     written = page.write(reading, directory)
     written += page.write_images(reading, directory) if images else []
+    written += [page.write_parquet(reading, directory)] if parquet else []
     for path in written:
         print(path)
     return 0

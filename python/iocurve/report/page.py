@@ -116,6 +116,13 @@ def points_csv(reading: Reading) -> str:
     return text.getvalue()
 
 
+def write_parquet(reading: Reading, directory: Path) -> Path:
+    """Writes the lines of ``points.csv`` as Parquet and returns its path. Raises ``ResultError``."""
+    path = directory / "points.parquet"
+    with_verdicts(reading.result).write_parquet(path)
+    return path
+
+
 DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {"report.html": html, "points.csv": points_csv}
 """The files of a report and the functions that make their text."""
 

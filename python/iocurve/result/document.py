@@ -736,7 +736,7 @@ class Result(Struct):
         Raises ``ResultError`` without pyarrow, and if the file cannot be written.
         """
         facts = {"name": self.name, "version": self.iocurve, "created": self.created.isoformat(), "state": self.state}
-        frames.write_parquet(self.to_records(), Path(path), facts)
+        write_atomically(Path(path), frames.parquet(self.to_records(), facts))
 
     def chart(self, y: str = "iops", *, x: str | None = None, by: str | None = None) -> altair.LayerChart:
         """Draws a field of the records over another, as an object of altair that a notebook shows.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -40,14 +39,14 @@ def to_arrow(records: Records) -> pyarrow.Table:
     return found
 
 
-def write_parquet(records: Records, path: Path, facts: Mapping[str, str]) -> None:
-    """Writes a Parquet file with ``facts`` in the metadata of its schema. Raises ``ResultError``."""
+def parquet(records: Records, facts: Mapping[str, str]) -> bytes:
+    """A Parquet file with ``facts`` in the metadata of its schema. Raises ``ResultError`` without pyarrow."""
     table = to_arrow(records)
     table = table.replace_schema_metadata({f"iocurve.{name}": value for name, value in facts.items()})
-    try:
-        _library("pyarrow.parquet", "arrow").write_table(table, path)
-    except OSError as error:
-        raise ResultError(f"{path} cannot be written: {error.strerror or error}") from None
+    file = _library("pyarrow", "arrow").BufferOutputStream()
+    _library("pyarrow.parquet", "arrow").write_table(table, file)
+    content: bytes = file.getvalue().to_pybytes()
+    return content
 
 
 def chart(records: Records, y: str, x: str | None, by: str | None, axes: Sequence[str]) -> altair.LayerChart:
