@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bench.truth import conclusions, curves, delayed, measured, searches, served
+from bench.truth import comparisons, conclusions, curves, delayed, measured, searches, served
 from bench.truth.table import PAGE, Section, with_table
 
 SECTIONS = {
@@ -23,6 +23,7 @@ SECTIONS = {
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
     "gains": Section(conclusions.gains),
+    "compared": Section(comparisons.compared),
     "steps": Section(conclusions.steps),
     "law": Section(conclusions.law),
     "capacity": Section(curves.capacity, curves.COLUMNS),
