@@ -13,13 +13,17 @@ from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
-from iocurve.errors import ResultError
+from iocurve.errors import DialectError, ResultError
+from iocurve.measure import ab
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.groups import groups_of
 from iocurve.report import compared
 from iocurve.report.compared import Compared
 from iocurve.result.document import Point
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.percentiles import independent_operations
-from iocurve.units import KIB
+from iocurve.targets.opened_target import UNOPENED
+from iocurve.units import KIB, SECOND_NS
 
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 
@@ -167,6 +171,58 @@ def test_markdown_is_a_table_with_its_summary_first() -> None:
     assert lines[0].startswith("**")
     assert "| a\\|b | IOPS |" in compared.markdown(found)
     assert "**faster**" in compared.markdown(found)
+
+
+def test_the_page_has_a_curve_and_the_changes_of_each_figure(tmp_path: Path) -> None:
+    depths = [measured(f"depth {depth}").replace(axes={"depth": depth}) for depth in (1, 4)]
+    base, other = saved(tmp_path / "base", *depths, block=1), saved(tmp_path / "other", *depths, block=2)
+    assert run(["compare", base, other, "--html", str(tmp_path / "page.html")]) == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "<h2>simulated: latency over the rate</h2>" in text
+    assert "<h2>p99.9: change</h2>" in text
+    assert "<h2>Conditions that differ</h2>" in text
+
+
+# ---- two in turns
+
+NULL = "fio --name=x --ioengine=null --size=64k --rw=read --number_ios=4"
+
+
+def test_commands_take_turns_and_are_compared_by_their_pairs(tmp_path: Path) -> None:
+    found = ab.run_commands([f"iocurve {NULL}", NULL], 3, 0.1, tmp_path, quiet=True)
+    a, b = found.points
+    assert [turn.order for turn in a.turns] == [1, 4, 5]
+    assert [turn.order for turn in b.turns] == [2, 3, 6]
+    assert (a.compared_with, a.outcome.state, found.state) == (("A", "B"), "finished", "finished")
+    assert all(turn.p99_ns and turn.cpu_us_per_operation is not None for turn in a.turns)
+    assert {one.point for one in compare_turns(found).differences} == {"A"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dd if=a", NULL], "is no command that can take turns"),
+        (["fio --name=x --rw=none", NULL], "none"),
+        ([NULL], "compares two commands or two targets"),
+        (["--target", "/tmp"], "compares two commands or two targets"),
+    ],
+)
+def test_nothing_runs_where_one_command_is_wrong(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match=message):
+        run(["ab", *words, "--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_targets_are_a_scenario_of_one_load() -> None:
+    load = ab.TargetLoad("rw=randrw rwmixread=70 bs=8k", 16, 2, 1 << 20, 2 * SECOND_NS, SECOND_NS)
+    request = ab.of_targets(["volume:anf-ultra", "volume:anf-premium"], load, 5, create=False, overwrite=False)
+    opened = dict.fromkeys(request.targets, UNOPENED)
+    cases = Cases(request.scenario, request.form, opened, "tag").all()
+    (group,) = groups_of(cases, request.scenario.comparisons, request.form)
+    assert [case.name for case in cases] == ["load A", "load B"]
+    assert (group.rounds, group.turn_ns, group.ramp_ns) == (5, 2 * SECOND_NS, SECOND_NS)
+    first = cases[0].job.sections[0]
+    assert (first.load.read_percent, first.pace.depth, len(cases[0].job.sections)) == (70, 16, 2)
 
 
 # ---- error rates

@@ -202,7 +202,10 @@ class _Test:
             return None
         pairs = self._pairs() if self.is_paired else []
         found = rate_ratio(pairs, self.margin, confidence) if len(pairs) >= PAIRS_MIN else self._unpaired(confidence)
-        return found and replace(found, own_limit=self._own_limit())
+        if found is None:
+            return None
+        doubt = found.doubt.replace("the rates of the turns", "the turns")
+        return replace(found, own_limit=self._own_limit(), doubt=doubt)
 
     def _pairs(self) -> list[RatePair]:
         """The pairs of rounds in which both ran, slower over faster, so that their ratio is one of speeds."""

@@ -163,6 +163,12 @@ GROUPS = {
             "iocurve compare before after",
         ),
         Command(
+            "ab",
+            "ab:ab",
+            "Measure two targets, or run two commands, in turns, and compare them.",
+            "iocurve ab --target /mnt/a --target /mnt/b",
+        ),
+        Command(
             "result",
             "result:app",
             "Add the records of lost load clients to a result; print it as metrics.",

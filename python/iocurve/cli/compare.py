@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from cyclopts import Parameter
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check_changes
@@ -14,8 +16,37 @@ from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import Flag, Ratio
 from iocurve.report import checks, compared
 from iocurve.report.compared import Compared
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import RESULT_NAME, Result, write_atomically
 from iocurve.result.paired import MARGIN
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOutput:
+    """The form of a comparison."""
+
+    html: Path | None = None
+    """Also write a page with charts to this file."""
+    markdown: Flag = False
+    """Print Markdown, for a comment in a pull request."""
+    json: Flag = False
+    """Print a JSON object."""
+
+    def show(self, found: Compared) -> None:
+        """Prints a comparison in the requested form, and writes the page."""
+        if self.html:
+            from iocurve.report.compared_page import page
+
+            write_atomically(self.html, page(found).encode())
+        if self.json:
+            show_json(compared.document(found))
+        elif self.markdown:
+            print(compared.markdown(found), end="")
+        else:
+            show_comparison(found)
+
+
+OUTPUT = ComparisonOutput()
 
 
 def compare_results(
@@ -23,8 +54,7 @@ def compare_results(
     /,
     *others: Path,
     margin: Ratio = MARGIN,
-    markdown: Flag = False,
-    json: Flag = False,
+    output: ComparisonOutput = OUTPUT,
     options: ComparisonChecks = COMPARISON_CHECKS,
 ) -> int:
     """Compare results with the first of them: faster, slower, no difference, or cannot tell.
@@ -37,10 +67,6 @@ def compare_results(
         Results to compare with it. Points are matched by name and axes, or else by their load.
     margin
         Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
-    markdown
-        Print Markdown, for a comment in a pull request.
-    json
-        Print a JSON object.
     """
     results = [_read(path) for path in (base, *others)]
     expressions = options.parsed(replace(Vocabulary.of(results[-1]), changes=frozenset(NAMES)))
@@ -49,19 +75,14 @@ def compare_results(
         found = Compared(compare(*results, margin=margin), tuple(map(str, (base, *others))))
     else:
         found = Compared(compare_turns(results[0], margin), (str(base),))
-    if json:
-        show_json(compared.document(found))
-    elif markdown:
-        print(compared.markdown(found), end="")
-    else:
-        show_comparison(found)
+    output.show(found)
     if not expressions:
         return 0
     checked = check_changes(found.comparison, expressions)
-    if markdown:
+    if output.markdown:
         print(f"\n{checks.markdown(checked, title).decode()}", end="")
     else:
-        print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if json else None)
+        print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if output.json else None)
     return written(checked, title, options)
 
 

@@ -183,16 +183,19 @@ class Campaign:
             before = points[one.title]
             if turns.has_turn(before, place.round):
                 continue
-            points[one.title] = self._take_turn(one, before, place, rounds, names)
+            points[one.title], _ = self.take_turn(one, before, place, rounds, names)
         for one in waiting:
             point = points[one.title]
             assert point is not None, "every point had its turns"
             self._amended(one.after(turns.in_state(point, "finished")), point)
 
-    def _take_turn(
+    def take_turn(
         self, one: Measurement, before: Point | None, place: TurnPlace, rounds: int, names: tuple[str, ...]
-    ) -> Point:
-        """One turn of a point, measured again where others disturb it and the point has repeats left."""
+    ) -> tuple[Point, Point]:
+        """One turn of a point, measured again where others disturb it and the point has repeats left.
+
+        Gives the point with all its turns, and the run. Raises as ``measure`` does.
+        """
         attempts = Attempts(one.repeats_max - (before.repeats if before else 0))
         kept = before
         while attempts.wants_more:
@@ -212,7 +215,7 @@ class Campaign:
             self._view.point_finished(kept.summary(), kept.disturbance)
         else:
             self._view.turn_finished()
-        return kept
+        return kept, attempts.best
 
     def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
         """Runs a plan that is no point of the result, such as a cache warm-up or a cache check.

@@ -168,11 +168,11 @@ def measure_plan(kind: str, campaign: Campaign, files: RunFiles | None, plan: Pl
     """Measures a plan as a point. Raises as ``Campaign.measure``."""
     if files:
         files.announce(plan)
-        enough = _identifying(files, enough)
+        enough = identifying(files, enough)
     return campaign.measure(Measurement(plan, kind, enough=enough)).outcome
 
 
-def _identifying(files: RunFiles, enough: Enough) -> Enough:
+def identifying(files: RunFiles, enough: Enough) -> Enough:
     """As ``enough``; notes which files the run has made as soon as they are laid out."""
     is_done = False
 

@@ -74,15 +74,12 @@ def write_images(reading: Reading, directory: Path, formats: Sequence[ImageForma
 
 def html(reading: Reading) -> str:
     """The page with everything it needs; its content security policy forbids loading anything."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     from iocurve.report.figures import figures
 
-    environment = Environment(
-        loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"capitalised": capitalised, "limited_share": _limited_share}
-    return environment.get_template("page.html").render(
+    return rendered(
+        "page.html",
+        title=reading.result.name,
+        version=reading.result.iocurve,
         reading=reading,
         result=reading.result,
         incomplete_reason=incomplete_reason(reading.result),
@@ -94,8 +91,21 @@ def html(reading: Reading) -> str:
         figures=figures(reading),
         listed_max=LISTED_MAX,
         points_shown_max=POINTS_SHOWN_MAX,
-        chart_library=_chart_library(),
     )
+
+
+def rendered(template: str, **values: object) -> str:
+    """A page from a template of this package, with the script that draws its charts.
+
+    ``title`` and ``version`` are those of the frame that all pages share.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters |= {"capitalised": capitalised, "limited_share": _limited_share}
+    return environment.get_template(template).render(**values, chart_library=_chart_library())
 
 
 def _limited_share(group: LimitGroup, points: int) -> str:

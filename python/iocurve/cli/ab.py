@@ -1,0 +1,87 @@
+"""The command that measures two targets, or runs two commands, in turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from iocurve.analysis.compare import compare_turns
+from iocurve.cli import status
+from iocurve.cli.compare import OUTPUT, ComparisonOutput
+from iocurve.cli.measure import FILES, FileOptions
+from iocurve.cli.quantities import AtLeast1, Many, Ratio, Rounds, SizeBytes, TimeNs
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.measure import ab as measured
+from iocurve.report.compared import Compared
+from iocurve.result.paired import MARGIN
+from iocurve.units import GIB, SECOND_NS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """The load on two targets."""
+
+    workload: str = "rw=randread bs=4k"
+    """With --target, in fio's words: 'rw=randrw rwmixread=70 bs=8k'."""
+    iodepth: AtLeast1 = 32
+    """With --target: queue depth of each job."""
+    numjobs: AtLeast1 = 1
+    """With --target: number of jobs."""
+    size: SizeBytes = GIB
+    """With --target: data set of each, all files together."""
+    runtime: TimeNs = 5 * SECOND_NS
+    """With --target: measured time of each run."""
+    ramp: TimeNs = SECOND_NS
+    """With --target: time before it that is not measured."""
+
+    def load(self) -> measured.TargetLoad:
+        """The load of both targets."""
+        return measured.TargetLoad(self.workload, self.iodepth, self.numjobs, self.size, self.runtime, self.ramp)
+
+
+LOAD = LoadOptions()
+
+
+def ab(
+    *commands: str,
+    target: Annotated[tuple[str, ...], Many] = (),
+    runs: Rounds = 5,
+    load: LoadOptions = LOAD,
+    margin: Ratio = MARGIN,
+    files: FileOptions = FILES,
+    out: Path = Path("iocurve-ab"),
+    output: ComparisonOutput = OUTPUT,
+) -> int:
+    """Measure two targets, or run two commands, in turns A B B A …, and compare them.
+
+    Parameters
+    ----------
+    commands
+        Two command lines of fio, vdbench, diskspd or run JOB.toml, each in quotes. Both are planned before either runs.
+        Plans of the same number are compared.
+    target
+        Two targets for one load instead: directories, files, devices, nfs://host/export, volume:PROFILE or disk:NAME.
+    runs
+        Runs of each; at least 3 for an interval.
+    margin
+        Smallest difference that matters: 5%.
+    out
+        Directory for report.html, result.json and points.csv.
+    """
+    if (len(commands), len(target)) not in ((2, 0), (0, 2)):
+        example = "iocurve ab --target /mnt/a --target /mnt/b"
+        raise DialectError([Diagnostic(f"ab compares two commands or two targets, as in {example}")])
+    if commands:
+        result = measured.run_commands(commands, runs, margin, out)
+        sources = commands
+    else:
+        request = measured.of_targets(target, load.load(), runs, create=files.create, overwrite=files.overwrite)
+        result = measured.run_targets(replace(request, margin=margin), out)
+        sources = target
+    if result.state == "finished":
+        output.show(Compared(compare_turns(result, margin), sources))
+    return status(result)

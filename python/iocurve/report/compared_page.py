@@ -1,0 +1,120 @@
+"""The page of a comparison: curves over each other, and each figure's changes with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iocurve.analysis.compare import NAMES, Difference
+from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.report import charts
+from iocurve.report.cells import Figure, Table, rate_unit, slug
+from iocurve.report.cells import rate as rate_of
+from iocurve.report.charts import changes
+from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, columns, label, rows
+from iocurve.report.page import rendered
+from iocurve.result.paired import margin_text
+from iocurve.result.version import iocurve_version
+
+LOADS = ("depth", "rate", "clients")
+"""Axes along which a curve is drawn."""
+CAPTION = (
+    "Bars are intervals that hold together with 95 %. Dashed: differences of {margin}, the smallest that matter. "
+    "A change of a latency to the right is slower."
+)
+
+
+def page(compared: Compared) -> str:
+    """The page, which needs nothing but itself."""
+    return rendered(
+        "compared.html",
+        title="Comparison",
+        version=iocurve_version(),
+        sources=list(zip(compared.labels, compared.sources, strict=True)),
+        subtitle=compared.summary,
+        notes=compared.notes,
+        missing=compared.unmatched,
+        figures=[*_conditions(compared), *_curves(compared), *_changes(compared), _table(compared)],
+    )
+
+
+def _conditions(compared: Compared) -> Iterator[Figure]:
+    found = compared.conditions
+    if found:
+        table = Table(("condition", *compared.labels), tuple((name, *values) for name, values in found), 9)
+        yield Figure("conditions", "Conditions that differ", "", (), table)
+
+
+def _table(compared: Compared) -> Figure:
+    names = columns(compared)
+    return Figure("differences", "All differences", "", (), Table(names, tuple(rows(compared)), len(names) - 4))
+
+
+def _changes(compared: Compared) -> Iterator[Figure]:
+    """A chart for each figure."""
+    comparison = compared.comparison
+    for name in NAMES:
+        found = comparison.of(name)
+        if found:
+            chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
+            title = f"{FIGURE_NAMES[name]}: change"
+            caption = CAPTION.format(margin=margin_text(comparison.margin))
+            table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
+            yield Figure(slug(title), title, caption, (chart,), table)
+
+
+def _change(compared: Compared, one: Difference) -> changes.Change:
+    name, change, verdict = _row(compared, one)
+    text = f"{change}, {verdict}"
+    return changes.Change(name, one.change_percent, one.low_percent, one.high_percent, one.verdict, text)
+
+
+def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:
+    several = len(compared.sources) > 2
+    name = f"{one.point} ({label(one.other)})" if several else one.point
+    return name, change_text(one), one.verdict_text
+
+
+def _curves(compared: Compared) -> Iterator[Figure]:
+    """Latency over the rate of each family that has an axis of loads, all results over each other."""
+    results = compared.comparison.results
+    names = dict.fromkeys(point.family for result in results for point in result.points)
+    for name in names if len(results) > 1 else ():
+        families = [_family(compared, place, name) for place in range(len(results))]
+        axis = next((axis for axis in LOADS if all(one is not None and one.varies(axis) for one in families)), None)
+        known = [one for one in families if one is not None]
+        if axis and known:
+            unit = rate_unit(known[0])
+            dots = [dot for one in known for dot in _dots(one, axis, unit)]
+            is_joined = all(len({_load(member, axis) for member in one.members}) == len(one.members) for one in known)
+            chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
+            table = Table(("result", axis, unit, "percentile", "latency"), tuple(_cells(dot) for dot in dots), 1)
+            yield Figure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), table)
+
+
+def _family(compared: Compared, place: int, name: str) -> Family | None:
+    points = [point for point in compared.comparison.results[place].points if point.family == name]
+    members = tuple(MeasuredPoint(point, point.summary(), None) for point in points if point.summary().operations)
+    return Family(label(place), members) if members else None
+
+
+def _dots(family: Family, axis: str, unit: str) -> list[charts.LatencyDot]:
+    return [
+        charts.LatencyDot(
+            family.name,
+            _load(member, axis),
+            f"{member.point.axes[axis]}",
+            rate_of(member.summary, unit),
+            f"p{percent}",
+            member.summary.latency.percentile(percent),
+        )
+        for member in family.members
+        for percent in (50, 99)
+    ]
+
+
+def _load(member: MeasuredPoint, axis: str) -> float:
+    return member.axis(axis)
+
+
+def _cells(dot: charts.LatencyDot) -> tuple[str, ...]:
+    return dot.series, dot.label, f"{dot.rate:,.1f}", dot.percentile, f"{dot.latency_ns / 1000:,.1f} µs"
