@@ -23,6 +23,13 @@ from conftest import KernelNfs
 
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
+EXPORTS = [
+    *("--export", "/vol:root_squash=false,profile=unlimited"),
+    *("--export", "/squashed:profile=unlimited,anonuid=77,anongid=78"),
+    *("--export", "/secure:profile=unlimited,secure_ports=true"),
+    *("--export", "/read-only:profile=unlimited,read_only=true"),
+]
+
 
 def _options(version: str) -> str:
     return f"vers={version},nconnect=4,rsize=262144,wsize=262144"
@@ -75,6 +82,7 @@ as_user 'cat open/f; echo own >open/g; rm open/g' && echo allowed
 
 # Root of a client that the export does not trust.
 SQUASHED = """
+umount $MNT; nfsmount /squashed $MNT
 cd $MNT
 echo mine >f; stat -c %u:%g f; chmod 4755 f; stat -c %a f
 chown 0 f 2>/dev/null || echo refused
@@ -129,6 +137,10 @@ def _cases(version: str) -> dict[str, tuple[str, str]]:
         "permissions": PERMISSIONS,
         "archive": UNPACK_AND_REMOVE,
         "unknown export": "nfsmount /elsewhere /tmp/elsewhere",
+        "squashed": SQUASHED,
+        # The rig's relay calls from an unprivileged port.
+        "not allowed": "nfsmount /secure /tmp/secure",
+        "read-only": "umount $MNT; nfsmount /read-only $MNT && touch $MNT/f 2>&1; ls $MNT | wc -l",
     }
     cases = {name: (_options(version), script) for name, script in scripts.items()}
     for nconnect in (1, 8):
@@ -141,7 +153,7 @@ Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def ran(kernel_nfs: KernelNfs) -> Ran:
-    """The end of a case, by version and name. In the volume root is root, as in file systems of the guest itself."""
+    """The end of a case, by version and name. In most exports root is root, as in file systems of the guest itself."""
 
     @cache
     def of_version(version: str) -> dict[str, subprocess.CompletedProcess[str]]:
@@ -149,7 +161,7 @@ def ran(kernel_nfs: KernelNfs) -> Ran:
         script = "".join(
             RUN_CASE.format(name=name, options=options, script=one) for name, (options, one) in cases.items()
         )
-        with serve("--unlimited", "--no-root-squash") as server:
+        with serve(*EXPORTS) as server:
             done = kernel_nfs(server, script, options=_options(version), programs=["flock"], timeout_seconds=240)
         *fields, rest = done.stdout.split("\x1e")
         assert (done.returncode, rest) == (0, ""), done.stderr
@@ -213,24 +225,21 @@ def test_locks_hold_between_mounts(ran: Ran) -> None:
     assert (done.returncode, done.stdout) == (0, "locked\nrefused\nfree\n"), done.stderr
 
 
-# ---- servers with other settings
-
-
-def test_root_is_squashed_by_default(kernel_nfs: KernelNfs) -> None:
-    with serve("--unlimited", "--anonuid", "77", "--anongid", "78") as server:
-        done = kernel_nfs(server, SQUASHED)
+@VERSIONS
+def test_root_is_squashed_by_default(ran: Ran, version: str) -> None:
+    done = ran(version, "squashed")
     assert (done.returncode, done.stdout) == (0, "77:78\n755\nrefused\nrefused\nmine\n"), done.stderr
 
 
-def test_a_client_that_is_not_allowed_cannot_mount(kernel_nfs: KernelNfs) -> None:
-    with serve("--unlimited", "--secure-ports") as server:
-        # The rig's relay calls from an unprivileged port.
-        assert kernel_nfs(server, "true").returncode == 126
+@VERSIONS
+def test_a_client_that_is_not_allowed_cannot_mount(ran: Ran, version: str) -> None:
+    done = ran(version, "not allowed")
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
 
 
-def test_a_read_only_export_is_read_only(kernel_nfs: KernelNfs) -> None:
-    with serve("--unlimited", "--read-only") as server:
-        done = kernel_nfs(server, "touch $MNT/f 2>&1; ls $MNT | wc -l")
+@VERSIONS
+def test_a_read_only_export_is_read_only(ran: Ran, version: str) -> None:
+    done = ran(version, "read-only")
     assert done.returncode == 0, done.stderr
     assert "Read-only file system" in done.stdout
     assert done.stdout.endswith("\n0\n")
@@ -240,7 +249,7 @@ def test_a_read_only_export_is_read_only(kernel_nfs: KernelNfs) -> None:
 
 COPY_OVER_RESTARTS = """
 set -e
-mkdir /tmp/t; for i in $(seq 60); do head -c 1000000 /dev/urandom >/tmp/t/$i; done
+mkdir /tmp/t; for i in $(seq 60); do head -c 300000 /dev/urandom >/tmp/t/$i; done
 for i in $(seq 400); do echo $i >/tmp/t/s$i; done
 cp -r /tmp/t $MNT/t
 umount $MNT; nfsmount $EXPORT $MNT
