@@ -55,7 +55,8 @@ def url_of(volume: Server, version: str) -> str:
 @contextmanager
 def measuring(target: str, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An envelope of small files that has measured a point."""
-    command = [*IOCURVE, "envelope", target, "--quick", "--no-probe", "--size", "8MiB", "--out", str(out), *more]
+    options = ["--quick", "--no-probe", "--repeats", "0", "--size", "8MiB", "--out"]
+    command = [*IOCURVE, "envelope", target, *options, str(out), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while not (out / "result.json").exists() and time.monotonic() < deadline:

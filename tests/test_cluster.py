@@ -139,7 +139,8 @@ axes = { clients = [1, 3, 6] }
         encoding="utf-8",
     )
     out = tmp_path / "out"
-    ran = run(["run", str(scenario), "--full", "--clients", "3", "--on", cluster.address, "--out", str(out), "--quiet"])
+    words = ["run", str(scenario), "--full", "--repeats", "0", "--clients", "3", "--on", cluster.address]
+    ran = run([*words, "--out", str(out), "--quiet"])
     assert ran == 0
     result = Result.read(out / "result.json")
     assert [point.axes["clients"] for point in result.points] == [1, 3]
@@ -152,7 +153,8 @@ axes = { clients = [1, 3, 6] }
 
 def test_a_search_runs_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["knee", str(tmp_path), "--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%"]
+    options = ["--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%", "--repeats", "0"]
+    words = ["knee", str(tmp_path), *options]
     assert (
         run([*words, "--workload", "rw=randread bs=4k direct=0", "--on", cluster.address, "--out", str(out), "--quiet"])
         == 0

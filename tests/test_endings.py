@@ -84,7 +84,8 @@ def run_of_points(
     """A run of some points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
     scenario = tmp_path / "depths.toml"
     scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1))), encoding="utf-8")
-    command = [*IOCURVE, "run", str(scenario), "--target", str(target), "--out", str(tmp_path / "out")]
+    options = ["--target", str(target), "--out", str(tmp_path / "out"), "--repeats", "0"]
+    command = [*IOCURVE, "run", str(scenario), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=prepare
     ) as process:
@@ -207,7 +208,10 @@ def test_a_server_that_never_answered_is_an_error_at_once() -> None:
 def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> None:
     data, port = data_directory(tmp_path), free_port()
     url = f"nfs://127.0.0.1:{port}/vol"
-    with stored_volume(data, port) as server, run_of_points(tmp_path, url, points=5) as process:
+    with stored_volume(data, port) as server, run_of_points(tmp_path, url, points=10) as process:
+        # After the first point the run reads the numbers of its new files.
+        while len(Result.read(tmp_path / "out/result.json").points) < 2:
+            time.sleep(0.1)
         server.kill()
         server.wait()
         time.sleep(2)
@@ -215,7 +219,7 @@ def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> No
             _, stderr = process.communicate(timeout=90)
     assert process.returncode == 0, stderr
     result = Result.read(tmp_path / "out/result.json")
-    assert (result.state, len(result.points)) == ("finished", 5)
+    assert (result.state, len(result.points)) == ("finished", 10)
     stalls = [note.text for note in result.notes if note.code == "server_stalled"]
     assert len(stalls) == 1
     assert f": NFS server 127.0.0.1:{port} did not answer for " in stalls[0]

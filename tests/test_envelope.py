@@ -40,7 +40,9 @@ def envelope(target: str | Path, *, create: bool = False, overwrite: bool = Fals
         )
         for name, family in asked.form.families.items()
     }
-    return replace(asked, form=replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS), probe=False)
+    return replace(
+        asked, form=replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS), probe=False, repeats_max=0
+    )
 
 
 def measured(tmp_path: Path, subject: Request) -> Result:

@@ -81,7 +81,9 @@ def cases_of(scenario: Scenario) -> list[Case]:
 
 def request(scenario: Scenario, directory: Path) -> Request:
     directory.mkdir(exist_ok=True)
-    return Request(scenario, scenario.full, "full", {"volume": targets.parse(str(directory))}, probe=False)
+    return Request(
+        scenario, scenario.full, "full", {"volume": targets.parse(str(directory))}, probe=False, repeats_max=0
+    )
 
 
 def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | None = None) -> Result:
@@ -243,7 +245,8 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "300ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
-    command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), "--target", str(place), "--out", str(out)]
+    to = ["--target", str(place), "--out", str(out), "--repeats", "0"]
+    command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), *to]
     with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:

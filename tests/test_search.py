@@ -458,6 +458,7 @@ SHORT = Effort(
     longest_ns=400 * MILLISECOND_NS,
     rate_ns=100 * MILLISECOND_NS,
     patience_ns=2_000 * MILLISECOND_NS,
+    repeats_max=0,
 )
 
 

@@ -14,14 +14,14 @@ from cyclopts import Parameter, validators
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.common import MEASURED_OUTPUT, OUT, MeasuredOutput, Output, TargetText, show_tables
-from iocurve.cli.quantities import AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
+from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import jobs
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
-from iocurve.measure.scenario.runner import Request
+from iocurve.measure.scenario.runner import REPEATS_MAX, Request
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import PATIENCE_NS, Effort
 from iocurve.result.document import Result
@@ -93,6 +93,8 @@ class EnvelopeOptions:
     wait, as on a hard mount."""
     read_only: Flag = False
     """Measure reads only; nothing is written."""
+    repeats: AtLeast0 = REPEATS_MAX
+    """Times that a point is measured again while other programs disturb it."""
     no_probe: Flag = False
     """Do not look for limits after the last point. Default: where the points leave the limit open, the fastest loads
     are repeated with one change at a time, for about ten seconds each."""
@@ -137,7 +139,7 @@ def envelope(
         overwrite=files.overwrite,
         read_only=options.read_only,
     )
-    asked = replace(asked, probe=not options.no_probe)
+    asked = replace(asked, probe=not options.no_probe, repeats_max=options.repeats)
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
     with output.observed(), cluster.machines() as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
@@ -163,6 +165,8 @@ class ScenarioOptions:
     rounds: Rounds | None = None
     """Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
     least 3; 1 measures each point once. Default: the scenario's, 6."""
+    repeats: AtLeast0 = REPEATS_MAX
+    """Times that a point is measured again while other programs disturb it."""
     margin: Ratio | None = None
     """Smallest difference between compared points that matters: 5%. Verdicts say "no difference" only if the interval
     of a gain excludes it. Default: the scenario's, 10%."""
@@ -181,7 +185,7 @@ class ScenarioOptions:
             overwrite=files.overwrite,
             keep_data=keep_data,
         )
-        return replace(request, margin=self.margin)
+        return replace(request, margin=self.margin, repeats_max=self.repeats)
 
 
 SCENARIO = ScenarioOptions()
@@ -251,6 +255,8 @@ class SearchOptions:
     """Highest queue depth to try."""
     precision: Ratio = 0.02
     """Measure each point until its 95 % confidence interval is about this fraction of the mean, at most twice."""
+    repeats: AtLeast0 = 1
+    """Times that a point is measured again while other programs disturb it."""
     size: SizeBytes = GIB
     """Data set, all files together."""
     out: Path = OUT
@@ -263,7 +269,7 @@ class SearchOptions:
             target=targets.parse(str(target), create=self.files.create),
             workload=self.workload,
             size_bytes=self.size,
-            effort=Effort(precision=self.precision),
+            effort=Effort(precision=self.precision, repeats_max=self.repeats),
             iodepth_max=self.iodepth_max,
             overwrite=self.files.overwrite,
         )

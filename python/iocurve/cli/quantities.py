@@ -72,6 +72,7 @@ TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="
 FractionText = Annotated[str, Parameter(converter=_checked(parse_fraction), metavar="FRACTION")]
 BandwidthText = Annotated[str, Parameter(converter=_checked(parse_bandwidth), metavar="BANDWIDTH")]
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=PORT_MAX), metavar="PORT")]
+AtLeast0 = Annotated[int, Parameter(validator=validators.Number(gte=0), metavar="N")]
 AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]
 Rounds = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100), metavar="N")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

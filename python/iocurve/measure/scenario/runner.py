@@ -62,6 +62,8 @@ class Request:
     probe: bool = True
     """Look for limits that the points leave open, after the last of them."""
     machines: Machines = THIS_MACHINE
+    repeats_max: int = REPEATS_MAX
+    """Times that a run is measured again while others disturb it."""
     margin: float | None = None
     """Smallest difference between compared points that matters. Default: the scenario's."""
 
@@ -237,7 +239,7 @@ class _Run:
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
             plan_again=lambda: self._plan(case.job),
-            repeats_max=REPEATS_MAX,
+            repeats_max=self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
         )
 

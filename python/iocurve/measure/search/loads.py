@@ -40,8 +40,6 @@ LOOK_BYTES = 256 * MIB
 """Most memory for a look at a depth far beyond the knee."""
 SEARCH_INTERVALS = 600
 """Most intervals of all runs at rates together."""
-REPEATS_MAX = 1
-"""A load that others on this machine disturb is measured again at most this many times: patience is short."""
 FREE_DEPTH = ">=64"
 """Operations that were submitted with fewer in flight than this level waited for this machine alone."""
 DEPTH_OPEN = 256
@@ -65,6 +63,8 @@ class Effort:
     """Shortest run at a rate; low rates get as long as their percentile needs."""
     patience_ns: int = PATIENCE_NS
     """Most time that the search for a rate takes, the search for the capacity included."""
+    repeats_max: int = 1
+    """Times that a run is measured again while others disturb it; patience is short."""
 
     @property
     def rate_interval_ns(self) -> int:
@@ -107,7 +107,7 @@ class Loads:
         precise = _Precise(self.effort)
         plan = self._plan(f"{in_flight} in flight", [Said.of(depth=depth) for depth in depths], None)
         self.files.announce(plan)
-        measurement = self._measurement(plan, {"depth": in_flight}, precise.enough, REPEATS_MAX)
+        measurement = self._measurement(plan, {"depth": in_flight}, precise.enough)
         point = self.campaign.measure(replace(measurement, before=precise.restart, after=precise.noted))
         self.files.identify()
         intervals = course(point.outcome.workers)
@@ -129,7 +129,7 @@ class Loads:
         plan = self._plan(f"{rate:,.0f} IOPS due", [paced] * workers, round(seconds * SECOND_NS))
         plan = limited(plan, limit_ns)
         axes: dict[str, Axis] = {"rate": round(rate, 1)}
-        measurement = self._measurement(plan, axes, _until(is_decided), REPEATS_MAX)
+        measurement = self._measurement(plan, axes, _until(is_decided))
         self.files.announce(plan)
         self._rates[rate], run = self.campaign.add_run(replace(measurement, seconds_left=left_s), self._rates.get(rate))
         self.files.identify()
@@ -142,7 +142,7 @@ class Loads:
             _late_by_machine(run, limit_ns) if limit_ns else 0,
         )
 
-    def _measurement(self, plan: Plan, axes: dict[str, Axis], enough: local.Enough, repeats_max: int) -> Measurement:
+    def _measurement(self, plan: Plan, axes: dict[str, Axis], enough: local.Enough) -> Measurement:
         return Measurement(
             plan,
             self.family,
@@ -150,7 +150,7 @@ class Loads:
             seconds_expected=0.0,
             enough=enough,
             poll_s=self.effort.interval_ns / 2 / SECOND_NS,
-            repeats_max=repeats_max,
+            repeats_max=self.effort.repeats_max,
         )
 
     def _plan(self, name: str, sections: list[Said], runtime_ns: int | None) -> Plan:
