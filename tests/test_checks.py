@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +98,34 @@ def test_errors_point_at_the_column(text: str, column: int, says: str) -> None:
     assert says in found
 
 
+def test_any_text_is_read_or_refused() -> None:
+    parts = [
+        "p99",
+        "read.",
+        "9",
+        "2 ms",
+        "where",
+        "and",
+        "not",
+        "(",
+        ")",
+        "<",
+        "==",
+        "=",
+        "'x'",
+        '"',
+        "5%",
+        "-",
+        "\n",
+        "µ",
+    ]
+    chance = random.Random(1)
+    texts = [" ".join(chance.choices(parts, k=chance.randrange(8))) for _ in range(1000)]
+    for text in [*texts, *(text.replace(" ", "") for text in texts)]:
+        with contextlib.suppress(DialectError):
+            parse_all([text], Vocabulary(changes=frozenset(NAMES)))
+
+
 def test_all_errors_are_listed() -> None:
     with pytest.raises(DialectError) as caught:
         parse_all(["p99 > 2", "iops < 1", "x < 1"], Vocabulary())
@@ -136,6 +166,10 @@ def test_a_failure_tells_by_how_much(depths: Result) -> None:
         ("depth 16", "failed", "p99 2.97 ms is 48.6 % above 2ms (95 %: 2.96 ms to 2.99 ms)")
     ]
     assert checked(depths, "errors > 0 where depth == 16") == [("depth 16", "failed", "errors 2 is above 0")]
+
+
+def test_a_far_value_is_a_multiple_of_its_bound(depths: Result) -> None:
+    assert checked(depths, "p99 > 1us where depth == 16")[0][2].startswith("p99 2.97 ms is 2,972 times 1us (95 %")
 
 
 def test_an_interval_that_spans_the_bound_cannot_tell() -> None:
@@ -282,8 +316,18 @@ def test_names_are_checked_before_a_run(capfd: pytest.CaptureFixture[str]) -> No
     assert "no family is" in capfd.readouterr().err
     assert status_of("knee", ".", "--fail-if", "write.p99 > 2ms", "--workload", "rw=randread bs=4k") == 2
     assert "no point has operations of kind write; there are read" in capfd.readouterr().err
-    assert status_of("max", ".", "--p99", "2ms", "--fail-if", "knee < 3") == 2
-    assert "there is no value 'knee'" in capfd.readouterr().err
+    expressions = [
+        "--fail-if",
+        "p99_at_this_rate > 2ms",
+        "--fail-if",
+        "p95_at_this_rate > 2ms",
+        "--fail-if",
+        "knee < 3",
+    ]
+    assert status_of("max", ".", "--p99", "2ms", *expressions) == 2
+    said = capfd.readouterr().err
+    assert "there is no value 'knee'" in said
+    assert "there is no value 'p95_at_this_rate'; did you mean p99_at_this_rate?" in said
 
 
 def test_other_tools_commands_take_checks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -66,7 +65,9 @@ EXAMPLES = [command.example for commands in GROUPS.values() for command in comma
 def test_an_example_parses(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "parameters.txt").write_text("sd=sd1,lun=/dev/zero\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,elapsed=5\n")
     monkeypatch.chdir(tmp_path)
-    name, command, *arguments = shlex.split(re.split(r" >>? ", example)[0])
+    words = shlex.split(example)
+    ends = [words.index(redirection) for redirection in (">", ">>") if redirection in words]
+    name, command, *arguments = words[: min(ends, default=len(words))]
     assert name == "iocurve"
     if command in DIALECTS:
         load(command).prepare(arguments)

@@ -17,6 +17,8 @@ from iocurve.result.figures import RESPONSE
 from iocurve.units import counted, format_number
 
 Verdict = Literal["failed", "cannot_tell", "passed"]
+TIMES_MIN = 10
+"""From here on a value is a multiple of its bound, and not per cent above it."""
 ValueOf = Callable[[Name], Value | None]
 
 
@@ -182,12 +184,17 @@ def _text(comparison: Comparison, value: Value) -> str:
     interval = interval_text(value, "share" if name.is_change else name.measure)
     if compared(comparison, value) is None:
         return f"{shown} ({interval}): the interval spans {literal}" if interval else f"{shown} has no interval"
-    if value.value == bound:
-        distance = f"is {literal}"
-    else:
-        side = "above" if value.value > bound else "below"
-        # A distance in per cent of 0, or of a value in per cent, says nothing.
-        by = bound != 0 and not name.is_change and name.measure != "share"
-        percent = f"{format_number(100 * abs(value.value / bound - 1), 3)} % " if by else ""
-        distance = f"is {percent}{side} {literal}"
-    return f"{shown} {distance} ({interval})" if interval else f"{shown} {distance}"
+    distance = _distance(value.value, bound, name.is_change or name.measure == "share")
+    return f"{shown} is {distance}{literal} ({interval})" if interval else f"{shown} is {distance}{literal}"
+
+
+def _distance(value: float, bound: float, is_percent: bool) -> str:
+    """``15.5 % above``, ``20 times``. A distance in per cent of 0, or of a value in per cent, says nothing."""
+    if value == bound:
+        return ""
+    side = "above " if value > bound else "below "
+    if not bound or is_percent:
+        return side
+    if value / bound >= TIMES_MIN:
+        return f"{format_number(value / bound, 3)} times "
+    return f"{format_number(100 * abs(value / bound - 1), 3)} % {side}"

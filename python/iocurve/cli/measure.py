@@ -339,7 +339,7 @@ def find_max(
     percent, limit_ns = limits[0]
     question = options.question(target)
     effort = replace(question.effort, patience_ns=patience)
-    expressions = output.checks.parsed(searches.vocabulary(question, "max"))
+    expressions = output.checks.parsed(searches.vocabulary(question, "max", percent))
     with output.observed(), cluster.machines() as machines:
         asked = replace(question, machines=machines, effort=effort)
         result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)

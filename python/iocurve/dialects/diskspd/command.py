@@ -47,6 +47,9 @@ iocurve adds
                         totals. Default with --on: on all
   --on=CLUSTER          the cluster: auto (the one of this machine, default), or HOST:PORT of its head
   --out=DIR             write result.json, report.html and points.csv to DIR
+  --fail-if=EXPR        exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
+                        --junit=FILE and --markdown=FILE write the checks: docs/howto-pipeline.md
+  --metrics=PORT        serve OpenMetrics while it runs; HOST:PORT serves other machines
 
 To see what a command line would do, with warnings: iocurve explain diskspd ...
 """

@@ -24,6 +24,9 @@ Runs fio job files and fio command lines unchanged; fio's manual describes the o
   --on=CLUSTER        the cluster of the hosts that --client names: auto (the one of this machine, default), or
                       HOST:PORT of its head
   --out=DIR           write result.json, report.html and points.csv to DIR
+  --fail-if=EXPR      exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
+                      --junit=FILE and --markdown=FILE write the checks: docs/howto-pipeline.md
+  --metrics=PORT      serve OpenMetrics while it runs; HOST:PORT serves other machines
 
 --output-format=normal,terse,json,json+ selects fio's output formats. --enghelp[=ENGINE] and --cmdhelp[=OPTION] list
 the supported I/O engines and options. To see what a job would do, with warnings: iocurve explain fio ...

@@ -49,6 +49,9 @@ iocurve adds
   --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {sd} and {host}
   --size SIZE         override every size=, to try a parameter file
   --report DIR        write result.json, report.html and points.csv to DIR
+  --fail-if EXPR      exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
+                      --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
+  --metrics PORT      serve OpenMetrics while it runs; HOST:PORT serves other machines
 A lun may be nfs://host[:port]/export/file?nconnect=8.
 
 To see what a parameter file would do, with warnings: iocurve explain vdbench ...

@@ -66,13 +66,18 @@ def workload_of(text: str) -> tuple[Said, Said]:
     return kept, prepared.job.defaults.but(engine="uring")
 
 
-def vocabulary(question: Question, kind: str) -> Vocabulary:
-    """The names that the points and findings of a search will have, for checks. Raises ``DialectError``."""
+def vocabulary(question: Question, kind: str, limit_percent: float | None = None) -> Vocabulary:
+    """The names that the points and findings of a search will have, for checks. Raises ``DialectError``.
+
+    ``limit_percent`` is the percentile of a latency limit.
+    """
     workload, defaults = workload_of(question.workload)
     load = Section.of(workload, defaults).load
     findings = dict(SEARCHES[kind])
     if question.percent_of_capacity:
         findings[f"depth for {question.percent_of_capacity:g} % of capacity"] = "in flight"
+    if limit_percent is not None:
+        findings[f"p{limit_percent:g} at this rate"] = "µs"
     rate = [] if kind == "knee" else ["rate"]
     return Vocabulary(
         kinds=frozenset(load.kinds()),
