@@ -38,6 +38,7 @@ from plans import null_plan, plan_of, worker
 
 READS = "[reads]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n"
 """Ends after 256 operations."""
+SCENARIOS = Path(iocurve.__file__).parent / "measure" / "scenarios"
 ENDLESS = plan_of(
     worker(
         plan.NullEngine(),
@@ -115,6 +116,12 @@ def test_errors_in_a_text_have_their_lines() -> None:
         (lambda: iocurve.scenario("envelope", form="short", scale=0.1), "form and scale: choose one"),
         (lambda: iocurve.scenario("envelope", scale=2), "scale=2: choose a fraction above 0, at most 1"),
         (lambda: iocurve.scenario("envelope", target={"near": "/tmp"}), "target: envelope has target; give one target"),
+        (lambda: iocurve.scenario("envelope", rounds=0), "rounds=0: choose at least 1"),
+        (lambda: iocurve.knee("/tmp", iodepth_max=0), "iodepth_max=0: choose at least 1"),
+        (lambda: iocurve.max_rate("/tmp", "0"), "latency=0: choose at least 1"),
+        (lambda: iocurve.run(SCENARIOS / "envelope.toml"), f"{SCENARIOS}/envelope.toml is a scenario; run it with"),
+        (lambda: iocurve.run("[a]\nsize=1m\nfoo=\ud800\n"), "job text:3:1: unknown option 'foo'"),
+        (lambda: iocurve.import_results(), "nothing to import; name files"),
         (lambda: iocurve.scenario("surprise"), "there is no scenario 'surprise'"),
         (lambda: iocurve.knee("/tmp", size="much"), "size: 'much' is not a size"),
         (lambda: iocurve.knee("/tmp", precision=0), "precision=0: choose a fraction above 0, at most 1"),

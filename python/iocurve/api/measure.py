@@ -95,6 +95,8 @@ def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()
     known = _dialect(dialect)
     text = str(job)
     if isinstance(job, Path) or not ("\n" in text or text.startswith("-")):
+        if dialect == "iocurve" and documents.is_scenario(Path(text)):
+            raise DialectError([Diagnostic(f"{text} is a scenario; run it with iocurve.scenario")])
         return known.prepare([*options, *FILE_ARGUMENTS[dialect](text)])
     if "\n" not in text:
         try:
@@ -106,7 +108,8 @@ def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()
         return known.prepare([*options, *words])
     with TemporaryDirectory(prefix="iocurve-") as directory:
         path = Path(directory) / "job"
-        path.write_text(text, encoding="utf-8")
+        # A lone surrogate is an error of the text, which its reader finds.
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
             return known.prepare([*options, *FILE_ARGUMENTS[dialect](str(path))])
         except DialectError as error:
@@ -161,6 +164,7 @@ def scenario(
         raise DialectError([Diagnostic("form and scale: choose one")])
     if scale is not None and not 0 < scale <= 1:
         raise DialectError([Diagnostic(f"scale={scale}: choose a fraction above 0, at most 1")])
+    _require_at_least(1, rounds=rounds)
     found = documents.load(str(name))
     request = scenarios.requested(
         found,
@@ -213,6 +217,7 @@ def knee(
     Raises ``DialectError``, ``PlanError``, and ``TargetError``, ``RunError`` or ``Interrupted`` when nothing could be
     measured.
     """
+    _require_at_least(1, iodepth_max=iodepth_max)
     if percent_of_capacity is not None and not 0 < percent_of_capacity < 100:
         raise DialectError([Diagnostic(f"percent_of_capacity={percent_of_capacity}: choose a number from 0 to 100")])
     question = _question(target, workload, size, precision, create=create, overwrite=overwrite)
@@ -241,6 +246,7 @@ def max_rate(
     if not 0 < percentile < 100:
         raise DialectError([Diagnostic(f"percentile={percentile}: choose a number from 0 to 100")])
     limit_ns, patience_ns = _read("latency", latency, parse_time_ns), _read("patience", patience, parse_time_ns)
+    _require_at_least(1, latency=limit_ns, patience=patience_ns)
     question = _question(target, workload, size, precision, create=create, overwrite=overwrite)
     question = replace(question, effort=replace(question.effort, patience_ns=patience_ns))
     return measured(searches.max_search(question, percentile, limit_ns), out)
@@ -276,6 +282,13 @@ def _question(
         effort=Effort(precision=precision),
         overwrite=overwrite,
     )
+
+
+def _require_at_least(least: int, **values: int | None) -> None:
+    """Raises ``DialectError`` for the first value that is too small."""
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise DialectError([Diagnostic(f"{name}={value}: choose at least {least}")])
 
 
 def _read(name: str, text: str, parse: Callable[[str], T]) -> T:
