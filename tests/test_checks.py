@@ -407,3 +407,5 @@ def test_a_comparison_fails(slower: list[Result], tmp_path: Path, capfd: pytest.
     assert status_of("compare", *results, "--fail-if", "p99 change > 90%", "--json") == 0
     assert json.loads(capfd.readouterr().out)["differences"]
     assert status_of("check", results[0], "--fail-if", "p99 change > 5%") == 2
+    assert status_of("ab", "--target", "volume:unlimited", "--target", "null", "--fail-if", "p99 change > 5") == 2
+    assert status_of("ab", "fio a.fio", "fio b.fio", "--fail-if", "p99 change > 5") == 2

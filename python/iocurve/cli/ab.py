@@ -8,13 +8,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.compare import compare_turns
 from iocurve.cli import status
+from iocurve.cli.common import served_metrics
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.measure import FILES, FileOptions
-from iocurve.cli.quantities import AtLeast1, Many, Ratio, Rounds, SizeBytes, TimeNs
+from iocurve.cli.quantities import AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import ab as measured
+from iocurve.measure.scenario import command as scenarios
 from iocurve.report.compared import Compared
 from iocurve.result.paired import MARGIN
 from iocurve.units import GIB, SECOND_NS
@@ -55,6 +58,7 @@ def ab(
     files: FileOptions = FILES,
     out: Path = Path("iocurve-ab"),
     output: ComparisonOutput = OUTPUT,
+    metrics: MetricsAddress | None = None,
 ) -> int:
     """Measure two targets, or run two commands, in turns A B B A …, and compare them.
 
@@ -71,17 +75,26 @@ def ab(
         Smallest difference that matters: 5%.
     out
         Directory for report.html, result.json and points.csv.
+    metrics
+        Serve OpenMetrics at http://HOST:PORT/metrics during the runs, on 127.0.0.1 unless a host is given.
     """
     if (len(commands), len(target)) not in ((2, 0), (0, 2)):
         example = "iocurve ab --target /mnt/a --target /mnt/b"
         raise DialectError([Diagnostic(f"ab compares two commands or two targets, as in {example}")])
     if commands:
-        result = measured.run_commands(commands, runs, margin, out)
+        expressions = output.parsed(Vocabulary())
+        with served_metrics(metrics):
+            result = measured.run_commands(commands, runs, margin, out)
         sources = commands
     else:
         request = measured.of_targets(target, load.load(), runs, create=files.create, overwrite=files.overwrite)
-        result = measured.run_targets(replace(request, margin=margin), out)
+        expressions = output.parsed(scenarios.vocabulary(request))
+        with served_metrics(metrics):
+            result = measured.run_targets(replace(request, margin=margin), out)
         sources = target
-    if result.state == "finished":
-        output.show(Compared(compare_turns(result, margin), sources))
-    return status(result)
+    if result.state != "finished":
+        return status(result)
+    found = Compared(compare_turns(result, margin), sources)
+    output.show(found)
+    checked = output.report(found, expressions)
+    return status(result) or checked

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cyclopts import Parameter
 
+from iocurve.analysis.check_expressions import Expression
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check_changes
 from iocurve.analysis.compare import NAMES, compare, compare_turns
@@ -31,6 +33,22 @@ class ComparisonOutput:
     """Print Markdown, for a comment in a pull request."""
     json: Flag = False
     """Print a JSON object."""
+    checks: ComparisonChecks = COMPARISON_CHECKS
+
+    def parsed(self, known: Vocabulary) -> list[Expression]:
+        """The expressions of the checks, which may use changes. Raises ``DialectError`` and ``TargetError``."""
+        return self.checks.parsed(replace(known, changes=frozenset(NAMES)))
+
+    def report(self, found: Compared, expressions: Sequence[Expression]) -> int:
+        """Prints and writes the checks of a comparison; gives the exit status. Raises ``TargetError``."""
+        if not expressions:
+            return 0
+        checked, title = check_changes(found.comparison, expressions), " and ".join(found.sources)
+        if self.markdown:
+            print(f"\n{checks.markdown(checked, title).decode()}", end="")
+        else:
+            print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if self.json else None)
+        return written(checked, title, self.checks)
 
     def show(self, found: Compared) -> None:
         """Prints a comparison in the requested form, and writes the page."""
@@ -55,7 +73,6 @@ def compare_results(
     *others: Path,
     margin: Ratio = MARGIN,
     output: ComparisonOutput = OUTPUT,
-    options: ComparisonChecks = COMPARISON_CHECKS,
 ) -> int:
     """Compare results with the first of them: faster, slower, no difference, or cannot tell.
 
@@ -69,21 +86,13 @@ def compare_results(
         Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
     """
     results = [_read(path) for path in (base, *others)]
-    expressions = options.parsed(replace(Vocabulary.of(results[-1]), changes=frozenset(NAMES)))
-    title = " and ".join(map(str, (base, *others)))
+    expressions = output.parsed(Vocabulary.of(results[-1]))
     if others:
         found = Compared(compare(*results, margin=margin), tuple(map(str, (base, *others))))
     else:
         found = Compared(compare_turns(results[0], margin), (str(base),))
     output.show(found)
-    if not expressions:
-        return 0
-    checked = check_changes(found.comparison, expressions)
-    if output.markdown:
-        print(f"\n{checks.markdown(checked, title).decode()}", end="")
-    else:
-        print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if output.json else None)
-    return written(checked, title, options)
+    return output.report(found, expressions)
 
 
 def show_comparison(found: Compared) -> None:
