@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +96,15 @@ def test_a_run_of_few_intervals_has_no_verdict() -> None:
     assert found.tested == 0
 
 
+def test_a_disturbed_single_run_has_no_verdict_and_costs_the_others_no_level() -> None:
+    base = result([measured("a"), measured("b")])
+    other = result([measured("a", 2.0, 2), measured("b", 2.0, 3).replace(disturbance="other processes used 90 %")])
+    found = compare(base, other)
+    assert [one.verdict for one in found.of("iops")] == ["faster", "cannot tell"]
+    assert found.of("iops")[1].verdict_text == "cannot tell: measured once, and disturbed"
+    assert found.tested == 4
+
+
 def test_holm_leaves_the_level_of_a_difference_to_the_others() -> None:
     found = compare(result([measured()]), result([measured(speed=2.0, seed=2)]))
     levels = sorted({round(one.confidence, 6) for one in found.differences if one.name != "cpu_us_per_operation"})
@@ -173,6 +184,7 @@ def test_markdown_is_a_table_with_its_summary_first() -> None:
     assert "**faster**" in compared.markdown(found)
 
 
+@pytest.mark.slow
 def test_the_page_has_a_curve_and_the_changes_of_each_figure(tmp_path: Path) -> None:
     depths = [measured(f"depth {depth}").replace(axes={"depth": depth}) for depth in (1, 4)]
     base, other = saved(tmp_path / "base", *depths, block=1), saved(tmp_path / "other", *depths, block=2)
@@ -188,6 +200,7 @@ def test_the_page_has_a_curve_and_the_changes_of_each_figure(tmp_path: Path) -> 
 NULL = "fio --name=x --ioengine=null --size=64k --rw=read --number_ios=4"
 
 
+@pytest.mark.slow
 def test_commands_take_turns_and_are_compared_by_their_pairs(tmp_path: Path) -> None:
     found = ab.run_commands([f"iocurve {NULL}", NULL], 3, 0.1, tmp_path, quiet=True)
     a, b = found.points
@@ -223,6 +236,45 @@ def test_two_targets_are_a_scenario_of_one_load() -> None:
     assert (group.rounds, group.turn_ns, group.ramp_ns) == (5, 2 * SECOND_NS, SECOND_NS)
     first = cases[0].job.sections[0]
     assert (first.load.read_percent, first.pace.depth, len(cases[0].job.sections)) == (70, 16, 2)
+
+
+# ---- a history
+
+
+def nightly(directory: Path, speeds: Sequence[float]) -> None:
+    point_of = {speed: measured(speed=speed, intervals=8) for speed in set(speeds)}
+    for number, speed in enumerate(speeds):
+        run_of = result([point_of[speed]]).replace(created=datetime(2026, 10, 1 + number, tzinfo=UTC))
+        (directory / f"{number:02}").mkdir(parents=True)
+        run_of.write(directory / f"{number:02}" / "result.json")
+
+
+@pytest.mark.slow
+def test_a_history_names_the_run_at_which_a_figure_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nightly(tmp_path / "nightly", [1.0, 1.01] * 6 + [0.8, 0.81] * 6)
+    (tmp_path / "nightly" / "broken.json").write_text("{")
+    page = tmp_path / "page.html"
+    assert run(["history", str(tmp_path / "nightly"), "--figure", "iops", "--html", str(page)]) == 0
+    printed = capsys.readouterr()
+    assert "run 13, 2026-10-13 00:00, 12: 8.0" in printed.out
+    assert "at most 1 % show one" in printed.out
+    assert "broken.json" in printed.err
+    assert "<h2>steady: IOPS</h2>" in page.read_text()
+    assert run(["history", str(tmp_path / "nightly"), "--json"]) == 0
+    series = json.loads(capsys.readouterr().out)["series"]
+    assert [level["first_run"] for level in series[0]["levels"]] == [0, 12]
+
+
+def test_few_runs_are_not_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nightly(tmp_path, [1.0, 1.0, 0.5])
+    assert run(["history", str(tmp_path), "--figure", "p50_us"]) == 0
+    assert "too few runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "message"), [([], "has no results"), (["--figure", "p98_us"], "no figure 'p98_us'")])
+def test_a_history_needs_results_and_known_figures(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match=message):
+        run(["history", str(tmp_path), *words])
 
 
 # ---- error rates

@@ -27,7 +27,7 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     "rooms that import a room": 77,
     "files under 60 lines": 46,
-    "classes": 599,
+    "classes": 603,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,

@@ -118,8 +118,8 @@ def _by_point(comparison: Comparisons) -> dict[tuple[int, str, str], list[Differ
 
 
 def _change(one: Difference) -> Value:
-    """A change in percent. A bound that is not known excludes nothing."""
-    low, high = one.low_percent, one.high_percent
+    """A change in percent. A bound that is not known excludes nothing, and a disturbed single run has none."""
+    low, high = (None, None) if one.is_disturbed_run else (one.low_percent, one.high_percent)
     return Value(one.change_percent, -math.inf if low is None else low, math.inf if high is None else high)
 
 

@@ -25,7 +25,7 @@ All differences of a comparison are wrong together at most as often as one alone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -78,6 +78,8 @@ class Difference:
     """Confidence level of the interval, such that all intervals of the comparison hold together."""
     disturbance: str | None = None
     """Disturbance of one of the points by others; None without one."""
+    is_disturbed_run: bool = False
+    """One of the points ran once and was disturbed, which its interval does not hold: there is no verdict."""
 
     @property
     def is_rate(self) -> bool:
@@ -87,11 +89,13 @@ class Difference:
     @property
     def verdict(self) -> Verdict:
         """``faster``, ``slower``, ``no difference`` or ``cannot tell``."""
-        return self.speed.verdict
+        return "cannot tell" if self.is_disturbed_run else self.speed.verdict
 
     @property
     def verdict_text(self) -> str:
         """The verdict with the margin and with doubts: ``faster, by less than 10 %``."""
+        if self.is_disturbed_run:
+            return "cannot tell: measured once, and disturbed"
         return ", ".join(filter(None, (self.speed.verdict_text, self.disturbance and "disturbed")))
 
     @property
@@ -133,7 +137,8 @@ class Comparison:
     @property
     def tested(self) -> int:
         """The number of differences that have an interval."""
-        return sum(one.speed.low is not None or one.speed.high is not None for one in self.differences)
+        bounded = [one for one in self.differences if one.speed.low is not None or one.speed.high is not None]
+        return sum(not one.is_disturbed_run for one in bounded)
 
     def of(self, name: str) -> list[Difference]:
         """The differences of one figure; response latencies are found under the plain name too."""
@@ -173,6 +178,48 @@ def compare_turns(result: Result, margin: float = MARGIN) -> Comparison:
     return _compared((result,), tests, [], margin)
 
 
+def figure_interval(
+    point: Point, name: str, confidence: float = CONFIDENCE, *, with_turns: bool = True
+) -> Bounded | None:
+    """A figure of a point with its interval: from the turns of the point, or from its one run; None without the figure.
+
+    Turns keep the latency that users see: response under a rate, and service otherwise. ``with_turns`` False leaves
+    them out.
+    """
+    value, figure = _value(point, name), name.removeprefix(RESPONSE)
+    if value is None:
+        return None
+    turns = [_turn_value(turn, figure) for turn in _finished(point)] if with_turns else []
+    known = [one for one in turns if one]
+    if len(known) >= PAIRS_MIN and len(known) == len(turns):
+        logs = [math.log(one) for one in known]
+        half = student_quantile(len(logs) - 1, confidence) * stdev(logs) / math.sqrt(len(logs))
+        return Bounded(value, value * math.exp(-half), value * math.exp(half))
+    if figure == "iops":
+        rates = [one.iops for one in point.course()]
+        half = judged_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
+        return Bounded(
+            value, value * (1 - half) if half < 1 else None, value * (1 + half) if math.isfinite(half) else None
+        )
+    return Bounded(value, *(_percentile_bounds(point, name, confidence) if figure in LATENCY_NAMES else (None, None)))
+
+
+def _value(point: Point, name: str) -> float | None:
+    found = getattr(point.figures, name)
+    return float(found) if found else None
+
+
+def _percentile_bounds(point: Point, name: str, confidence: float) -> tuple[float | None, float | None]:
+    """In µs, widened by the resolution of the histogram."""
+    percent = LATENCY_NAMES[name.removeprefix(RESPONSE)]
+    count = independent_operations(point, percent)
+    if count is None:
+        return None, None
+    latency = point.summary().latency if name.startswith(RESPONSE) else point.summary().service
+    low, high = percentile_interval(latency, percent, count, confidence)
+    return low and low * (1 - RESOLUTION) / 1000, high and high * (1 + RESOLUTION) / 1000
+
+
 @dataclass(frozen=True)
 class _Test:
     """A figure of two points that has yet to be compared."""
@@ -192,8 +239,7 @@ class _Test:
 
     def value(self, point: Point) -> float | None:
         """The figure of a point; None where it has none."""
-        found = getattr(point.figures, self.name)
-        return float(found) if found else None
+        return _value(point, self.name)
 
     def speed(self, confidence: float) -> RateRatio | None:
         """The speed relative to the base; None where one of the figures is missing."""
@@ -230,31 +276,9 @@ class _Test:
 
     def bounded(self, point: Point, confidence: float) -> Bounded:
         """The figure of a point with its interval."""
-        value = self.value(point)
-        assert value is not None, "points without the figure are not compared"
-        turns = [_turn_value(turn, self.figure) for turn in _finished(point)]
-        known = [one for one in turns if one]
-        if len(known) >= PAIRS_MIN and len(known) == len(turns) and self._counts_alike:
-            logs = [math.log(one) for one in known]
-            half = student_quantile(len(logs) - 1, confidence) * stdev(logs) / math.sqrt(len(logs))
-            return Bounded(value, value * math.exp(-half), value * math.exp(half))
-        if self.figure == "iops":
-            rates = [one.iops for one in point.course()]
-            half = judged_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
-            known_half = math.isfinite(half)
-            return Bounded(value, value * (1 - half) if half < 1 else None, value * (1 + half) if known_half else None)
-        if self.figure in LATENCY_NAMES:
-            return Bounded(value, *self._percentile_bounds(point, LATENCY_NAMES[self.figure], confidence))
-        return Bounded(value, None, None)
-
-    def _percentile_bounds(self, point: Point, percent: float, confidence: float) -> tuple[float | None, float | None]:
-        """In µs, widened by the resolution of the histogram."""
-        count = independent_operations(point, percent)
-        if count is None:
-            return None, None
-        latency = point.summary().latency if self.name.startswith(RESPONSE) else point.summary().service
-        low, high = percentile_interval(latency, percent, count, confidence)
-        return low and low * (1 - RESOLUTION) / 1000, high and high * (1 + RESOLUTION) / 1000
+        found = figure_interval(point, self.name, confidence, with_turns=self._counts_alike)
+        assert found is not None, "points without the figure are not compared"
+        return found
 
     @property
     def _counts_alike(self) -> bool:
@@ -290,7 +314,13 @@ class _Test:
             speed=speed,
             confidence=confidence,
             disturbance=self.point.disturbance or self.base.disturbance,
+            is_disturbed_run=self.is_disturbed_run,
         )
+
+    @property
+    def is_disturbed_run(self) -> bool:
+        """A disturbance of a single run is not in its interval."""
+        return any(point.disturbance and len(point.turns) < PAIRS_MIN for point in (self.base, self.point))
 
 
 def _tests(base: Point, point: Point, number: int, margin: float, *, is_paired: bool) -> Iterator[_Test]:
@@ -304,23 +334,27 @@ def _tests(base: Point, point: Point, number: int, margin: float, *, is_paired: 
 def _compared(
     results: tuple[Result, ...], tests: Sequence[_Test], unmatched: Sequence[Unmatched], margin: float
 ) -> Comparison:
-    found = _corrected([test.speed for test in tests])
+    found = _corrected(tests)
     differences = tuple(test.difference(*one) for test, one in zip(tests, found, strict=True) if one is not None)
     once = any(not point.turns for test in tests for point in (test.base, test.point))
     return Comparison(results, differences, tuple(unmatched), margin, once)
 
 
-def _corrected(tests: Sequence[Callable[[float], RateRatio | None]]) -> list[tuple[RateRatio, float] | None]:
+def _corrected(tests: Sequence[_Test]) -> list[tuple[RateRatio, float] | None]:
     """The ratios, each with its confidence level: Holm's procedure, in which all tests of a step share a level.
 
     Tests that found a difference leave the level of theirs to the others, which are then tested again.
     """
-    found = [(figure, CONFIDENCE) if (figure := test(CONFIDENCE)) else None for test in tests]
-    waiting = [place for place, one in enumerate(found) if one is not None and _is_tested(one[0])]
+    found = [(figure, CONFIDENCE) if (figure := test.speed(CONFIDENCE)) else None for test in tests]
+    waiting = [
+        place
+        for place, one in enumerate(found)
+        if one is not None and _is_tested(one[0]) and not tests[place].is_disturbed_run
+    ]
     while waiting:
         confidence = 1 - (1 - CONFIDENCE) / len(waiting)
         for place in waiting:
-            figure = tests[place](confidence)
+            figure = tests[place].speed(confidence)
             assert figure is not None, "it was there at another level"
             found[place] = (figure, confidence)
         left = [place for place in waiting if not _is_different(found[place])]
@@ -357,5 +391,5 @@ def _turn_value(turn: Turn, figure: str) -> float | None:
     """A figure of a turn under its name; None where the turn has none."""
     if figure in ("iops", "cpu_us_per_operation"):
         return float(getattr(turn, figure) or 0) or None
-    nanoseconds = getattr(turn, f"{figure.removesuffix('_us')}_ns")
+    nanoseconds = getattr(turn, f"{figure.removesuffix('_us')}_ns", None)
     return nanoseconds / 1000 if nanoseconds else None

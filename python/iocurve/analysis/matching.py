@@ -36,7 +36,7 @@ def matched(base: Result, other: Result, number: int) -> tuple[Pairs, list[Unmat
     left, right = ([point for point in result.points if point.figures.iops] for result in (base, other))
     order = {id(point): place for place, point in enumerate(left)}
     pairs: Pairs = []
-    for key in (_by_name, _by_axes, _by_load):
+    for key in (point_key, _by_axes, _by_load):
         found = _pairs(left, right, key)
         pairs += found
         taken = {id(point) for pair in found for point in pair}
@@ -58,7 +58,8 @@ def _pairs(left: Sequence[Point], right: Sequence[Point], key: Callable[[Point],
     return [(point, queues[key(point)].pop(0)) for point in left if key(point) in clear]
 
 
-def _by_name(point: Point) -> Hashable:
+def point_key(point: Point) -> Hashable:
+    """Name, family and axes, which tell the points of a result apart."""
     return point.name, point.family, _axes(point)
 
 

@@ -163,6 +163,12 @@ GROUPS = {
             "iocurve compare before after",
         ),
         Command(
+            "history",
+            "compare:show_history",
+            "Show figures over a directory of results, and the runs at which they changed.",
+            "iocurve history nightly --html history.html",
+        ),
+        Command(
             "ab",
             "ab:ab",
             "Measure two targets, or run two commands, in turns, and compare them.",

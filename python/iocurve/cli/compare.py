@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -13,13 +14,20 @@ from iocurve.analysis.check_expressions import Expression
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check_changes
 from iocurve.analysis.compare import NAMES, compare, compare_turns
+from iocurve.analysis.history import Run, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import show, show_json
-from iocurve.cli.quantities import Flag, Ratio
-from iocurve.report import checks, compared
+from iocurve.cli.quantities import Flag, Many, Ratio
+from iocurve.errors import Diagnostic, DialectError, ResultError, unknown
+from iocurve.report import checks, compared, history
 from iocurve.report.compared import Compared
+from iocurve.report.history import History
 from iocurve.result.document import RESULT_NAME, Result, write_atomically
+from iocurve.result.figures import NAMES as FIGURE_NAMES
 from iocurve.result.paired import MARGIN
+
+HISTORY_NAMES = FIGURE_NAMES - {"iops_low", "iops_high", "limited_by", "limited_by_confidence"}
+"""The figures that are numbers, without bounds."""
 
 
 @Parameter(name="*")
@@ -93,6 +101,63 @@ def compare_results(
         found = Compared(compare_turns(results[0], margin), (str(base),))
     output.show(found)
     return output.report(found, expressions)
+
+
+def show_history(
+    directory: Path,
+    /,
+    *,
+    figure: Annotated[tuple[str, ...], Many] = ("iops", "p99_us"),
+    html: Path | None = None,
+    json: Flag = False,
+) -> int:
+    """Show figures over the results of a directory, and the runs at which they changed.
+
+    Parameters
+    ----------
+    directory
+        Holds results, each as a result.json in a directory below it, or as a .json file in it.
+    figure
+        Figures as result.json names them: p99_us, mib_per_s, cpu_us_per_operation. Default: iops and p99_us.
+    html
+        Also write a page with charts to this file.
+    json
+        Print a JSON object.
+    """
+    names = [name for name in figure if name not in HISTORY_NAMES]
+    if names:
+        raise DialectError([unknown("figure", names[0], sorted(HISTORY_NAMES), "iocurve history --help")])
+    runs = _runs(directory)
+    found = History(tuple(runs), tuple(histories(runs, figure)))
+    if html:
+        from iocurve.report.history_page import page
+
+        write_atomically(html, page(found).encode())
+    if json:
+        show_json(history.document(found))
+        return 0
+    show(history.table(found))
+    print()
+    for text in found.notes:
+        print(text)
+    return 0
+
+
+def _runs(directory: Path) -> list[Run]:
+    """The results of a directory by time. One that cannot be read is named and left out."""
+    paths = {*directory.glob("*.json"), *directory.rglob(RESULT_NAME)}
+    runs = []
+    for path in sorted(paths):
+        try:
+            result = Result.read(path)
+        except ResultError as error:
+            print(f"warning: left out: {error}", file=sys.stderr)
+            continue
+        name = path.parent if path.name == RESULT_NAME and path.parent != directory else path
+        runs.append(Run(str(name.relative_to(directory)), result))
+    if not runs:
+        raise DialectError([Diagnostic(f"{directory} has no results; name a directory with results below it")])
+    return sorted(runs, key=lambda run: run.result.created)
 
 
 def show_comparison(found: Compared) -> None:

@@ -22,6 +22,8 @@ from iocurve.result.summary import Summary, Totals
 from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, UNKNOWN_TEXT, capitalised
 
 LIMITED_BY = "limited by"
+WRAPPED = (LIMITED_BY, "changes", "verdict")
+"""Columns of sentences."""
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
 
 
@@ -66,9 +68,9 @@ class Table:
 
     def style(self, column: int) -> str:
         """The CSS classes of a column."""
-        if column < self.text_columns:
-            return "text"
-        return "text last" if self.columns[column] == LIMITED_BY else "figure"
+        if self.columns[column] in WRAPPED:
+            return "text last"
+        return "text" if column < self.text_columns else "figure"
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,10 @@ def figure_name(name: str) -> str:
 
 
 def value_text(name: str, value: float) -> str:
-    """``12.8k``, ``1.2 ms``."""
-    return format_count(value) if name == "iops" else format_latency(value * MICROSECOND_NS)
+    """``12.8k``, ``1.2 ms``, ``512.0``."""
+    if name == "iops":
+        return format_count(value)
+    return format_latency(value * MICROSECOND_NS) if "_us" in name else f"{value:,.1f}"
 
 
 def change_text(one: Difference) -> str:

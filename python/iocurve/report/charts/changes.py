@@ -85,7 +85,9 @@ class HistoryLevel:
 def history(dots: Sequence[HistoryDot], levels: Sequence[HistoryLevel], unit: str) -> Chart:
     """The figure of each run with its interval, its levels, and a dashed line at each change."""
     base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
-        x=alt.X("number:Q", title="Run", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False))
+        x=alt.X(
+            "number:Q", title="Run", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, zero=False)
+        )
     )
     top = 1.1 * max([*(dot.high or dot.value for dot in dots), *(dot.value for dot in dots)])
     y = alt.Scale(domain=[0, top])

@@ -1,0 +1,108 @@
+"""A history of results: its table in the terminal, its page, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, Level, Run, Series
+from iocurve.report.compared import value_text
+from iocurve.report.table import FittingTable
+from iocurve.result.stats import CONFIDENCE
+
+COLUMNS = ("point", "figure", "runs", "first", "last", "changes")
+
+
+@dataclass(frozen=True)
+class History:
+    """Runs in order of time, and the series of their figures."""
+
+    runs: tuple[Run, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The false-alarm rate, and what is not searched or not reported."""
+        searched = sum(len(one.runs) >= RUNS_MIN for one in self.series)
+        few = len(self.series) - searched
+        return (
+            f"{searched} series searched for changes of more than {100 * SMALLEST:g} %: of series without a change, "
+            f"at most {100 * FALSE_ALARMS:g} % show one.",
+            *([f"{few} of fewer than {RUNS_MIN} runs are not searched."] if few else []),
+        )
+
+    def run_text(self, series: Series, index: int) -> str:
+        """``run 12, 2026-11-20 10:15, nightly/20``."""
+        number = series.runs[index]
+        run = self.runs[number]
+        return f"run {number + 1}, {run.result.created:%Y-%m-%d %H:%M}, {run.source}"
+
+
+def changes(history: History, series: Series) -> list[str]:
+    """``run 12, …: 8k → 7.2k (-10.0 %)`` for each change, and drifts."""
+    texts = []
+    before: Level | None = None
+    for level in series.levels:
+        if before is not None:
+            change = _change_text(series.name, before.end, level.start)
+            texts.append(f"{history.run_text(series, level.first)}: {change}")
+        if level.is_drift:
+            first, last = series.runs[level.first] + 1, series.runs[level.last] + 1
+            texts.append(f"drifts from run {first} to {last}: {_change_text(series.name, level.start, level.end)}")
+        before = level
+    return texts
+
+
+def _change_text(name: str, before: float, after: float) -> str:
+    return f"{value_text(name, before)} → {value_text(name, after)} ({100 * (after / before - 1):+.1f} %)"
+
+
+def rows(history: History) -> Iterator[tuple[str, ...]]:
+    """The cells of each series."""
+    for one in history.series:
+        found = changes(history, one)
+        none = "none" if len(one.runs) >= RUNS_MIN else "too few runs"
+        yield (
+            one.point,
+            one.name,
+            str(len(one.runs)),
+            value_text(one.name, one.values[0].value),
+            value_text(one.name, one.values[-1].value),
+            "; ".join(found) or none,
+        )
+
+
+def table(history: History) -> FittingTable:
+    """The table of the terminal."""
+    return FittingTable(COLUMNS, list(rows(history)), numbers=("runs", "first", "last"), texts=("changes",))
+
+
+def document(history: History) -> dict[str, object]:
+    """The history for programs; runs count from 0."""
+    return {
+        "runs": [
+            {"source": run.source, "created": run.result.created.isoformat(), "iocurve": run.result.iocurve}
+            for run in history.runs
+        ],
+        "confidence": CONFIDENCE,
+        "false_alarms": FALSE_ALARMS,
+        "series": [_record(one) for one in history.series],
+    }
+
+
+def _record(one: Series) -> dict[str, object]:
+    return {
+        "point": one.point,
+        "family": one.family,
+        "figure": one.name,
+        "values": [
+            {"run": run, "value": value.value, "low": value.low, "high": value.high}
+            for run, value in zip(one.runs, one.values, strict=True)
+        ],
+        "searched": len(one.runs) >= RUNS_MIN,
+        "levels": [_level(one.runs, level) for level in one.levels],
+    }
+
+
+def _level(runs: Sequence[int], level: Level) -> dict[str, object]:
+    return {"first_run": runs[level.first], "last_run": runs[level.last], "start": level.start, "end": level.end}

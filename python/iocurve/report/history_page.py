@@ -1,0 +1,48 @@
+"""The page of a history: each figure over the runs, with intervals, levels and changes."""
+
+from __future__ import annotations
+
+from iocurve.analysis.history import Series
+from iocurve.report.cells import Figure, Table, slug
+from iocurve.report.charts import changes as charts
+from iocurve.report.compared import value_text
+from iocurve.report.history import COLUMNS, History, changes, rows
+from iocurve.report.page import rendered
+from iocurve.result.version import iocurve_version
+from iocurve.units import counted
+
+CAPTION = "Bars are 95 % intervals of a run. Lines are levels, and dashed ones the changes between them."
+
+
+def page(history: History) -> str:
+    """The page, which needs nothing but itself."""
+    overview = Figure("series", "All series", "", (), Table(COLUMNS, tuple(rows(history)), len(COLUMNS)))
+    first, last = history.runs[0].result.created, history.runs[-1].result.created
+    return rendered(
+        "compared.html",
+        title="History",
+        version=iocurve_version(),
+        sources=[],
+        subtitle=f"{counted(len(history.runs), 'run')}, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC",
+        notes=history.notes,
+        missing=[],
+        figures=[overview, *(_figure(history, one) for one in history.series)],
+    )
+
+
+def _figure(history: History, series: Series) -> Figure:
+    values = list(zip(series.runs, series.values, strict=True))
+    texts = [history.run_text(series, index) for index in range(len(values))]
+    dots = [
+        charts.HistoryDot(run + 1, one.value, one.low, one.high, f"{text}: {value_text(series.name, one.value)}")
+        for (run, one), text in zip(values, texts, strict=True)
+    ]
+    levels = [
+        charts.HistoryLevel(series.runs[one.first] + 1, series.runs[one.last] + 1, one.start, one.end)
+        for one in series.levels
+    ]
+    unit = "IOPS" if series.name == "iops" else series.name
+    title = f"{series.point}: {unit}"
+    found = changes(history, series)
+    table = Table(("change",), tuple((text,) for text in found or ["none"]))
+    return Figure(slug(title), title, CAPTION, (charts.history(dots, levels, unit),), table)
