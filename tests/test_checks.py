@@ -85,7 +85,7 @@ def refused(text: str) -> str:
         ("p99 > 2ms 3", 11, "'3' follows a complete condition; write 'and' or 'or'"),
         ("(p99 > 2ms", 11, "a closing bracket is missing"),
         ('limited_by == "x', 15, 'the text "x has no closing quote'),
-        ("p99 change > 5%", 1, "'change' compares two results: use it with iocurve compare"),
+        ("p99 change > 5%", 1, "'change' compares two results: use it with iocurve compare or ab"),
         ("", 1, "expected the name of a value, as in p99 > 2ms, and found the end"),
         ("2ms < p99", 1, "expected the name of a value, as in p99 > 2ms, and found '2ms'"),
         ("p99 > 2ms; rm", 10, "';' is neither a name, a relation, a quantity nor a text in quotes"),
@@ -407,5 +407,9 @@ def test_a_comparison_fails(slower: list[Result], tmp_path: Path, capfd: pytest.
     assert status_of("compare", *results, "--fail-if", "p99 change > 90%", "--json") == 0
     assert json.loads(capfd.readouterr().out)["differences"]
     assert status_of("check", results[0], "--fail-if", "p99 change > 5%") == 2
-    assert status_of("ab", "--target", "volume:unlimited", "--target", "null", "--fail-if", "p99 change > 5") == 2
+    assert (
+        status_of("ab", "--target", "volume:unlimited", "--target", "volume:anf-ultra", "--fail-if", "p99 change > 5")
+        == 2
+    )
     assert status_of("ab", "fio a.fio", "fio b.fio", "--fail-if", "p99 change > 5") == 2
+    assert capfd.readouterr().err.count("'5' has no unit; write 5%") == 2
