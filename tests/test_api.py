@@ -419,6 +419,7 @@ def test_results_and_their_paths_are_compared(tmp_path: Path) -> None:
     result.write(tmp_path / "result.json")
     found = iocurve.compare(result, tmp_path, margin=0.05)
     assert (found.margin, {one.change_percent for one in found.differences}) == (0.05, {0.0})
+    assert {(one["other"], one["change_percent"]) for one in found.to_records()} == {(1, 0.0)}
     with pytest.raises(ResultError, match="no points took turns; name two results to compare"):
         iocurve.compare(tmp_path)
 

@@ -113,6 +113,25 @@ class Difference:
         """Upper bound of the change; None if it is unknown."""
         return self._bound(self.speed.high if self.is_rate else self.speed.low)
 
+    def to_record(self) -> dict[str, int | float | str | None]:
+        """The difference as one flat record."""
+        return {
+            "point": self.point,
+            "family": self.family,
+            "other": self.other,
+            "other_point": self.other_point,
+            "figure": self.name,
+            "base_value": self.base_value,
+            "value": self.value,
+            "change_percent": self.change_percent,
+            "change_low_percent": self.low_percent,
+            "change_high_percent": self.high_percent,
+            "confidence": self.confidence,
+            "verdict": self.verdict,
+            "verdict_text": self.verdict_text,
+            "disturbance": self.disturbance,
+        }
+
     def _percent(self, speed: float) -> float:
         return 100 * ((speed if self.is_rate else 1 / speed) - 1)
 
@@ -139,6 +158,10 @@ class Comparison:
         """The number of differences that have an interval."""
         bounded = [one for one in self.differences if one.speed.low is not None or one.speed.high is not None]
         return sum(not one.is_disturbed_run for one in bounded)
+
+    def to_records(self) -> list[dict[str, int | float | str | None]]:
+        """One flat record per difference, for tables: ``pandas.DataFrame(comparison.to_records())``."""
+        return [one.to_record() for one in self.differences]
 
     def of(self, name: str) -> list[Difference]:
         """The differences of one figure; response latencies are found under the plain name too."""

@@ -228,7 +228,7 @@ def document(compared: Compared) -> dict[str, object]:
         "confidence": CONFIDENCE,
         "correction": CORRECTION,
         "intervals": comparison.tested,
-        "differences": [_record(one) for one in comparison.differences],
+        "differences": [one.to_record() | {"other": label(one.other)} for one in comparison.differences],
         "unmatched": [
             {
                 "point": one.point,
@@ -246,22 +246,3 @@ def _identity(compared: Compared, place: int) -> dict[str, str]:
     results = compared.comparison.results
     result = results[place] if place < len(results) else results[0]
     return {"name": result.name, "created": result.created.isoformat(), "iocurve": result.iocurve}
-
-
-def _record(one: Difference) -> dict[str, object]:
-    return {
-        "point": one.point,
-        "family": one.family,
-        "other": label(one.other),
-        "other_point": one.other_point,
-        "figure": one.name,
-        "base_value": one.base_value,
-        "value": one.value,
-        "change_percent": one.change_percent,
-        "change_low_percent": one.low_percent,
-        "change_high_percent": one.high_percent,
-        "confidence": one.confidence,
-        "verdict": one.verdict,
-        "verdict_text": one.verdict_text,
-        "disturbance": one.disturbance,
-    }

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import IO
 
 from iocurve._native import Volume
 from iocurve.errors import TargetError
@@ -153,7 +154,12 @@ def _url_of(process: subprocess.Popen[str]) -> str:
         if found := re.search(r"nfs://\S+", line):
             # Drain the pipes: a full one would block the volume.
             for stream in (process.stdout, process.stderr):
-                threading.Thread(target=stream.read, daemon=True).start()
+                threading.Thread(target=_drain, args=(stream,), daemon=True).start()
             return found.group()
     reason = process.stderr.read().strip() or f"it ended with status {process.wait()}"
     raise TargetError(f"the embedded volume did not start: {reason}")
+
+
+def _drain(stream: IO[str]) -> None:
+    with stream:
+        stream.read()
