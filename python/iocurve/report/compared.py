@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "cannot te
 """In the order of summaries: regressions first."""
 UNLIKE = ("Name", "Started", "Ceiling of the loop", "Seeds", "Idle daemons", "Longest idle gap", "Session slots")
 """Facts that differ between any two results, or are measured."""
+LOOPBACK_PORT = re.compile(r"(127\.0\.0\.1|localhost|\[::1\]):\d+")
+"""An embedded volume has another port in each run."""
 FIGURE_NAMES = {
     "iops": "IOPS",
     "p50_us": "p50",
@@ -57,11 +60,12 @@ class Compared:
     def notes(self) -> tuple[str, ...]:
         """The correction and the margin, and what the intervals do not hold."""
         tested, margin = self.comparison.tested, margin_text(self.comparison.margin)
-        single = self.comparison.has_single_runs and tested
+        if not tested:
+            return (f"No difference has an interval. Differences of {margin} or more matter (--margin).",)
         return (
             f"All {counted(tested, 'interval')} together hold with {100 * CONFIDENCE:g} % ({CORRECTION}'s correction). "
             f"Differences of {margin} or more matter (--margin).",
-            *([SINGLE_RUN] if single else []),
+            *([SINGLE_RUN] if self.comparison.has_single_runs else []),
         )
 
     @property
@@ -93,7 +97,8 @@ def differing(results: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
             for name, fact in found.items():
                 if name not in UNLIKE:
                     text = fact.text if isinstance(fact, Folded) else fact
-                    facts.setdefault(f"{heading}: {name}", [""] * len(results))[place] = text
+                    kept = facts.setdefault(f"{heading}: {name}", ["–"] * len(results))
+                    kept[place] = LOOPBACK_PORT.sub(r"\1", text)
         facts.setdefault("Disturbed points", [""] * len(results))[place] = _disturbed(result)
     return [(name, tuple(values)) for name, values in facts.items() if len(set(values)) > 1]
 

@@ -577,6 +577,10 @@ class Point(Struct, dict=True, omit_defaults=True):
 
     def series(self) -> list[SeriesInterval]:
         """The time series, workers merged."""
+        return list(self._series)
+
+    @cached_property
+    def _series(self) -> Sequence[SeriesInterval]:
         return self.imported.series() if self.imported else series(self.outcome.workers)
 
     def course(self, kind: str | None = None) -> list[CourseInterval]:
