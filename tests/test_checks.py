@@ -395,6 +395,7 @@ def test_a_change_that_is_not_known_is_an_error(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_comparison_fails(slower: list[Result], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     for path, result in zip(paths, slower, strict=True):

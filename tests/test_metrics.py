@@ -162,6 +162,7 @@ def test_without_an_observer_the_view_is_plain() -> None:
         assert isinstance(view, NoView)
 
 
+@pytest.mark.slow
 def test_metrics_are_served_over_http(searched: Result) -> None:
     with metrics_server(ResultMetrics(searched), "127.0.0.1", 0) as url:
         with urllib.request.urlopen(url, timeout=10) as reply:
@@ -200,6 +201,7 @@ def test_the_command_prints_a_result(searched: Result, tmp_path: Path, capfd: py
     assert capfd.readouterr().out == text(ResultMetrics(searched)).decode()
 
 
+@pytest.mark.slow
 def test_other_tools_commands_serve_metrics(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fio = ["fio", "--name=r", "--rw=write", "--size=64k", f"--filename={tmp_path}/f", "--metrics=0"]
     with pytest.raises(SystemExit) as ended:
@@ -218,5 +220,9 @@ def test_the_dashboard_draws_metrics_that_exist(searched: Result) -> None:
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     used = {name for query in queries for name in re.findall(r"\biocurve_\w+", query)}
     assert used <= exposed
+    page = DASHBOARD.with_name("howto-pipeline.md").read_text()
+    described = set(re.findall(r"`(iocurve_[a-z_]+)`", page))
+    assert len(described) > 12
+    assert described - {"iocurve_point_response_latency_seconds"} <= exposed | {family.name for family in all_families}
     assert len(queries) > 15
     assert len({panel["id"] for panel in panels}) == len(panels)

@@ -33,6 +33,10 @@ def percentile_interval(
     if latency.histogram is None or count < 1:
         return None, None
     low, high = order_ranks(count, percent / 100, confidence)
+    if count < latency.count:
+        # Each independent operation stands for several of the histogram. The upper bound lies at the largest of these,
+        # the lower bound at the smallest: else the lower bound of a high percentile would be the maximum of the run.
+        low -= 1
     return (
         latency.percentile(100 * low / count) if low >= 1 else None,
         latency.percentile(100 * high / count) if high <= count else None,
