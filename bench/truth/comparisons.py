@@ -26,15 +26,15 @@ def compared(scale: float) -> Iterator[Row]:
 
 def _cases() -> Iterator[tuple[str, Runs | Turns, int]]:
     for correlation in (0.0, 0.5, 0.7, 0.9):
-        yield f"1 load, 30 intervals, rho = {correlation:g}", Runs(correlation=correlation), 400
-    yield "1 load, 120 intervals, any rho to 0.9", Runs(intervals=120, correlation=None), 200
-    yield "1 load, 30 intervals, any rho, stalls", Runs(correlation=None, stalls=True), 400
-    yield "8 loads, 30 intervals, any rho", Runs(loads=8, correlation=None), 200
-    yield "8 loads, 30 intervals, any rho, stalls", Runs(loads=8, correlation=None, stalls=True), 200
+        yield f"1 load, 30 intervals, rho = {correlation:g}", Runs(correlation=correlation), 200
+    yield "1 load, 120 intervals, any rho to 0.9", Runs(intervals=120, correlation=None), 100
+    yield "1 load, 30 intervals, any rho, stalls", Runs(correlation=None, stalls=True), 200
+    yield "8 loads, 30 intervals, any rho", Runs(loads=8, correlation=None), 60
+    yield "8 loads, 30 intervals, any rho, stalls", Runs(loads=8, correlation=None, stalls=True), 60
     for rounds in (3, 5, 10):
         for deviation in (0.01, 0.03):
-            yield f"turns, 2 × {rounds} runs, sd {deviation:.0%}", Turns(rounds, deviation), 2000
-        yield f"turns, 2 × {rounds} runs, any correlation, sd and drift", Turns(rounds, None), 2000
+            yield f"turns, 2 × {rounds} runs, sd {deviation:.0%}", Turns(rounds, deviation), 1000
+        yield f"turns, 2 × {rounds} runs, any correlation, sd and drift", Turns(rounds, None), 1000
 
 
 def _power(found: Counted) -> str:
