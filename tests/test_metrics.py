@@ -87,6 +87,13 @@ def test_a_histogram_has_all_operations(searched: Result) -> None:
     assert below == reads.service.histogram.count_between(0, 1_000_000)
 
 
+def test_points_of_the_same_name_are_numbered(searched: Result) -> None:
+    found = families(ResultMetrics(searched.replace(points=searched.points * 2)))
+    name = searched.points[0].name
+    points = [one.labels["point"] for one in found["iocurve_point_window_seconds"].samples]
+    assert points == [name, f"{name} (2)"]
+
+
 def test_findings_are_in_base_units(searched: Result) -> None:
     found = families(ResultMetrics(searched))
     capacity = {"finding": "capacity"}

@@ -7,6 +7,7 @@ rates and quantiles of its newest interval.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -56,10 +57,10 @@ class ResultMetrics(Collector):
         yield GaugeMetricFamily(
             "iocurve_result_timestamp_seconds", "Start of the measurement", result.created.timestamp(), unit="seconds"
         )
-        points = result.points
-        yield from _points([point.summary() for point in points])
-        yield from _rate_bounds([(point.name, point.rate_interval()) for point in points])
-        yield _limits([(point.name, point.limit) for point in points if point.limit])
+        points = list(zip(_numbered([point.name for point in result.points]), result.points, strict=True))
+        yield from _points([(name, point.summary()) for name, point in points])
+        yield from _rate_bounds([(name, point.rate_interval()) for name, point in points])
+        yield _limits([(name, point.limit) for name, point in points if point.limit])
         yield from _findings(result)
 
 
@@ -72,13 +73,15 @@ class RunMetrics(Collector):
         self._point: StartedPoint | None = None
         self._live: Live | None = None
         self._purpose: str | None = None
-        self._finished: list[Summary] = []
+        self._index = 0
+        self._finished: dict[int, Summary] = {}
+        """By number of the point, which may run again."""
 
     def point_started(self, point: StartedPoint) -> None:
         """A point begins, or one of its turns."""
         with self._lock:
             self._progress.point_started(point)
-            self._point, self._live = point, None
+            self._point, self._live, self._index = point, None, point.index
 
     def preparing(self, purpose: str | None) -> None:
         """A load that is not measured runs for the point, until None is given."""
@@ -102,19 +105,28 @@ class RunMetrics(Collector):
         with self._lock:
             self._progress.end_point()
             self._point = None
-            # A point may run again at the same name: a search adds runs up.
-            self._finished = [*(one for one in self._finished if one.name != summary.name), summary]
+            self._finished[self._index] = summary
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of the running point and of those that have ended."""
         with self._lock:
             point, live, purpose = self._point, self._live, self._purpose
-            finished, left_s = list(self._finished), self._progress.seconds_left()
+            finished, left_s = list(self._finished.values()), self._progress.seconds_left()
         yield InfoMetricFamily("iocurve", "The program", value={"version": iocurve_version()})
         yield from _progress(point, live, purpose, len(finished), left_s)
         if point and live and purpose is None:
             yield from _newest_interval(point, live)
-        yield from _points(finished)
+        yield from _points(list(zip(_numbered([one.name for one in finished]), finished, strict=True)))
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """The names, of which the second of the same name is ``name (2)``: a metric has each point once."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
 
 
 def _progress(
@@ -185,7 +197,7 @@ class _PointFamilies:
     response: HistogramMetricFamily
 
 
-def _points(summaries: Sequence[Summary]) -> Iterator[Metric]:
+def _points(summaries: Sequence[tuple[str, Summary]]) -> Iterator[Metric]:
     labels = ["point", "operation"]
     made = _PointFamilies(
         CounterMetricFamily(f"{POINT}_operations", "Operations in the measured window", labels=labels),
@@ -206,16 +218,16 @@ def _points(summaries: Sequence[Summary]) -> Iterator[Metric]:
     window = GaugeMetricFamily(
         f"{POINT}_window_seconds", "Time that the rates are over", labels=["point"], unit="seconds"
     )
-    for summary in summaries:
-        window.add_metric([summary.name], summary.window_ns / SECOND_NS)
-        _add_kinds(made, summary)
+    for name, summary in summaries:
+        window.add_metric([name], summary.window_ns / SECOND_NS)
+        _add_kinds(made, name, summary)
     yield from vars(made).values()
     yield window
 
 
-def _add_kinds(made: _PointFamilies, summary: Summary) -> None:
+def _add_kinds(made: _PointFamilies, name: str, summary: Summary) -> None:
     for kind, totals in summary.kinds.items():
-        labels = [summary.name, kind]
+        labels = [name, kind]
         made.operations.add_metric(labels, totals.operations)
         made.data.add_metric(labels, totals.bytes)
         made.errors.add_metric(labels, totals.errors)
