@@ -59,6 +59,12 @@ def on(*machines: MachineUse | None) -> Result:
             "Starved of processors: 1 of 3 points, for up to 64 % of the time; disturbed: 2 of 3 points, by other "
             "processes (up to 90 % of the processors)",
         ),
+        (
+            [STARVED.replace(target_delay_share=0.7)],
+            "starved",
+            "Starved of processors: 1 of 1 point, the target for up to 70 % of the time; disturbed: 1 of 1 point, by "
+            "other processes (up to 90 % of the processors)",
+        ),
         ([QUIET, None], "not known", "Other work on this machine is not known for 1 of 2 points"),
         ([], "quiet", ""),
     ],

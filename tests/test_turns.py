@@ -216,7 +216,11 @@ def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.Mon
         ),
         (
             QUIET.replace(cpus=4, thread_delay_share=0.1, others_share=0.05),
-            "a thread waited for a processor for 10% of the time",
+            "a thread of the load waited for a processor for 10% of the time",
+        ),
+        (
+            QUIET.replace(cpus=4, thread_delay_share=0.1, target_delay_share=0.4, others_share=0.05),
+            "a thread of the target waited for a processor for 40% of the time",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -19,16 +20,19 @@ from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
 from iocurve.errors import DialectError, TargetError
+from iocurve.result import openmetrics
 from iocurve.result.caps import EGRESS, caps
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import Latency, Limits
 from iocurve.volume.messages import ServedStats
+from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, parse_export, read_spec
 
 pytestmark = pytest.mark.slow
@@ -201,11 +205,20 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     )
     connection = {"peer": "127.0.0.1:700", "in_flight": 0}
     before = {"uptime_ns": 10**9, **counters, **calls, "exports": [], "clients": []}
+    before |= {"threads_starved_ns": [0, 2 * 10**8]}
     before |= {"connections": [{"id": 7} | connection | counters]}
     done = counters | {"reads": 30, "read_bytes": 300, "throttled_operations": 4, "throttled_ns": 8000}
     connections = [{"id": number} | connection | done for number in (7, 8)]
     after = before | {"uptime_ns": 4 * 10**9, **done, "connections": connections}
-    rates = volume_view.rates(*map(ServedStats.from_builtins, (before, after))).to_builtins()
+    after |= {"threads_starved_ns": [9 * 10**8, 10**9]}
+    found = volume_view.rates(*map(ServedStats.from_builtins, (before, after)))
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(volume_view.tables(found))
+    assert shown.getvalue().startswith("The volume was starved of processors for 30% of 3 s, 25.0% since its start\n")
+    metrics = openmetrics.text(VolumeMetrics(lambda: found.stats)).decode()
+    assert 'iocurve_volume_thread_starved_seconds_total{thread="1"} 1.0' in metrics
+    rates = found.to_builtins()
+    assert (rates["starved_share"], rates["threads_starved_ns"]) == (0.3, [9 * 10**8, 10**9])
     assert (rates["interval_s"], rates["read_iops"], rates["read_bytes_per_s"]) == (3, 10, 100)
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 

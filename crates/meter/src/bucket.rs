@@ -29,7 +29,13 @@ impl TokenBucket {
     ///
     /// `now` must not go back between calls; an earlier time counts as the latest one seen.
     pub fn take(&mut self, now: Nanos, cost: u64) -> Nanos {
-        self.refill(now);
+        self.take_late(now, 0, cost)
+    }
+
+    /// As [`take`](Self::take), for a caller that may have come `late_ns` late: on top of its capacity the bucket has kept what it gains
+    /// in that time, and keeps it as long as callers say so. A call without it goes back to the capacity.
+    pub fn take_late(&mut self, now: Nanos, late_ns: Nanos, cost: u64) -> Nanos {
+        self.refill_to(self.capacity + i128::from(late_ns) * i128::from(self.rate_per_s), now);
         self.level -= i128::from(cost) * i128::from(SECOND);
         let wait = self.wait();
         // A caller whose `now` is before `updated` waits from its own time.
@@ -72,9 +78,13 @@ impl TokenBucket {
     }
 
     fn refill(&mut self, now: Nanos) {
+        self.refill_to(self.capacity, now);
+    }
+
+    fn refill_to(&mut self, most: i128, now: Nanos) {
         let elapsed = now.saturating_sub(self.updated);
         self.updated = self.updated.max(now);
-        self.level = self.capacity.min(self.level + i128::from(elapsed) * i128::from(self.rate_per_s));
+        self.level = most.min(self.level + i128::from(elapsed) * i128::from(self.rate_per_s));
     }
 
     fn wait(&self) -> Nanos {
@@ -114,6 +124,24 @@ mod tests {
     }
 
     #[test]
+    fn keeps_what_a_late_caller_missed_and_no_more() {
+        const MS: Nanos = 1_000_000;
+        let late = |late_ns, now, costs: &[u64]| {
+            let mut bucket = TokenBucket::new(1000, 10, 0);
+            assert_eq!(bucket.take(0, 10), 0);
+            costs.iter().map(|cost| bucket.take_late(now, late_ns, *cost)).collect::<Vec<_>>()
+        };
+        // It holds 10 of the 200 tokens of 200 ms, and those of the 130 ms of which the caller was late.
+        assert_eq!(late(130 * MS, 200 * MS, &[140, 1]), [0, MS]);
+        assert_eq!(late(0, 200 * MS, &[10, 1]), [0, MS]);
+        // There are never more than came in.
+        assert_eq!(late(130 * MS, 20 * MS, &[20, 1]), [0, MS]);
+        let mut bucket = TokenBucket::new(1000, 10, 0);
+        assert_eq!(bucket.take_late(SECOND, 130 * MS, 40), 0);
+        assert_eq!((bucket.level(SECOND), bucket.take(SECOND, 11)), (10, MS), "punctual again");
+    }
+
+    #[test]
     fn a_refund_pays_debts_and_fills_no_more_than_the_burst() {
         let mut bucket = TokenBucket::new(1000, 3, 0);
         assert_eq!(bucket.take(0, 1003), SECOND);
@@ -146,13 +174,13 @@ mod tests {
         #[test]
         fn never_grants_more_than_its_rate(
             rate in 1u64..2_000_000_000, burst in 0u64..1_000_000,
-            asks in prop::collection::vec((0u64..50_000_000, 1u64..2_000_000), 1..200),
+            asks in prop::collection::vec((0u64..50_000_000, 0u64..50_000_000, 1u64..2_000_000), 1..200),
         ) {
             let mut bucket = TokenBucket::new(rate, burst, 0);
             let (mut now, mut given) = (0, 0u128);
-            for (gap, cost) in asks {
+            for (gap, late_ns, cost) in asks {
                 now += gap;
-                let granted_at = now + bucket.take(now, cost);
+                let granted_at = now + bucket.take_late(now, late_ns, cost);
                 given += u128::from(cost);
                 let allowed = u128::from(burst) * u128::from(SECOND) + u128::from(granted_at) * u128::from(rate);
                 prop_assert!(given * u128::from(SECOND) <= allowed);

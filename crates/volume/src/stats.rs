@@ -102,11 +102,14 @@ pub(crate) struct Counters {
     pub(crate) exports: Box<[IoCounters]>,
     /// All other calls.
     pub(crate) calls: CallCounters,
+    /// Time for which the thread was starved.
+    pub(crate) starved_ns: Counter,
 }
 
 impl Counters {
     pub(crate) fn new(exports: usize) -> Self {
-        Self { exports: (0..exports).map(|_| IoCounters::default()).collect(), calls: CallCounters::default() }
+        let exports = (0..exports).map(|_| IoCounters::default()).collect();
+        Self { exports, calls: CallCounters::default(), starved_ns: Counter::default() }
     }
 }
 
@@ -119,6 +122,10 @@ impl Counter {
     #[inline]
     pub(crate) fn add(&self, value: u64) {
         self.0.store(self.0.load(Relaxed) + value, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Relaxed)
     }
 }
 
@@ -133,6 +140,8 @@ pub struct Stats {
     /// All other calls.
     #[serde(flatten)]
     pub calls: CallStats,
+    /// Of each thread the nanoseconds for which it was starved: ready to run, and without a processor for more than 1/64 s at a time.
+    pub threads_starved_ns: Vec<u64>,
     /// Bytes that connections hold for records in part, replies not taken and operations that wait.
     pub connection_memory_bytes: u64,
     /// By export, in the order of the configuration.

@@ -11,7 +11,7 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
-from iocurve.result.disturbance import Condition, condition, culprits, starved_share
+from iocurve.result.disturbance import Condition, condition, culprits, starved_party, starved_share
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
@@ -71,8 +71,10 @@ def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
         told = f"isturbed: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
         if not counts["starved"]:
             return "disturbed", f"D{told}"
-        most = max(starved_share(point.machine) for point in disturbed)
-        starved = f"Starved of processors: {counts['starved']} of {whole}, for up to {100 * most:.0f} % of the time"
+        use = max((point.machine for point in disturbed), key=starved_share)
+        who = "" if use is None or starved_party(use) == "load" else "the target "
+        time = f"for up to {100 * starved_share(use):.0f} % of the time"
+        starved = f"Starved of processors: {counts['starved']} of {whole}, {who}{time}"
         return "starved", f"{starved}; d{told}"
     if counts["quiet"] < len(points):
         return "not known", f"Other work on this machine is not known for {counts['not known']} of {whole}"

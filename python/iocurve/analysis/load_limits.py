@@ -10,7 +10,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
-from iocurve.result.disturbance import DELAYED, FOREIGN_SHARE, STARVED, starved_share
+from iocurve.result.disturbance import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
 from iocurve.result.document import MachineUse
 from iocurve.units import SECOND_NS, format_bytes, format_duration, format_number
 
@@ -196,7 +196,7 @@ def crowded_limit(load: MeasuredLoad) -> Limit | None:
 
 
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
-    who = "load" if (machine.thread_delay_share or 0.0) >= (machine.target_delay_share or 0.0) else "target"
+    who = starved_party(machine)
     delay = f"{starved_share(machine):.0%}"
     text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
     return limit("foreign_cpu", text, load.target, confidence="likely", evidence=_shares(machine))

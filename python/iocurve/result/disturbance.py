@@ -46,7 +46,7 @@ def disturbance(use: MachineUse | None, window_ns: int) -> str | None:
         *([f"{OTHERS} used {others:.0%} of the processors"] if others >= FOREIGN_SHARE else []),
         *([f"{HYPERVISOR} took {steal:.0%}"] if steal >= STEAL_SHARE else []),
         *(
-            [f"a thread waited for a processor for {delay:.0%} of the time"]
+            [f"a thread of the {starved_party(use)} waited for a processor for {delay:.0%} of the time"]
             if delay >= DELAYED and (others + steal) * use.cpus >= FOREIGN_PROCESSORS
             else []
         ),
@@ -62,6 +62,11 @@ def severity(use: MachineUse | None) -> float:
 def starved_share(use: MachineUse | None) -> float:
     """Longest share of time for which a thread of the load or of its target was ready and had no processor."""
     return max(use.thread_delay_share or 0.0, use.target_delay_share or 0.0) if use else 0.0
+
+
+def starved_party(use: MachineUse) -> Literal["load", "target"]:
+    """The party whose thread waited longest for a processor."""
+    return "load" if (use.thread_delay_share or 0.0) >= (use.target_delay_share or 0.0) else "target"
 
 
 def waited_for_others(use: MachineUse) -> float:

@@ -25,6 +25,7 @@ class VolumeMetrics(Collector):
         yield from _sizes(stats.exports)
         yield from _limits(stats.exports)
         yield from _buckets(stats.exports)
+        yield _starved(stats)
         yield from _calls(stats)
 
 
@@ -107,6 +108,18 @@ def _buckets(exports: Iterable[ExportStats]) -> Iterator[Metric]:
                 level.add_metric([export.path, bucket.limit], bucket.level)
                 capacity.add_metric([export.path, bucket.limit], bucket.capacity)
     yield from (level, capacity)
+
+
+def _starved(stats: VolumeStats) -> Metric:
+    starved = CounterMetricFamily(
+        "iocurve_volume_thread_starved_seconds",
+        "Time for which a thread was ready to run and had no processor, for more than 1/64 s at a time",
+        labels=["thread"],
+        unit="seconds",
+    )
+    for number, starved_ns in enumerate(stats.threads_starved_ns):
+        starved.add_metric([str(number)], starved_ns / SECOND_NS)
+    return starved
 
 
 def _calls(stats: VolumeStats) -> Iterator[Metric]:

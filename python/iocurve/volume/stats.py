@@ -100,6 +100,9 @@ class VolumeStats(IoStats):
     """Connections closed at once: no export admits their address, or the most that are allowed are open."""
     connections_timed_out: int
     """Connections closed because a record did not arrive in time, or because they held memory that others needed."""
+    threads_starved_ns: tuple[int, ...]
+    """Of each thread the time for which it was starved: ready to run, and without a processor for more than 1/64 s at a
+    time. Limits then give up to 250 ms of what was missed later; a closed loop without enough in flight gets less."""
     connection_memory_bytes: int
     """Memory that connections hold for records in part, replies not taken and calls that wait."""
     exports: tuple[ExportStats, ...]
@@ -107,3 +110,10 @@ class VolumeStats(IoStats):
     clients: tuple[ClientStats, ...]
     """Includes clients that have disconnected."""
     connections: tuple[ConnectionStats, ...]
+
+    def starved_share(self, before: VolumeStats | None = None) -> float:
+        """The time for which the most starved thread was starved, of the time since ``before`` or since the start."""
+        elapsed_ns = self.uptime_ns - (before.uptime_ns if before else 0)
+        known = before.threads_starved_ns if before else (0,) * len(self.threads_starved_ns)
+        starved = (now - then for now, then in zip(self.threads_starved_ns, known, strict=True))
+        return min(1.0, max(starved, default=0) / max(elapsed_ns, 1))

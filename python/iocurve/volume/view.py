@@ -48,6 +48,8 @@ class VolumeRates:
     """The newer counters of a volume, with the rates since the older ones."""
 
     interval_s: float
+    starved_share: float
+    """The time for which the most starved thread was ready to run and had no processor, of the interval."""
     stats: ServedStats
     total: IoRates
     exports: Sequence[Rated[ServedExportStats]]
@@ -59,6 +61,7 @@ class VolumeRates:
         return {
             **self.stats.to_builtins(),
             "interval_s": self.interval_s,
+            "starved_share": self.starved_share,
             **asdict(self.total),
             "exports": [one.to_builtins() for one in self.exports],
             "clients": [one.to_builtins() for one in self.clients],
@@ -71,6 +74,7 @@ def rates(before: ServedStats, after: ServedStats) -> VolumeRates:
     seconds = max(after.uptime_ns - before.uptime_ns, 1) / SECOND_NS
     return VolumeRates(
         interval_s=seconds,
+        starved_share=after.starved_share(before),
         stats=after,
         total=_rates(before, after, seconds),
         exports=_rated(before.exports, after.exports, seconds, lambda export: export.path),
@@ -99,6 +103,7 @@ def tables(found: VolumeRates) -> RenderableType:
     """Exports, token buckets, clients and connections as tables."""
     buckets = _bucket_table(found)
     return Group(
+        *_starved(found),
         _level_table(found.exports),
         _export_table(found.exports),
         *([buckets] if buckets.rows else []),
@@ -141,6 +146,14 @@ def _rates(before: IoStats, after: IoStats, seconds: float) -> IoRates:
 # ---- tables
 
 _RATES = ("read IOPS", "write IOPS", "read MiB/s", "write MiB/s", "mean wait")
+
+
+def _starved(found: VolumeRates) -> Iterator[str]:
+    """Warns of a volume whose threads had no processor: its rates are then those of this machine."""
+    share, ever = found.starved_share, found.stats.starved_share()
+    if ever:
+        lately = f"{share:.0%} of {found.interval_s:.3g} s"
+        yield f"The volume was starved of processors for {lately}, {ever:.1%} since its start"
 
 
 def _level_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:

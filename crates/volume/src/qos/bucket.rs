@@ -9,7 +9,7 @@ use iocurve_meter::{Nanos, TokenBucket};
 use crate::pending::ConnectionId;
 
 /// An export that was idle may catch up on this fraction of a second: 1/64 s, 15.6 ms.
-const CATCH_UPS_PER_S: u64 = 64;
+pub(crate) const CATCH_UPS_PER_S: u64 = 64;
 
 /// A token bucket of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -44,6 +44,8 @@ pub(super) struct Gate<T> {
     /// Limits a burst to its rate.
     peak: Option<TokenBucket>,
     servers: Option<Servers>,
+    /// Its buckets keep what they gain in this time on top of their capacities.
+    late_ns: Nanos,
     queue: Fair<Fair<Fifo<Request<T>>>>,
     /// The operation that is next and has taken its tokens, and the time at which it is admitted.
     head: Option<(Nanos, Request<T>)>,
@@ -53,7 +55,8 @@ impl<T> Gate<T> {
     pub(super) fn new(rates: Rates, now: Nanos) -> Self {
         let (queue, head) = (Fair::default(), None);
         let none = Rates::default();
-        let mut gate = Self { rates: none, throughput: None, iops: None, peak: None, servers: None, queue, head };
+        let (throughput, iops, peak, servers) = (None, None, None, None);
+        let mut gate = Self { rates: none, throughput, iops, peak, servers, late_ns: 0, queue, head };
         gate.set(rates, now);
         gate
     }
@@ -61,6 +64,11 @@ impl<T> Gate<T> {
     /// True if it admits everything at once.
     pub(super) fn is_open(&self) -> bool {
         self.rates == Rates::default() && self.head.is_none()
+    }
+
+    /// Sets the time for which its buckets keep what they gain on top of their capacities.
+    pub(super) fn set_late(&mut self, late_ns: Nanos) {
+        self.late_ns = late_ns;
     }
 
     /// When the next operation is admitted.
@@ -137,7 +145,10 @@ impl<T> Gate<T> {
 
     /// Takes the tokens of an operation and returns when it is admitted.
     fn take(&mut self, bytes: u64, now: Nanos) -> Nanos {
-        let take = |bucket: &mut Option<TokenBucket>, cost| bucket.as_mut().map_or(0, |bucket| bucket.take(now, cost));
+        let late_ns = self.late_ns;
+        let take = |bucket: &mut Option<TokenBucket>, cost| {
+            bucket.as_mut().map_or(0, |bucket| bucket.take_late(now, late_ns, cost))
+        };
         let wait = take(&mut self.throughput, bytes).max(take(&mut self.iops, 1)).max(take(&mut self.peak, 1));
         self.servers.as_ref().map_or(0, Servers::free_at).max(now + wait)
     }

@@ -23,6 +23,8 @@ pub(super) struct Links {
     /// By client and connection, all that have transferred data while there was a limit.
     connections: Holders<[Key; 2]>,
     clients: Holders<Key>,
+    /// Buckets keep what they gain in this time on top of their capacities.
+    late_ns: Nanos,
 }
 
 /// The caps of one scope, and the tokens of all who have them.
@@ -34,18 +36,24 @@ struct Holders<K> {
 
 impl Links {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { connections: Holders::new(limits, Scope::Connection), clients: Holders::new(limits, Scope::Client) }
+        let (connections, clients) = (Holders::new(limits, Scope::Connection), Holders::new(limits, Scope::Client));
+        Self { connections, clients, late_ns: 0 }
     }
 
     /// Takes the tokens of an operation admitted at `at`, and returns how long its transfer takes.
     pub(super) fn take<T>(&mut self, request: &Request<T>, at: Nanos) -> Nanos {
-        let Self { connections, clients } = self;
+        let Self { connections, clients, late_ns } = self;
         if clients.caps.is_empty() && connections.caps.is_empty() {
             return 0;
         }
         // A client is known as long as one of its connections is, so connections are kept for both.
-        let own = connections.take(request.path, request, at);
-        if clients.caps.is_empty() { own } else { own.max(clients.take(request.path[0], request, at)) }
+        let own = connections.take(request.path, request, at, *late_ns);
+        if clients.caps.is_empty() { own } else { own.max(clients.take(request.path[0], request, at, *late_ns)) }
+    }
+
+    /// Sets the time for which buckets keep what they gain on top of their capacities.
+    pub(super) fn set_late(&mut self, late_ns: Nanos) {
+        self.late_ns = late_ns;
     }
 
     /// Changes the limits from `now` on. Operations that were admitted before keep their time.
@@ -85,7 +93,7 @@ impl<K: Eq + Hash> Holders<K> {
     }
 
     /// Takes the tokens of each cap that counts the operation, and returns the longest wait.
-    fn take<T>(&mut self, key: K, request: &Request<T>, at: Nanos) -> Nanos {
+    fn take<T>(&mut self, key: K, request: &Request<T>, at: Nanos, late_ns: Nanos) -> Nanos {
         let tokens = self.tokens.entry(key).or_default();
         let counting = self.caps.iter().filter(|cap| cap.counts(request.is_write));
         let waits = counting.map(|cap| {
@@ -94,7 +102,7 @@ impl<K: Eq + Hash> Holders<K> {
                 set_bucket(bucket, Some(cap.value), 0, at);
             }
             let cost = if cap.quantity == Quantity::Iops { 1 } else { request.bytes };
-            bucket.as_mut().map_or(0, |bucket| bucket.take(at, cost))
+            bucket.as_mut().map_or(0, |bucket| bucket.take_late(at, late_ns, cost))
         });
         waits.max().unwrap_or(0)
     }

@@ -11,6 +11,7 @@ mod bucket;
 mod fair;
 mod gate;
 mod latency;
+mod lateness;
 mod limits;
 mod links;
 mod servers;
@@ -20,8 +21,10 @@ use iocurve_meter::Nanos;
 
 use gate::{Gate, Rates, Request};
 use latency::Latencies;
+use lateness::Lateness;
 use links::Links;
 
+pub(crate) use bucket::CATCH_UPS_PER_S;
 pub use bucket::{Bucket, Level};
 pub(crate) use fair::Key;
 pub use limits::{Burst, Cap, Distribution, Kind, Latency, Limits, Parallelism, Quantity, Scope};
@@ -35,6 +38,7 @@ struct Qos<T> {
     all: Gate<T>,
     latencies: Latencies,
     links: Links,
+    lateness: Lateness,
     /// The latest time seen.
     now: Nanos,
 }
@@ -47,6 +51,7 @@ impl<T> Qos<T> {
             all: Gate::new(limits.rates(Kind::Any), now),
             latencies: Latencies::new(limits.latency),
             links: Links::new(&limits),
+            lateness: Lateness::default(),
             limits,
             now,
         }
@@ -64,6 +69,7 @@ impl<T> Qos<T> {
     /// Releases all operations admitted by `now`, each with the time when it is due.
     fn advance(&mut self, now: Nanos, mut release: impl FnMut(Nanos, T)) {
         self.now = self.now.max(now);
+        self.make_up_for_lateness();
         while self.next().is_some_and(|next| next <= self.now) {
             let (reads, writes) = (self.reads.next(), self.writes.next());
             let next = self.next();
@@ -79,6 +85,19 @@ impl<T> Qos<T> {
                 }
             }
         }
+    }
+
+    /// Notes that a thread comes `late_ns` late `now`. Buckets keep what it missed for a second, at most 250 ms of it.
+    fn came_late(&mut self, now: Nanos, thread: usize, late_ns: Nanos) {
+        self.lateness.note(thread, self.now.max(now), late_ns);
+    }
+
+    fn make_up_for_lateness(&mut self) {
+        let late_ns = self.lateness.late_ns(self.now);
+        for gate in [&mut self.reads, &mut self.writes, &mut self.all] {
+            gate.set_late(late_ns);
+        }
+        self.links.set_late(late_ns);
     }
 
     /// When the next operation is admitted.

@@ -253,6 +253,62 @@ fn waking_late_costs_no_throughput() {
     assert_within(1.0, through, 60_000);
 }
 
+/// READs that a client with four of 64 KiB in flight gets in 10 s at 20 MiB/s, which are 3,200, from a thread that runs each
+/// millisecond, but not for the last `stall_ms` of each half second.
+fn reads_of_starved_thread(stall_ms: u64, is_noted: bool) -> u64 {
+    const MS: Nanos = 1_000_000;
+    let mut qos = Qos::new(Limits::of([Cap::bytes_per_s(20 * MIB)]), 0);
+    let (mut due, mut answered) = (vec![0; 4], 0);
+    for now_ms in 0..10_000 {
+        let in_period = now_ms % 500;
+        if in_period >= 500 - stall_ms {
+            continue;
+        }
+        let now = now_ms * MS;
+        if is_noted && in_period == 0 && now > 0 {
+            qos.came_late(now, 1, stall_ms * MS);
+        }
+        qos.advance(now, |at, ()| due.push(at));
+        let done = due.extract_if(.., |at| *at <= now).count();
+        answered += done as u64;
+        for _ in 0..done {
+            let request = Request { path: [1, 1], is_write: false, bytes: 64 * KIB, item: () };
+            qos.admit(now, request, |at, ()| due.push(at));
+        }
+    }
+    answered
+}
+
+#[test]
+fn what_a_late_thread_missed_is_made_up_for() {
+    let reads = |stall_ms| [false, true].map(|is_noted| reads_of_starved_thread(stall_ms, is_noted));
+    assert_eq!(reads(0), [3208; 2], "a punctual thread, with what an idle export may catch up on");
+    // The last stall ends with the ten seconds.
+    assert_eq!(reads(130), [2540, 3167]);
+    // A thread that is late for more than a quarter of a second makes up for that quarter.
+    assert_eq!(reads(350), [1120, 2640]);
+}
+
+#[test]
+fn tokens_that_were_missed_are_kept_for_a_second() {
+    const MS: Nanos = 1_000_000;
+    let passes_at_once = |late_ns, after_ns| {
+        let mut qos = Qos::new(Limits::of([Cap::iops(1000), Cap::iops(6400).each(Scope::Connection)]), 0);
+        let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
+        (0..15).for_each(|_| qos.admit(0, request(), |_, ()| {}));
+        qos.came_late(SECOND, 0, late_ns);
+        qos.came_late(SECOND, 1, 20 * MS);
+        let (now, mut passed) = (SECOND + after_ns, 0);
+        (0..600).for_each(|_| qos.admit(now, request(), |due, ()| passed += u32::from(due == now)));
+        passed
+    };
+    // 1/64 s are 15 operations.
+    assert_eq!(passes_at_once(100 * MS, 0), 115);
+    assert_eq!(passes_at_once(100 * MS, SECOND - 1), 115);
+    assert_eq!(passes_at_once(100 * MS, SECOND), 15);
+    assert_eq!(passes_at_once(900 * MS, 0), 265, "at most a quarter of a second");
+}
+
 #[test]
 fn a_deep_queue_does_not_starve_a_shallow_one() {
     let latency = Latency::constant(5_000_000);

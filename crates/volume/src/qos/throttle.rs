@@ -138,6 +138,13 @@ impl Throttle {
         released[thread].drain(..).for_each(take);
     }
 
+    /// Notes that a thread comes `late_ns` late `now`: what the limits would have admitted meanwhile is not lost.
+    pub(crate) fn came_late(&self, now: Nanos, thread: usize, late_ns: Nanos) {
+        if self.is_limited() {
+            self.lock().qos.came_late(now, thread, late_ns);
+        }
+    }
+
     /// Drops the operations of a connection that has ended, and returns how many there were. If there were any, those behind them may
     /// be admitted sooner: all threads must be woken.
     pub(crate) fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {

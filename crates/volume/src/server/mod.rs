@@ -8,6 +8,7 @@ pub(crate) mod cores;
 pub mod fuzzing;
 pub(crate) mod incoming;
 mod outgoing;
+mod punctuality;
 pub(crate) mod reactor;
 pub(crate) mod session;
 pub(crate) mod socket;

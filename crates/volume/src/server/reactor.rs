@@ -17,6 +17,7 @@ use super::close::Close;
 use super::connection::Connection;
 use super::cores::pin;
 use super::incoming::INPUT_BYTES;
+use super::punctuality::Punctuality;
 use super::session::{Interest, Session};
 use super::socket::Socket;
 use super::threads::{LISTENER_ID, Threads, WAKE_UP_ID};
@@ -53,6 +54,14 @@ const MEMORY_PAUSE_NS: Nanos = 5_000_000;
 
 /// A thread that has been idle for this long repairs huge pages until it has something to do.
 const IDLE_NS: Nanos = 100_000_000;
+
+/// A wait for events.
+struct Wait {
+    /// `None` if there is nothing to do without an event.
+    timeout: Option<Nanos>,
+    /// When its first timer ends, at the latest; `Nanos::MAX` without one.
+    end: Nanos,
+}
 
 /// One thread with its connections.
 #[derive(Debug)]
@@ -113,11 +122,14 @@ impl Reactor {
         let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let mut due = Vec::new();
         let mut is_repairing = false;
+        let mut punctuality = Punctuality::new(self.clock.now());
         while !self.threads.is_stopping() {
             let idle = self.store().needs_repair().then_some(if is_repairing { 0 } else { IDLE_NS });
-            let timeout = self.timeout().into_iter().chain(idle).min();
+            let Wait { timeout, end } = self.wait();
+            let timeout = timeout.into_iter().chain(idle).min();
             let count = self.epoll.wait(&mut events, timeout)?;
             let now = self.clock.now();
+            self.worker.came_late(now, punctuality.late_ns(end, now));
             is_repairing = count == 0 && timeout == idle && idle.is_some() && self.store().repair_huge_page();
             for event in &events[..count] {
                 self.event(event.u64, event.events as c_int, now)?;
@@ -140,10 +152,10 @@ impl Reactor {
         &self.worker.served.exports
     }
 
-    /// Longest time to wait for events; `None` if there is nothing to do without one.
-    fn timeout(&self) -> Option<Nanos> {
+    /// The longest wait for events.
+    fn wait(&self) -> Wait {
         if !self.again.is_empty() {
-            return Some(0);
+            return Wait { timeout: Some(0), end: Nanos::MAX };
         }
         let reclaim = self.store().reclaim().then_some(RECLAIM_PAUSE_NS);
         let late = (LATE_NS * (self.worker.waiting() as Nanos).saturating_sub(1)).min(LATE_NS_MAX);
@@ -153,8 +165,9 @@ impl Reactor {
         let now = self.clock.now();
         let idle_files = self.store().close_idle(now);
         let timers = [due, self.accept_again, watched, short_of_memory, idle_files];
-        let timed = timers.into_iter().flatten().min().map(|next| next.saturating_sub(now));
-        timed.into_iter().chain(reclaim).min()
+        let end = timers.into_iter().flatten().min().map(|next| next.max(now));
+        let timeout = end.map(|end| end - now).into_iter().chain(reclaim).min();
+        Wait { timeout, end: end.unwrap_or(Nanos::MAX) }
     }
 
     fn event(&mut self, id: ConnectionId, events: c_int, now: Nanos) -> io::Result<()> {

@@ -96,6 +96,14 @@ impl Worker {
         throttled.chain(self.timers.next()).min()
     }
 
+    /// Notes that the thread comes late, if it does.
+    pub(crate) fn came_late(&self, now: Nanos, late_ns: Nanos) {
+        if late_ns > 0 {
+            self.counters.starved_ns.add(late_ns);
+            self.served.exports.iter().for_each(|export| export.throttle.came_late(now, self.thread, late_ns));
+        }
+    }
+
     /// Moves operations that limits have admitted to the timers.
     pub(crate) fn collect(&mut self, now: Nanos) {
         for export in self.served.exports.iter() {

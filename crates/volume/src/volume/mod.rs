@@ -115,6 +115,7 @@ impl Volume {
         let exports = self.served.exports.iter().map(|export| self.export_stats(export)).collect();
         let connection_memory_bytes = self.served.memory.used() as u64;
         let mut stats = Stats { uptime_ns, connection_memory_bytes, exports, clients, connections, ..Stats::default() };
+        stats.threads_starved_ns = self.counters.iter().map(|counters| counters.starved_ns.read()).collect();
         stats.exports.iter().for_each(|export| stats.io += export.io);
         self.counters.iter().for_each(|counters| stats.calls += counters.calls.read());
         stats
