@@ -22,6 +22,7 @@ from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
 from iocurve.report import page
 from iocurve.result.document import Point, Result
+from test_vdbench_run import Engine, printed
 
 OPTIONS = {"rw": "randread", "bs": "8k", "iodepth": "16", "numjobs": "2"}
 
@@ -48,7 +49,7 @@ def fio_kind(latency: dict[str, Any], *, operations: int = 1000) -> dict[str, An
         "iops": operations / 2,
         "runtime": 2000,
         "total_ios": operations,
-        "lat_ns": {"min": 1, "max": 2, "mean": 1.5, "stddev": 0.5, "N": operations},
+        "lat_ns": {"min": 91_000, "max": 2_011_000, "mean": 120_000.0, "stddev": 190_000.5, "N": operations},
         "clat_ns": latency,
     }
 
@@ -103,19 +104,19 @@ def test_fio_json_gives_the_values_that_it_states(tmp_path: Path) -> None:
         "short": None,
         "iops": 500.0,
         "mib_per_s": 3.90625,
-        "min_us": 90.0,
-        "mean_us": 119.50025,
+        "min_us": 91.0,
+        "mean_us": 120.0,
         "p50_us": 100.352,
         "p90_us": None,
         "p95_us": None,
         "p99_us": 103.936,
         "p99_9_us": 2007.04,
         "p99_99_us": None,
-        "max_us": 2010.0,
+        "max_us": 2011.0,
         "iops_low": None,
         "iops_high": None,
         "cpu_us_per_operation": 120.0,
-        "concurrency_achieved": 0.059750125,
+        "concurrency_achieved": 0.06,
         "limited_by": "unknown",
         "limited_by_confidence": "none",
     }
@@ -151,8 +152,8 @@ def test_several_jobs_have_percentiles_only_with_bins(tmp_path: Path) -> None:
         only(imported(tmp_path, fio_document(*(fio_job(name, read=fio_kind(latency)) for name in "ab")))).figures
         for latency in (fio_latency(), fio_latency(with_bins=True))
     )
-    assert (stated.operations, stated.iops, stated.mean_us) == (2000, 1000.0, 119.50025)
-    assert (stated.p50_us, stated.min_us, stated.max_us) == (None, 90.0, 2010.0)
+    assert (stated.operations, stated.iops, stated.mean_us) == (2000, 1000.0, 120.0)
+    assert (stated.p50_us, stated.min_us, stated.max_us) == (None, 91.0, 2011.0)
     assert binned.p50_us == pytest.approx(100.352, rel=0.001)
 
 
@@ -161,6 +162,13 @@ def test_percentiles_of_the_whole_latency_go_first(tmp_path: Path) -> None:
     result = imported(tmp_path, fio_document(fio_job(read=kind)))
     assert only(result).figures.p99_us == 207.872
     assert {note.code for note in result.notes} == {"imported"}
+
+
+def test_percentiles_that_leave_out_submission_are_doubtful(tmp_path: Path) -> None:
+    kind = fio_kind(fio_latency()) | {"lat_ns": {"min": 1, "max": 9_000_000, "mean": 239_000.5, "stddev": 0.0}}
+    result = imported(tmp_path, fio_document(fio_job(read=kind)))
+    assert only(result).figures.mean_us == 239.0005
+    assert "job: submission took 50% of the latency, which percentiles leave out" in read(result).doubts
 
 
 def test_groups_are_points_and_a_depth_series_is_a_curve(tmp_path: Path) -> None:
@@ -341,6 +349,17 @@ def test_vdbench_totals_are_read_without_a_flat_file(tmp_path: Path) -> None:
     found = only(vdbench_output(tmp_path, totals=TOTALS)).figures
     assert (found.iops, found.mib_per_s, found.mean_us, found.max_us) == (50.02, 0.2, 5395.0, 96066.0)
     assert (found.operations, found.p50_us) == (None, None)
+
+
+def test_our_vdbench_output_gives_the_values_of_the_run(tmp_path: Path) -> None:
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=600, writes=200))
+    found = only(result_of(read_all([tmp_path / "output"])[0], "test"))
+    # Two SDs with a worker each; the first of four intervals of a second does not count.
+    assert (found.figures.iops, found.figures.mib_per_s, found.figures.operations) == (1600.0, 6.25, 4800)
+    assert (found.figures.mean_us, found.kind_figures["read"].iops) == (450.0, 1200.0)
+    assert found.figures.p99_us == pytest.approx(600, rel=0.001)
+    assert found.imported is not None
+    assert found.imported.tool == "iocurve vdbench"
 
 
 # ---- DiskSpd

@@ -111,7 +111,9 @@ def format_count(count: float) -> str:
 
 
 def format_number(value: float, digits: int = 6) -> str:
-    """With ``digits`` significant digits, and never in scientific notation: ``130,998``, ``6.09304``, ``0.0000966``."""
+    """With ``digits`` digits, never in scientific notation: ``130,998``, ``6.09304``, ``0.0000966``; NaN is a dash."""
+    if math.isnan(value):
+        return UNKNOWN_TEXT
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
     text = f"{value:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -25,9 +25,11 @@ SKEW = 0.01
 
 NAMED_MAX = 3
 CLAT = (
-    "Latencies are fio's clat, from submission to completion without the time to submit (slat): fio states percentiles "
-    "of the whole latency only with lat_percentiles=1."
+    "Percentiles are those of fio's clat, which leaves out the time to submit (slat): fio states percentiles of the "
+    "whole latency only with lat_percentiles=1. Minimum, mean and maximum are of the whole latency."
 )
+SLAT_MAX = 0.1
+"""Percentiles that leave out more than this fraction of the latency are doubtful."""
 BINS = "Histograms come from the bins of fio's JSON+, each at most 1.6 % wide."
 APART = (
     "fio states percentiles of each kind and job apart. Those of several together need the bins of JSON+, and are "
@@ -149,7 +151,7 @@ def _points(source: Source, run: _Run, notes: Sequence[tuple[str, str]]) -> list
         notes = [*notes, ("snapshots", f"{source.name}: the last of {run.snapshots + 1} documents of the run counts")]
     whole_client = [job for job in jobs if job.get("jobname") == ALL_CLIENTS] if len(groups) == 1 and several else []
     found = [_point(source, run.document, members, whole_client, notes) for members in groups.values()]
-    return [point for point in found if point.total.operations]
+    return [point for point in found if point.kinds]
 
 
 def _point(
@@ -224,7 +226,7 @@ def _runtime_ms(job: Json) -> float:
 
 def _kinds(job: Json) -> dict[str, ImportedKind]:
     """The kinds that a job completed."""
-    found = {kind: _kind(_part(job, kind), job) for kind in KINDS if whole(_part(job, kind).get("total_ios"))}
+    found = {kind: _kind(_part(job, kind), job) for kind in KINDS if _ran(_part(job, kind))}
     syncs = whole(_part(job, "sync").get("total_ios"))
     if syncs:
         options = job.get("job options")
@@ -233,8 +235,13 @@ def _kinds(job: Json) -> dict[str, ImportedKind]:
     return found
 
 
+def _ran(part: Json) -> bool:
+    """True if a kind completed an operation; fio 2.1 does not count them."""
+    return any(number(part.get(name)) for name in ("total_ios", "io_bytes", "iops"))
+
+
 def _kind(part: Json, job: Json) -> ImportedKind:
-    operations = whole(part.get("total_ios")) or 0
+    operations = whole(part.get("total_ios"))
     moved = whole(part.get("io_bytes"))
     if moved is not None and "io_kbytes" not in part:
         # Before version 3 io_bytes was in KiB.
@@ -248,14 +255,19 @@ def _kind(part: Json, job: Json) -> ImportedKind:
         operations=operations,
         bytes=moved,
         errors=errors,
-        iops=number(part.get("iops")),
+        iops=_iops(part, operations),
         bytes_per_s=scaled(part.get("bw"), KIB) if rate is None else rate,
         latency=_latency(part, operations),
     )
 
 
-def _latency(part: Json, operations: int) -> ImportedLatency:
-    """The whole latency if fio states its percentiles, else the completion latency."""
+def _iops(part: Json, operations: int | None) -> float | None:
+    stated, runtime_ms = number(part.get("iops")), number(part.get("runtime"))
+    return operations * 1000 / runtime_ms if stated is None and runtime_ms and operations else stated
+
+
+def _latency(part: Json, operations: int | None) -> ImportedLatency:
+    """The whole latency; its percentiles are those of the completion latency where fio states no others."""
     name = _latency_name(part)
     stated = part.get(name, {})
     unit_ns = 1 if name.endswith("_ns") else MICROSECOND_NS
@@ -264,12 +276,15 @@ def _latency(part: Json, operations: int) -> ImportedLatency:
         for percent, value in ((_percent(key), scaled(value, unit_ns)) for key, value in _dict(stated, "percentile"))
         if percent and value is not None
     }
+    # The whole latency has no percentiles unless lat_percentiles=1 is set, but always these.
+    whole_latency = part.get("lat_ns" if unit_ns == 1 else "lat")
+    moments = whole_latency if isinstance(whole_latency, dict) and number(whole_latency.get("max")) else stated
     return ImportedLatency(
         count=whole(stated.get("N")) or operations,
-        min_ns=scaled(stated.get("min"), unit_ns),
-        mean_ns=scaled(stated.get("mean"), unit_ns),
-        stddev_ns=scaled(stated.get("stddev"), unit_ns),
-        max_ns=scaled(stated.get("max"), unit_ns),
+        min_ns=scaled(moments.get("min"), unit_ns),
+        mean_ns=scaled(moments.get("mean"), unit_ns),
+        stddev_ns=scaled(moments.get("stddev"), unit_ns),
+        max_ns=scaled(moments.get("max"), unit_ns),
         percentiles=percentiles,
         histogram=histogram_of(_bins(dict(_dict(stated, "bins")), unit_ns)),
     )
@@ -356,12 +371,27 @@ def _target(options: Sequence[dict[str, str] | None]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -> float:
+    """The largest share of the mean latency that submission took, of all kinds of all jobs."""
+    shares = [0.0]
+    for part in (_part(job, kind) for job in jobs for kind in KINDS if kind in kinds):
+        for whole_name, name in (("lat_ns", "clat_ns"), ("lat", "clat")):
+            whole_mean, mean = (number(dict(_dict(part, each)).get("mean")) for each in (whole_name, name))
+            if whole_mean and mean is not None:
+                shares.append(1 - mean / whole_mean)
+    return max(shares)
+
+
 def _notes(
     source: Source, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
 ) -> Iterable[tuple[str, str]]:
     names = {_latency_name(_part(job, kind)) for job in jobs for kind in KINDS if kind in kinds and _part(job, kind)}
     if any(name.startswith("clat") for name in names):
         yield "fio_clat", CLAT
+        left_out = _submission_share(jobs, kinds)
+        if left_out > SLAT_MAX:
+            named = ", ".join(dict.fromkeys(str(job.get("jobname", "")) for job in jobs))
+            yield "fio_slat", f"{named}: submission took {left_out:.0%} of the latency, which percentiles leave out"
     if any(kind.latency.histogram for kind in kinds.values()):
         yield "fio_bins", BINS
     elif not total.latency.percentiles:

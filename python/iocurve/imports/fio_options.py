@@ -24,13 +24,12 @@ def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapp
     known = [one for one in options if one is not None]
     if len(known) < len(options):
         return Load(kind=kind)
-    patterns = {_pattern(one) for one in known}
     blocks = {_block_bytes(one, name) for one in known for name in _kinds_of(_pattern(one))}
     depths = [_depth(one) for one in known]
     counts = copies_of(known, names)
     return Load(
         kind=kind,
-        order=_single("random" if pattern.startswith("rand") else "sequential" for pattern in patterns),
+        order=_single(map(_order, known)),
         block_bytes=_single(blocks),
         read_percent=_single(map(_read_percent, known)) if kind == "mixed" else None,
         depth=None if None in depths else sum((one or 0) * count for one, count in zip(depths, counts, strict=True)),
@@ -51,7 +50,7 @@ def workers_of(options: Sequence[Options | None], names: Sequence[str]) -> int |
     return None if any(one is None for one in options) else sum(copies_of(options, names))
 
 
-Value = TypeVar("Value", str, int | None, float | None)
+Value = TypeVar("Value", str | None, int | None, float | None)
 
 
 def _single(values: Iterable[Value]) -> Value | None:
@@ -61,6 +60,13 @@ def _single(values: Iterable[Value]) -> Value | None:
 
 def _pattern(options: Options) -> str:
     return (options.get("rw") or options.get("readwrite") or "read").partition(":")[0]
+
+
+def _order(options: Options) -> str | None:
+    """random or sequential; None for a mix of both."""
+    if number(options.get("percentage_random", "100").split(",")[0]) not in (0, 100):
+        return None
+    return "random" if _pattern(options).startswith("rand") else "sequential"
 
 
 def _kinds_of(pattern: str) -> list[str]:

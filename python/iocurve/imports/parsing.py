@@ -61,7 +61,7 @@ class Source:
 
 _NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:nan|inf)(?=\s*[,}\]\n])", re.IGNORECASE)
 """fio and others print nan and inf, which are not JSON."""
-_START = re.compile(r"^[ \t]*\{", re.MULTILINE)
+_START = re.compile(r"^[^\w\"'{\n]*\{", re.MULTILINE)
 
 
 @dataclass(frozen=True)

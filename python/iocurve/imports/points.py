@@ -19,6 +19,8 @@ MACHINE = (
     "Imported from {tools}: nothing is known about the machine, other work on it and the target, so no limit is named "
     "and no disturbance seen."
 )
+DOUBTFUL = ("fio_slat", "fio_skew", "truncated", "vdbench_no_average")
+"""Codes of notes that cast doubt on values."""
 UNKNOWN = Limit(
     code="unknown",
     short_name="cannot tell",
@@ -48,7 +50,7 @@ def result_of(measured: Sequence[Measured], name: str) -> Result:
         null_ceiling_operations_per_s=None,
         notes=(
             Note(code="imported", text=MACHINE.format(tools=tools)),
-            *(Note(code=code, text=text, level="info") for code, text in notes),
+            *(Note(code=code, text=text, level="warning" if code in DOUBTFUL else "info") for code, text in notes),
             *(() if created else (Note(code="no_date", text=NO_DATE, level="info"),)),
         ),
         points=tuple(_point(one, title) for one, title in zip(measured, _names(measured), strict=True)),
@@ -83,7 +85,7 @@ def _point(one: Measured, name: str) -> Point:
             tool=one.tool,
             source=one.source,
             load=load or one.name,
-            in_bytes=_is_in_bytes(one.load),
+            in_bytes=_is_in_bytes(one),
             state=one.state,
             errors_text=one.errors_text,
             window_ns=one.window_ns,
@@ -99,7 +101,10 @@ def _point(one: Measured, name: str) -> Point:
     )
 
 
-def _is_in_bytes(load: Load) -> bool:
+def _is_in_bytes(one: Measured) -> bool:
+    if any(kind.bytes_per_s is None for kind in (one.total, *one.kinds.values())):
+        return False
+    load = one.load
     return load.order == "sequential" or (load.block_bytes or 0) >= LARGE_BLOCK_BYTES
 
 

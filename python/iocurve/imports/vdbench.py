@@ -317,8 +317,10 @@ def _kinds(values: Values, window_ns: int | None, tables: Sequence[_Table]) -> d
     kinds = {}
     for kind, percent in (("read", share), ("write", 100 - share)):
         if percent > 0:
-            # Only the reports of file systems have the sizes of reads and writes apart.
+            # Only the reports of file systems have the sizes of reads and writes apart; of one size both have it.
+            size = values.get("bytes/io") if values.get("bytes/io") == values.get("xfersize") else None
             of_kind = {f"{kind}_rate": rate * percent / 100, f"{kind}_resp": values.get(f"{kind}_resp")}
+            of_kind |= {f"mb_{kind}": rate * percent / 100 * size / MIB if size else None}
             of_kind |= {f"{kind}_resp_max": values.get(f"{kind}_max")}
             if percent == 100:
                 of_kind |= {f"mb_{kind}": moved, f"{kind}_resp": values.get("resp")}
