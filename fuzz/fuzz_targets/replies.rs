@@ -4,7 +4,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use iocurve_wire::client_fast::nfs4::Compound;
+use iocurve_wire::client_fast::nfs4::{Compound, SlotSequence};
 use iocurve_wire::client_fast::{Reply, Unparsed, Verdict};
 use iocurve_wire::nfs4::compound4_result_head;
 use iocurve_wire::nfs4::operations::nfs_resop4;
@@ -20,6 +20,10 @@ struct Received<'a> {
     bytes: &'a [u8],
 }
 
+/// The call that is answered; few inputs would have another session, slot or sequence id.
+const SESSION: [u8; 16] = [0; 16];
+const CALL: SlotSequence = SlotSequence { slot: 0, sequence: 0 };
+
 /// All that the client reads from a reply, as text.
 fn parsed(reply: &Reply<'_>) -> Vec<Result<String, Unparsed>> {
     let head = match reply.head() {
@@ -32,9 +36,9 @@ fn parsed(reply: &Reply<'_>) -> Vec<Result<String, Unparsed>> {
         reply.write(at).map(|result| format!("{result:?}")),
         reply.commit(at).map(|result| format!("{result:?}")),
         reply.getattr(at).map(|result| format!("{result:?}")),
-        reply.compound(at).map(|result| format!("{result:?}")),
+        reply.compound(at, &SESSION, CALL).map(|result| format!("{result:?}")),
     ];
-    if let Ok(Compound::Sequenced(at)) = reply.compound(at) {
+    if let Ok(Compound::Sequenced(at)) = reply.compound(at, &SESSION, CALL) {
         all.push(reply.read4(at).map(|result| format!("{result:?}")));
         all.push(reply.write4(at).map(|result| format!("{result:?}")));
         all.push(reply.commit4(at).map(|result| format!("{result:?}")));
@@ -46,7 +50,7 @@ fn parsed(reply: &Reply<'_>) -> Vec<Result<String, Unparsed>> {
 fn check_read4(record: &[u8]) {
     let reply = Reply::new(record, record.len());
     let Ok(head) = reply.head() else { return };
-    let Ok(Compound::Sequenced(at)) = reply.compound(head.result_at) else { return };
+    let Ok(Compound::Sequenced(at)) = reply.compound(head.result_at, &SESSION, CALL) else { return };
     let Some(read) = reply.read4(at).ok().filter(|read| read.status == 0) else { return };
     let payload = &record[read.payload_at..][..read.count as usize];
     let mut reader = Reader::new(&record[head.result_at..]);

@@ -419,6 +419,13 @@ macro_rules! xdr_union {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum $name $(<$life>)? { $($(#[$variant_meta])* $variant($type)),* }
 
+        impl $(<$life>)? $name $(<$life>)? {
+            /// The number that tells its variant.
+            pub const fn discriminant(&self) -> u32 {
+                match self { $(Self::$variant(_) => $value),* }
+            }
+        }
+
         impl $(<$life>)? $crate::xdr::Encode for $name $(<$life>)? {
             fn encode(&self, writer: &mut $crate::xdr::Writer<'_>) {
                 match self { $(Self::$variant(arm) => { writer.u32($value); $crate::xdr::Encode::encode(arm, writer); }),* }

@@ -170,6 +170,9 @@ impl Template {
     }
 }
 
+/// A COMPOUND's status is that of its last operation.
+const CONTRADICTION: Unparsed = Unparsed::Malformed("its status is not that of its last operation");
+
 /// How far a COMPOUND came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compound {
@@ -183,28 +186,45 @@ pub enum Compound {
 }
 
 impl Reply<'_> {
-    /// Parses a COMPOUND's result at [`super::Head::result_at`] up to its operation.
-    pub fn compound(&self, result_at: usize) -> Result<Compound, Unparsed> {
+    /// Parses a COMPOUND's result at [`super::Head::result_at`] up to its operation. Its SEQUENCE must be that of the call: of
+    /// `session`, with the call's slot and sequence id (RFC 8881 §18.46.3).
+    pub fn compound(&self, result_at: usize, session: &sessionid4, call: SlotSequence) -> Result<Compound, Unparsed> {
         let [status, tag_bytes, count] = self.words(result_at)?;
         if tag_bytes != 0 {
             return Err(Unparsed::Malformed("its tag is not that of the call"));
         }
         if count == 0 {
-            return Ok(Compound::Refused(status));
+            return if status == 0 { Err(CONTRADICTION) } else { Ok(Compound::Refused(status)) };
         }
         let at = result_at + 12;
-        let [operation, status] = self.words(at)?;
+        let [operation, sequence] = self.words(at)?;
         expect(operation, nfs_opnum4::OP_SEQUENCE)?;
-        if status != 0 {
-            return Ok(Compound::Refused(status));
+        if sequence != 0 {
+            return Ok(Compound::Refused(sequence));
         }
+        self.check_sequence(at + 8, session, call)?;
         let at = at + SEQUENCE_RESULT_BYTES;
         if count == 1 {
-            return self.ends_at(at).map(|()| Compound::Empty);
+            return if status == 0 { self.ends_at(at).map(|()| Compound::Empty) } else { Err(CONTRADICTION) };
         }
         let [operation, put_filehandle] = self.words(at)?;
         expect(operation, nfs_opnum4::OP_PUTFH)?;
-        Ok(Compound::Sequenced(if put_filehandle == 0 { at + 12 } else { at + 4 }))
+        if put_filehandle == 0 && count != 3 {
+            return Err(Unparsed::Malformed("it has not a result for each operation"));
+        }
+        let last = if put_filehandle == 0 { at + 12 } else { at + 4 };
+        if self.word(last)? != status {
+            return Err(CONTRADICTION);
+        }
+        Ok(Compound::Sequenced(last))
+    }
+
+    fn check_sequence(&self, at: usize, session: &sessionid4, call: SlotSequence) -> Result<(), Unparsed> {
+        let found = self.arrived.get(at..at + 16).ok_or_else(|| self.missing(at + 16))?;
+        if found != session || self.words(at + 16)? != [call.sequence, call.slot] {
+            return Err(Unparsed::Malformed("its session, slot or sequence id is not that of the call"));
+        }
+        Ok(())
     }
 
     /// The result of a READ at [`Compound::Sequenced`]. Success is reported only for a record that is as long as its count

@@ -106,7 +106,7 @@ pub(super) struct Written {
 }
 
 /// Position in the list of a directory; the default is its beginning.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cursor {
     pub cookie: u64,
     pub verifier: [u8; 8],
@@ -115,8 +115,10 @@ pub(super) struct Cursor {
 /// One reply with entries of a directory, itself and its parent among them.
 pub(super) struct Page<T> {
     pub entries: Vec<T>,
-    /// `None` at the end of the directory.
-    pub next: Option<Cursor>,
+    /// Position behind the last entry of the reply; `None` if it has none.
+    pub last: Option<Cursor>,
+    /// The directory ends here.
+    pub is_end: bool,
 }
 
 /// An entry of a directory.

@@ -1,5 +1,6 @@
 //! A mounted export: finds, creates and removes files by their paths. An error gives the path as the plan has it.
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
 use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Mountable, Node, Page};
@@ -134,14 +135,21 @@ impl<'a, P: Mountable> Export<'a, P> {
         path: &str,
         list: impl Fn(&mut P::Calls<'a>, Cursor) -> Answer<Page<T>>,
     ) -> Result<Vec<T>, EngineError> {
-        let (mut all, mut from) = (Vec::new(), Cursor::default());
+        let (mut all, mut from, mut seen) = (Vec::new(), Cursor::default(), HashSet::new());
         loop {
             let page = list(&mut self.calls, from)?.map_err(|status| refused::<P>("list", path, status))?;
             all.extend(page.entries);
-            match page.next {
-                Some(next) => from = next,
-                None => return Ok(all),
+            if page.is_end {
+                return Ok(all);
             }
+            let Some(next) = page.last else {
+                return Err(self.calls.rpc().invalid(&"a list of a directory has neither an entry nor an end"));
+            };
+            if !seen.insert(next.cookie) {
+                return Err(self.calls.rpc().invalid(&"a list of a directory comes back to where it was"));
+            }
+            self.calls.rpc().check_stop()?;
+            from = next;
         }
     }
 

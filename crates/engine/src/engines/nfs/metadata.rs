@@ -96,7 +96,8 @@ impl<'a, P: Mountable> NfsMetadataEngine<'a, P> {
             OperationKind::Mkdir => self.make_directory(file),
             OperationKind::Rmdir => {
                 self.directories.remove(&*self.paths.text(file));
-                done(self.on_entry(file, P::Calls::remove_directory))
+                let removed = self.on_entry(file, P::Calls::remove_directory)?;
+                done(Ok(self.unless_repeated(removed, NOENT, ())))
             }
             OperationKind::Read => self.read(request),
             OperationKind::Write => self.write(request),
@@ -144,7 +145,8 @@ impl<'a, P: Mountable> NfsMetadataEngine<'a, P> {
             Err(status) => return Ok(Err(status)),
             Ok(_) => return Ok(Err(EXIST)),
         }
-        granted!(self.calls.rename(&from, &to));
+        let renamed = self.calls.rename(&from, &to)?;
+        granted!(Ok::<_, EngineError>(self.unless_repeated(renamed, NOENT, ())));
         self.directories.remove(&*self.paths.text(file));
         Ok(Ok(0))
     }
@@ -154,14 +156,25 @@ impl<'a, P: Mountable> NfsMetadataEngine<'a, P> {
         if let Some(open) = self.opened.remove(&file) {
             granted!(self.calls.close_file(open));
         }
-        done(self.on_entry(file, P::Calls::remove_file))
+        let removed = self.on_entry(file, P::Calls::remove_file)?;
+        done(Ok(self.unless_repeated(removed, NOENT, ())))
     }
 
     fn make_directory(&mut self, file: u32) -> Answer<i64> {
-        if let Some(handle) = granted!(self.on_entry(file, P::Calls::make_directory)) {
+        let made = self.on_entry(file, P::Calls::make_directory)?;
+        if let Some(handle) = granted!(Ok::<_, EngineError>(self.unless_repeated(made, EXIST, None))) {
             self.directories.insert(self.paths.text(file).into_owned(), handle);
         }
         Ok(Ok(0))
+    }
+
+    /// The answer to the last call; `done` instead of a status that says no more than that the call was executed before, if it was
+    /// sent more than once: the reply was lost, and the server has not kept it.
+    fn unless_repeated<T>(&self, answer: Result<T, u32>, executed: u32, done: T) -> Result<T, u32> {
+        match answer {
+            Err(status) if status == executed && self.calls.was_repeated() => Ok(done),
+            answer => answer,
+        }
     }
 
     fn read(&mut self, request: &Request) -> Answer<i64> {

@@ -54,8 +54,8 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Returns it; `executed` if the server has counted the call.
     fn release(&mut self, sequence: Self::Sequence, executed: bool);
 
-    /// Finds the result of the operation itself in a reply that the RPC layer accepted.
-    fn pass(reply: &Reply<'_>, result_at: usize) -> Result<Passed, Unparsed>;
+    /// Finds the result of the operation itself in a reply that the RPC layer accepted, to the call with this sequence.
+    fn pass(&self, reply: &Reply<'_>, result_at: usize, sequence: Self::Sequence) -> Result<Passed, Unparsed>;
 
     /// Parses the result of a READ.
     fn read(reply: &Reply<'_>, at: usize) -> Result<ReadResult, Unparsed>;

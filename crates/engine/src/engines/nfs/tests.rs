@@ -1,3 +1,5 @@
+pub(super) mod misbehaving;
+mod misbehaviour;
 pub(super) mod scripted;
 mod server;
 

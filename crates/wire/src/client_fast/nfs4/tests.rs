@@ -9,6 +9,7 @@ use crate::record::write_record;
 use crate::rpc::{CallHeader, ReplyHeader, opaque_auth};
 use crate::xdr::to_bytes;
 
+const SESSION: sessionid4 = [9; 16];
 const AT: SlotSequence = SlotSequence { slot: 7, sequence: 0x0102_0304 };
 
 /// A call as the full codec writes it.
@@ -38,9 +39,9 @@ fn reply(status: nfsstat4, results: &[nfs_resop4<'_>]) -> Vec<u8> {
 
 fn sequenced() -> nfs_resop4<'static> {
     nfs_resop4::SEQUENCE(Ok(SEQUENCE4resok {
-        sr_sessionid: [9; 16],
-        sr_sequenceid: 1,
-        sr_slotid: 2,
+        sr_sessionid: SESSION,
+        sr_sequenceid: AT.sequence,
+        sr_slotid: AT.slot,
         sr_highest_slotid: 3,
         sr_target_highest_slotid: 4,
         sr_status_flags: 5,
@@ -69,7 +70,7 @@ fn parse<T: PartialEq + std::fmt::Debug + Copy>(
 }
 
 fn at(reply: &Reply<'_>, result_at: usize) -> Result<usize, Unparsed> {
-    match reply.compound(result_at)? {
+    match reply.compound(result_at, &SESSION, AT)? {
         Compound::Sequenced(at) => Ok(at),
         other => panic!("{other:?}"),
     }
@@ -148,7 +149,7 @@ proptest! {
     fn any_bytes_are_parsed_or_refused(bytes in vec(any::<u8>(), 0..200), length in 0_usize..300) {
         let reply = Reply::new(&bytes, length);
         for at in [0, 24, 96] {
-            let _ = (reply.compound(at), reply.read4(at + 4), reply.write4(at + 4), reply.commit4(at + 4));
+            let _ = (reply.compound(at, &SESSION, AT), reply.read4(at + 4), reply.write4(at + 4), reply.commit4(at + 4));
         }
     }
 }
@@ -156,8 +157,9 @@ proptest! {
 #[test]
 fn a_status_is_that_of_the_operation_that_failed() {
     use nfsstat4::{NFS4ERR_BADSESSION, NFS4ERR_DELAY, NFS4ERR_MINOR_VERS_MISMATCH, NFS4ERR_STALE};
-    #[allow(clippy::redundant_closure_for_method_calls)] // the method is not general enough in the reply's lifetime
-    let refused = |status, results: &[nfs_resop4<'_>]| parse(&reply(status, results), |reply, at| reply.compound(at));
+    let refused = |status, results: &[nfs_resop4<'_>]| {
+        parse(&reply(status, results), |reply, at| reply.compound(at, &SESSION, AT))
+    };
     assert_eq!(
         refused(NFS4ERR_BADSESSION, &[nfs_resop4::SEQUENCE(Err(NFS4ERR_BADSESSION))]),
         Compound::Refused(NFS4ERR_BADSESSION as u32)
@@ -175,6 +177,36 @@ fn a_status_is_that_of_the_operation_that_failed() {
         let write = parse(&record, |reply, result_at| reply.write4(at(reply, result_at)?));
         assert_eq!(write.status, status as u32);
     }
+}
+
+#[test]
+fn a_reply_that_contradicts_itself_or_its_call_is_malformed() {
+    use nfsstat4::{NFS4_OK, NFS4ERR_IO, NFS4ERR_STALE};
+    let (put, read) = (nfs_resop4::PUTFH(Ok(())), nfs_resop4::READ(Ok(READ4resok { eof: true, data: b"data" })));
+    let good = reply(NFS4_OK, &[sequenced(), put.clone(), read.clone()]);
+    let malformed = |record: &[u8], session, call, why| {
+        let reply = Reply::new(record, record.len());
+        let at = reply.head().unwrap().result_at;
+        assert_eq!(reply.compound(at, &session, call), Err(Unparsed::Malformed(why)));
+    };
+    let another = "its session, slot or sequence id is not that of the call";
+    malformed(&good, [8; 16], AT, another);
+    malformed(&good, SESSION, SlotSequence { slot: 8, ..AT }, another);
+    malformed(&good, SESSION, SlotSequence { sequence: 1, ..AT }, another);
+    let contradiction = "its status is not that of its last operation";
+    let contradicting: [(_, &[nfs_resop4<'_>]); 5] = [
+        (NFS4_OK, &[]),
+        (NFS4ERR_IO, &[sequenced()]),
+        (NFS4_OK, &[sequenced(), nfs_resop4::PUTFH(Err(NFS4ERR_STALE))]),
+        (NFS4ERR_IO, &[sequenced(), put.clone(), read.clone()]),
+        (NFS4_OK, &[sequenced(), put.clone(), nfs_resop4::READ(Err(NFS4ERR_IO))]),
+    ];
+    for (status, results) in contradicting {
+        malformed(&reply(status, results), SESSION, AT, contradiction);
+    }
+    let count = "it has not a result for each operation";
+    malformed(&reply(NFS4_OK, &[sequenced(), put.clone()]), SESSION, AT, count);
+    malformed(&reply(NFS4_OK, &[sequenced(), put.clone(), put, read]), SESSION, AT, count);
 }
 
 #[test]

@@ -31,8 +31,10 @@ pub(super) struct Connection {
     incoming: Incoming,
     /// Pause before the next attempt to connect.
     backoff_ns: Nanos,
-    /// Time since which a reply is outstanding.
+    /// Time since which a reply is outstanding, and nothing has come of it.
     waiting_since: Nanos,
+    /// Time since which a whole reply is outstanding.
+    unanswered_since: Nanos,
     /// Time since which there is this connection.
     up_since: Nanos,
     /// It was established again because no reply came, and none has come since.
@@ -65,6 +67,7 @@ impl Connection {
             incoming: Incoming::new(read_bytes_max),
             backoff_ns: 0,
             waiting_since: now,
+            unanswered_since: now,
             up_since: now,
             was_replaced: false,
             wants_to_send: false,
@@ -139,7 +142,7 @@ impl Connection {
     pub(super) fn unanswered_ns<P: Protocol>(&mut self, flight: &Flight<P>, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.load(self.number).calls == 0 {
-            self.waiting_since = now;
+            (self.waiting_since, self.unanswered_since) = (now, now);
         }
         now.saturating_sub(self.waiting_since)
     }
@@ -147,8 +150,11 @@ impl Connection {
     fn note_heard(&mut self, now: Nanos) {
         if std::mem::take(&mut self.incoming.heard) {
             self.backoff_ns = 0;
-            self.waiting_since = now;
+            (self.waiting_since, self.unanswered_since) = (now, now);
             self.was_replaced = false;
+        }
+        if std::mem::take(&mut self.incoming.heard_part) {
+            self.waiting_since = now;
         }
     }
 
@@ -166,6 +172,8 @@ impl Connection {
     /// Closes the socket; its calls wait in `flight`.
     pub(super) fn lose(&mut self, now: Nanos) {
         self.note_heard(now);
+        // A part of a reply that is lost with the connection was none.
+        self.waiting_since = self.unanswered_since;
         self.incoming.reset();
         self.outgoing.clear();
         self.wants_to_send = false;
@@ -185,7 +193,7 @@ impl Connection {
     pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
         epoll.add(&socket, self.number as u64, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
-        (self.backoff_ns, self.waiting_since, self.up_since) = (0, now, now);
+        (self.backoff_ns, self.waiting_since, self.unanswered_since, self.up_since) = (0, now, now, now);
         Ok(())
     }
 

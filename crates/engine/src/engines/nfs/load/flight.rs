@@ -302,6 +302,8 @@ impl<P: Protocol> Flight<P> {
         }
         for index in 0..self.calls.len() as u32 {
             if matches!(self.calls[index as usize].place, Place::On(_)) {
+                // No reply has come and none will: the call does not count in the session that is lost.
+                self.unload(index, false);
                 self.reissue(index);
                 self.waiting.push_back((SINCE_RECOVERY, index));
             }
@@ -352,6 +354,11 @@ impl<P: Protocol> Flight<P> {
         let index = xid & (self.calls.len() as u32 - 1);
         let call = &self.calls[index as usize];
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.kind))
+    }
+
+    /// Slot and sequence id of a call.
+    pub(in crate::engines::nfs) fn sequence(&self, index: u32) -> P::Sequence {
+        self.calls[index as usize].sequence
     }
 
     pub(in crate::engines::nfs) fn load(&self, connection: usize) -> ConnectionLoad {

@@ -42,6 +42,8 @@ pub(in crate::engines::nfs) struct Incoming {
     payload: Option<Payload>,
     /// A reply has come since this was last cleared.
     pub heard: bool,
+    /// A reply has begun to come since this was last cleared.
+    pub heard_part: bool,
 }
 
 /// A payload that is still arriving; padding may follow it in its record.
@@ -84,6 +86,7 @@ impl Incoming {
             records: Reassembler::new(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize),
             payload: None,
             heard: false,
+            heard_part: false,
         }
     }
 
@@ -201,12 +204,13 @@ impl Incoming {
         flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), &'static str> {
-        let Self { staging, start, end, records, payload, heard } = self;
+        let Self { staging, start, end, records, payload, heard, heard_part } = self;
         let mut input = &staging[*start..*end];
         loop {
             if records.body_left() == 0
                 && let Some(Payload { call, result, .. }) = payload.take()
             {
+                *heard = true;
                 flight.read_done(call, result, done);
             }
             match records.advance(&mut input).map_err(|_| "a record is longer than any reply")? {
@@ -217,7 +221,7 @@ impl Incoming {
                 }
                 Progress::Partial { arrived, length } => {
                     let Some(mut begun) = partial_reply(arrived, length, connection, flight)? else { break };
-                    *heard = true;
+                    *heard_part = true;
                     begun.place(&arrived[begun.result.payload_at..], flight);
                     *payload = Some(begun);
                     records.take_partial(&mut input);
@@ -289,7 +293,7 @@ fn answer<P: Protocol>(
         return Err(Unparsed::Malformed("it answers no call that was made"));
     };
     let passed = match head.verdict {
-        Verdict::Success => P::pass(reply, head.result_at)?,
+        Verdict::Success => flight.protocol.pass(reply, head.result_at, flight.sequence(call))?,
         _ => Passed::At(0),
     };
     if let (CallKind::Read, Verdict::Success, Passed::At(at)) = (kind, head.verdict, passed) {

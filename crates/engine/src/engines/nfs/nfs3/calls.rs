@@ -91,11 +91,8 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         let listed = granted!(value(listed));
         let entries = listed.reply.entries.0;
         let names = entries.iter().filter_map(|entry| std::str::from_utf8(entry.name).ok());
-        let last = entries.last().filter(|_| !listed.reply.eof);
-        Ok(Ok(Page {
-            entries: names.map(str::to_owned).collect(),
-            next: last.map(|last| Cursor { cookie: last.cookie, verifier: listed.cookieverf }),
-        }))
+        let last = entries.last().map(|last| Cursor { cookie: last.cookie, verifier: listed.cookieverf });
+        Ok(Ok(Page { entries: names.map(str::to_owned).collect(), last, is_end: listed.reply.eof }))
     }
 
     fn list(&mut self, directory: &nfs_fh3, from: Cursor) -> Answer<Page<Listed<nfs_fh3>>> {
@@ -105,11 +102,8 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         let listed: READDIRPLUS3res<'_> = borrowed(&mut self.rpc, nfsproc3::NFSPROC3_READDIRPLUS, &arguments)?;
         let listed = granted!(value(listed));
         let entries = listed.reply.entries.0;
-        let last = entries.last().filter(|_| !listed.reply.eof);
-        Ok(Ok(Page {
-            entries: entries.iter().map(self::listed).collect(),
-            next: last.map(|last| Cursor { cookie: last.cookie, verifier: listed.cookieverf }),
-        }))
+        let last = entries.last().map(|last| Cursor { cookie: last.cookie, verifier: listed.cookieverf });
+        Ok(Ok(Page { entries: entries.iter().map(self::listed).collect(), last, is_end: listed.reply.eof }))
     }
 
     fn create(&mut self, entry: &Entry<'_, nfs_fh3>) -> Answer<Option<nfs_fh3>> {

@@ -94,7 +94,7 @@ impl Protocol for Nfs3 {
     fn release(&mut self, (): (), _executed: bool) {}
 
     #[inline]
-    fn pass(_reply: &Reply<'_>, result_at: usize) -> Result<Passed, Unparsed> {
+    fn pass(&self, _reply: &Reply<'_>, result_at: usize, _sequence: ()) -> Result<Passed, Unparsed> {
         Ok(Passed::At(result_at))
     }
 

@@ -27,7 +27,7 @@ use super::super::transport::rpc::Rpc;
 use super::super::transport::socket::Socket;
 use super::client::{Client, OVERHEAD_BYTES, connect_further};
 use super::opens::{Handle, Open, close, open, open_by_handle, open_either_way, put, take_handle};
-use super::{Nfs4, status};
+use super::{LEAVE_NS, Nfs4, status};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 use crate::tree::EntryKind;
@@ -138,8 +138,8 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         let claim = open_claim4::CLAIM_NULL(entry.name.as_bytes());
         match open(self.client(), entry.directory, share::OPEN4_SHARE_ACCESS_BOTH, how, claim)? {
             Ok((stateid, handle)) => {
-                close(self.client(), &handle, stateid)?;
-                Ok(Ok(Some(handle)))
+                let closed = close(self.client(), &handle, stateid)?;
+                Ok(closed.map(|()| Some(handle)).map_err(|status| status as u32))
             }
             Err(status) => Ok(Err(status as u32)),
         }
@@ -159,7 +159,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
     }
 
     fn close_file(&mut self, open: Open) -> Answer<()> {
-        close(self.client(), &open.handle, open.stateid).map(Ok)
+        Ok(close(self.client(), &open.handle, open.stateid)?.map_err(|status| status as u32))
     }
 
     fn get_attributes(&mut self, object: &Object<'_, Handle, Open>) -> Answer<()> {
@@ -268,6 +268,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
 impl Drop for Nfs4Calls<'_> {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
+            client.rpc.timeout_ns = client.rpc.timeout_ns.min(LEAVE_NS);
             let _ = client.unregister();
         }
     }
@@ -329,11 +330,9 @@ impl<'a> Nfs4Calls<'a> {
         let mut page = None;
         granted!(self.carry_out(&[put(directory), nfs_argop4::READDIR(list)], |result| {
             if let nfs_resop4::READDIR(Ok(READDIR4resok { cookieverf, reply })) = result {
-                let last = reply.entries.0.last().filter(|_| !reply.eof);
-                page = Some(Page {
-                    entries: reply.entries.0.iter().filter_map(&take).collect(),
-                    next: last.map(|last| Cursor { cookie: last.cookie, verifier: cookieverf }),
-                });
+                let last = reply.entries.0.last().map(|last| Cursor { cookie: last.cookie, verifier: cookieverf });
+                let entries = reply.entries.0.iter().filter_map(&take).collect();
+                page = Some(Page { entries, last, is_end: reply.eof });
             }
         }));
         Ok(Ok(page.ok_or_else(|| self.rpc().invalid(&"it lacks the result of a READDIR"))?))

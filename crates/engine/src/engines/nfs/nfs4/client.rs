@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs4::operations::{
     BIND_CONN_TO_SESSION4args, CREATE_SESSION4args, CREATE_SESSION4resok, DESTROY_CLIENTID4args, DESTROY_SESSION4args,
-    EXCHANGE_ID4args, RECLAIM_COMPLETE4args, SEQUENCE4args, callback_sec_parms4, direction, nfs_argop4, nfs_resop4,
-    state_protect4_a,
+    EXCHANGE_ID4args, RECLAIM_COMPLETE4args, SEQUENCE4args, SEQUENCE4resok, callback_sec_parms4, direction, nfs_argop4,
+    nfs_resop4, state_protect4_a,
 };
 use iocurve_wire::nfs4::{
     MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, channel_attrs4, client_owner4, compound4_head,
-    compound4_result_head, nfsstat4, owner_name4, sessionid4,
+    compound4_result_head, nfs_opnum4, nfsstat4, owner_name4, sessionid4,
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
@@ -118,7 +118,7 @@ pub(super) struct Client<'a> {
     timeout_ns: Nanos,
     /// A session that the server has ended is replaced by another, and the call made there: nothing that the server
     /// forgets with it is needed. A recovery starts over instead.
-    replaces_session: bool,
+    pub replaces_session: bool,
     /// The last COMPOUND was sent more than once: the server may have executed it before a restart.
     pub was_repeated: bool,
 }
@@ -129,8 +129,8 @@ impl<'a> Client<'a> {
         let registration = Registration::new(slots);
         let mut client = Self::resume(rpc, registration, 1, timeout_ns);
         client.begin()?;
-        client.reclaim_complete()?;
         client.replaces_session = true;
+        client.reclaim_complete()?;
         Ok(client)
     }
 
@@ -188,7 +188,12 @@ impl<'a> Client<'a> {
             bctsa_dir: direction::CDFC4_FORE,
             bctsa_use_conn_in_rdma_mode: false,
         });
-        match alone(rpc, &bind, |_| {})? {
+        let mut is_bound = true;
+        let ended = alone(rpc, &bind, |result| {
+            is_bound = !matches!(result, nfs_resop4::BIND_CONN_TO_SESSION(Ok(bound)) if bound.bctsr_sessid != session);
+        })?;
+        match ended {
+            _ if !is_bound => Err(rpc.invalid(&"it binds the connection to another session")),
             Ok(()) | Err(nfsstat4::NFS4ERR_BADSESSION | nfsstat4::NFS4ERR_DEADSESSION) => Ok(()),
             Err(status) => Err(failed(rpc, "BIND_CONN_TO_SESSION", status)),
         }
@@ -252,11 +257,19 @@ impl<'a> Client<'a> {
             sa_cachethis: !operations.iter().any(|operation| matches!(operation, nfs_argop4::READ(_))),
         });
         let call = Operations { first: Some(&sequence), rest: operations };
-        let mut sequenced = false;
+        let asked = (self.registration.session, self.next_sequence, 0);
+        let mut answered = None;
         let result = transact(&mut self.rpc, &call, |result| match result {
-            nfs_resop4::SEQUENCE(result) => sequenced = result.is_ok(),
+            nfs_resop4::SEQUENCE(Ok(SEQUENCE4resok { sr_sessionid, sr_sequenceid, sr_slotid, .. })) => {
+                answered = Some((sr_sessionid, sr_sequenceid, sr_slotid));
+            }
+            nfs_resop4::SEQUENCE(Err(_)) => {}
             result => each(result),
         })?;
+        if answered.is_some_and(|answered| answered != asked) {
+            return Err(self.rpc.invalid(&"its session, slot or sequence id is not that of the call"));
+        }
+        let sequenced = answered.is_some();
         if sequenced {
             self.next_sequence = self.next_sequence.wrapping_add(1);
         }
@@ -335,6 +348,9 @@ impl<'a> Client<'a> {
             return Err(self.rpc.invalid(&"its session has no slot, or takes too few operations in a call"));
         }
         let registration = &mut self.registration;
+        if created.csr_sequence != registration.create_sequence {
+            return Err(self.rpc.invalid(&"it has the session of another call"));
+        }
         registration.create_sequence = registration.create_sequence.wrapping_add(1);
         registration.session = created.csr_sessionid;
         registration.channel =
@@ -440,15 +456,27 @@ fn transact(
 ) -> Result<Result<(), Failed>, EngineError> {
     let server = rpc.server.clone();
     let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, Nfs4::NAME, &error);
+    let nonsense = |why: &str| Err(invalid_reply(&server, Nfs4::NAME, &why));
     let mut results = Reader::new(rpc.transact(NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, call)?);
     let head = compound4_result_head::decode(&mut results).map_err(invalid)?;
-    let count = head.count as usize;
-    for _ in 0..count.min(call.count()) {
+    let (count, mut last) = (head.count as usize, None);
+    for operation in call.operations().take(count) {
+        if last.is_some_and(|status| status != nfsstat4::NFS4_OK) {
+            return nonsense("it has results behind one that failed");
+        }
+        let mut start = Reader::new(results.rest());
+        let number = start.u32().map_err(invalid)?;
+        last = Some(nfsstat4::decode(&mut start).map_err(invalid)?);
+        if number != operation.discriminant() && number != nfs_opnum4::OP_ILLEGAL as u32 {
+            return nonsense("it has the result of another operation");
+        }
         each(nfs_resop4::decode(&mut results).map_err(invalid)?);
     }
     match head.status {
+        status if last.is_some_and(|last| last != status) => nonsense("its status is not that of its last operation"),
         nfsstat4::NFS4_OK if count == call.count() => Ok(Ok(())),
-        nfsstat4::NFS4_OK => Err(invalid_reply(&server, Nfs4::NAME, &"it lacks results")),
+        nfsstat4::NFS4_OK => nonsense("it lacks results"),
+        _ if count > call.count() => nonsense("it has more results than the call has operations"),
         status => Ok(Err(Failed { status, succeeded: count.saturating_sub(1) })),
     }
 }
@@ -463,12 +491,16 @@ impl Operations<'_> {
     fn count(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
+
+    fn operations(&self) -> impl Iterator<Item = &nfs_argop4<'_>> {
+        self.first.into_iter().chain(self.rest)
+    }
 }
 
 impl Encode for Operations<'_> {
     fn encode(&self, writer: &mut Writer<'_>) {
         compound4_head { tag: &[], minorversion: MINOR_VERSION, count: self.count() as u32 }.encode(writer);
-        self.first.into_iter().chain(self.rest).for_each(|operation| operation.encode(writer));
+        self.operations().for_each(|operation| operation.encode(writer));
     }
 }
 

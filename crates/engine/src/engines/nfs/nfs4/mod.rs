@@ -92,7 +92,8 @@ impl Nfs4 {
 
     fn close_all(&self, client: &mut Client<'_>) -> Result<(), EngineError> {
         for open in &self.opens {
-            opens::close(client, &open.handle, open.stateid)?;
+            // The lease ends an open that the server does not close.
+            let _ = opens::close(client, &open.handle, open.stateid)?;
         }
         client.unregister()
     }
@@ -139,8 +140,8 @@ impl Protocol for Nfs4 {
     }
 
     #[inline]
-    fn pass(reply: &Reply<'_>, result_at: usize) -> Result<Passed, Unparsed> {
-        Ok(match reply.compound(result_at)? {
+    fn pass(&self, reply: &Reply<'_>, result_at: usize, sequence: SlotSequence) -> Result<Passed, Unparsed> {
+        Ok(match reply.compound(result_at, &self.registration.session, sequence)? {
             Compound::Sequenced(at) => Passed::At(at),
             Compound::Empty => Passed::Alone,
             Compound::Refused(status) => Passed::Refused(status),
@@ -204,6 +205,7 @@ impl Protocol for Nfs4 {
         let Some(sequence) = self.slots.sequence_of_first() else { return };
         let rpc = rpc_on(socket, route, server, &self.credential, LEAVE_NS, &never);
         let mut client = Client::resume(rpc, self.registration.clone(), sequence, LEAVE_NS);
+        client.replaces_session = true;
         let _ = self.close_all(&mut client);
     }
 }

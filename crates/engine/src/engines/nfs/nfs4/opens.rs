@@ -5,9 +5,10 @@ use iocurve_wire::nfs4::operations::{
 };
 use iocurve_wire::nfs4::{nfs_fh4, nfsstat4, owner_name4, state_owner4, stateid4};
 
+use super::super::protocol::Judgement;
 use super::super::status::refused;
-use super::Nfs4;
 use super::client::Client;
+use super::{Nfs4, status};
 use crate::error::EngineError;
 
 /// A file handle.
@@ -56,9 +57,16 @@ pub(super) fn reclaim(client: &mut Client<'_>, open_before: &Open) -> Result<Res
 }
 
 /// Closes a file; a state that the server has forgotten is closed, too.
-pub(super) fn close(client: &mut Client<'_>, handle: &Handle, open_stateid: stateid4) -> Result<(), EngineError> {
+pub(super) fn close(
+    client: &mut Client<'_>,
+    handle: &Handle,
+    open_stateid: stateid4,
+) -> Result<Result<(), nfsstat4>, EngineError> {
     let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid });
-    client.compound(&[put(handle), close], |_| {}).map(drop)
+    Ok(match client.compound(&[put(handle), close], |_| {})? {
+        Err(failed) if status::judge(failed.status as u32) != Judgement::Recover => Err(failed.status),
+        _ => Ok(()),
+    })
 }
 
 /// Opens for writing, or whatever `access` says; returns the state, and the handle that the server gives.

@@ -1,3 +1,4 @@
+mod misbehaviour;
 mod server;
 
 use std::sync::atomic::AtomicBool;
@@ -181,6 +182,24 @@ fn a_lost_session_is_replaced_and_its_calls_are_made_anew() {
         drop(client);
         assert_eq!(server.kept(), [0, 0, 0]);
     }
+}
+
+#[test]
+fn calls_that_a_lost_session_did_not_answer_count_once() {
+    let script = |seen: Seen| match (seen.connection, seen.operation, seen.slot) {
+        (0, OP_READ, 0) => Act::FailSequence(nfsstat4::NFS4ERR_BADSESSION),
+        (0, OP_READ, _) => Act::Silence,
+        _ => Act::Answer,
+    };
+    let server = Server::new(script).with_file("f", &pattern(8 * 4096));
+    let mut client = Client::new(&server, 8, 4096, |_| {});
+    for slot in 0..8 {
+        client.submit(slot, READ, u64::from(slot) * 4096, 4096);
+    }
+    let expected: Vec<_> = (0..8).map(|slot| (slot, 4096)).collect();
+    assert_eq!(client.reap(8).unwrap(), expected);
+    assert_eq!(client.counter("session_recoveries"), 1);
+    assert_eq!(client.counter("session_calls"), server.lock().sequenced);
 }
 
 #[test]

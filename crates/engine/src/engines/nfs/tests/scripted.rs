@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -62,8 +63,19 @@ pub(crate) trait Program: Sized + Send + 'static {
     /// Calls of the load, in the order of arrival.
     fn seen(&self) -> &[Self::Seen];
 
-    /// Handles a record from a connection; connections are numbered in the order of acceptance.
-    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction;
+    /// Names of the procedure, or of the operations, of a call.
+    fn steps(record: &[u8]) -> Vec<&'static str>;
+
+    /// The script's reaction to a record from a connection; connections are numbered in the order of acceptance.
+    fn act(&mut self, connection: usize, record: &[u8]) -> Self::Act;
+
+    /// Reacts to a record.
+    fn react(&mut self, connection: usize, record: &[u8], act: Self::Act) -> Reaction;
+
+    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction {
+        let act = self.act(connection, record);
+        self.react(connection, record, act)
+    }
 }
 
 pub(crate) type Script<P> = Box<dyn FnMut(<P as Program>::Seen) -> <P as Program>::Act + Send>;
@@ -82,6 +94,10 @@ pub(crate) enum Reaction {
     Silence,
     /// Closes the connection.
     Close,
+    /// Sends these bytes and closes the connection.
+    SendAndClose(Vec<u8>),
+    /// Sends these bytes and resets the connection.
+    SendAndReset(Vec<u8>),
 }
 
 pub(crate) struct Server<P> {
@@ -174,6 +190,11 @@ impl<P: Program> Server<P> {
                 Reaction::Send(bytes) => drop(stream.write_all(&bytes)),
                 Reaction::Silence => {}
                 Reaction::Close => return,
+                Reaction::SendAndClose(bytes) => return drop(stream.write_all(&bytes)),
+                Reaction::SendAndReset(bytes) => {
+                    drop(stream.write_all(&bytes));
+                    return reset_when_closed(&stream);
+                }
             }
         }
     }
@@ -192,6 +213,16 @@ pub(crate) fn marked(record: &[u8]) -> Vec<u8> {
 /// A part of a record on the wire.
 pub(crate) fn fragment(bytes: &[u8], last: bool) -> Vec<u8> {
     [&RecordMark { length: bytes.len() as u32, last }.to_bytes(), bytes].concat()
+}
+
+fn reset_when_closed(stream: &TcpStream) {
+    let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+    let bytes = size_of::<libc::linger>() as libc::socklen_t;
+    // SAFETY: the option's value is a `linger` of this size.
+    let code = unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, (&raw const at_once).cast(), bytes)
+    };
+    assert_eq!(code, 0);
 }
 
 fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
@@ -221,14 +252,17 @@ impl<P: Mountable> Client<P> {
     ) -> Self {
         let mut mount = server.mount();
         change(&mut mount);
-        let (buffers, clock) = (Buffers::new(depth as usize, bytes), Clock::new());
+        Self::on(&mount, depth, bytes, Clock::new()).expect("the server serves")
+    }
+
+    pub(crate) fn on(mount: &NfsMount, depth: u32, bytes: usize, clock: Clock) -> Result<Self, EngineError> {
+        let buffers = Buffers::new(depth as usize, bytes);
         let stop = Arc::new(AtomicBool::new(false));
         // SAFETY: tests access a slot before they submit a request for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
         let files = [file("f", 0, Layout::Existing)];
-        let engine = NfsEngine::connect(&mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))
-            .expect("the server serves");
-        Self { engine, buffers, clock, stop }
+        let engine = NfsEngine::connect(mount, &files, slots, depth, clock.clone(), Arc::clone(&stop))?;
+        Ok(Self { engine, buffers, clock, stop })
     }
 
     pub(crate) fn submit(&mut self, slot: u32, kind: OperationKind, offset: u64, length: u32) {

@@ -7,9 +7,10 @@ use iocurve_wire::mount3::{
 };
 use iocurve_wire::nfs3::{
     COMMIT3args, COMMIT3res, COMMIT3resok, CREATE3args, CREATE3res, CREATE3resok, FSINFO3res, FSINFO3resok, Failed,
-    LOOKUP3args, LOOKUP3res, LOOKUP3resok, READ3args, READ3res, READ3resok, REMOVE3args, REMOVE3res, REMOVE3resok,
-    SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res, WRITE3resok, diropargs3, fattr3, ftype3, nfs_fh3,
-    nfsproc3, nfsstat3, nfstime3, specdata3, stable_how, wcc_data,
+    LOOKUP3args, LOOKUP3res, LOOKUP3resok, READ3args, READ3res, READ3resok, READDIR3args, READDIR3res, READDIR3resok,
+    REMOVE3args, REMOVE3res, REMOVE3resok, SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res,
+    WRITE3resok, dirlist3, diropargs3, entry3, fattr3, ftype3, nfs_fh3, nfsproc3, nfsstat3, nfstime3, specdata3,
+    stable_how, wcc_data,
 };
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, List, Reader, from_bytes, to_bytes};
@@ -28,7 +29,7 @@ pub(super) struct Seen {
 }
 
 /// The reaction of a script to a call of the NFS program.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) enum Act {
     #[default]
     Answer,
@@ -37,6 +38,8 @@ pub(super) enum Act {
     /// A WRITE accepts at most this many bytes, a READ returns at most as many without reaching the end.
     AtMost(u32),
     Fail(nfsstat3),
+    /// Answers each READDIR as the first one.
+    ListAgain,
     /// Sends these bytes instead of a reply.
     Raw(Vec<u8>),
     Silence,
@@ -91,22 +94,32 @@ impl Program for Shared {
         &self.seen
     }
 
-    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction {
+    fn steps(record: &[u8]) -> Vec<&'static str> {
+        let (header, procedure, _) = parse(record);
+        vec![if header.prog == MOUNT_PROGRAM { "MNT" } else { procedure.name().trim_start_matches("NFSPROC3_") }]
+    }
+
+    fn act(&mut self, connection: usize, record: &[u8]) -> Act {
+        let (header, procedure, _) = parse(record);
         if self.ignored == Some(connection) {
-            return Reaction::Silence;
+            return Act::Silence;
         }
-        let mut reader = Reader::new(record);
-        let header = CallHeader::decode(&mut reader).unwrap();
         if header.prog == MOUNT_PROGRAM {
-            return Reaction::Send(marked(&reply(header.xid, &mount_results(header.proc, reader.rest()))));
+            return Act::Answer;
         }
-        let procedure = [0, 1, 2, 3, 6, 7, 8, 12, 19, 21]
-            .into_iter()
-            .find(|procedure| *procedure == header.proc)
-            .and_then(nfsproc3::from_u32)
-            .expect("a procedure that the client uses");
-        let act = self.decide(Seen { connection, xid: header.xid, procedure });
-        let mut answer = |at_most| reply(header.xid, &self.results(procedure, reader.rest(), at_most));
+        self.decide(Seen { connection, xid: header.xid, procedure })
+    }
+
+    fn react(&mut self, _connection: usize, record: &[u8], act: Act) -> Reaction {
+        let (header, procedure, arguments) = parse(record);
+        let mut answer = |at_most| {
+            let results = if header.prog == MOUNT_PROGRAM {
+                mount_results(header.proc, arguments)
+            } else {
+                self.results(procedure, arguments, at_most)
+            };
+            reply(header.xid, &results)
+        };
         Reaction::Send(match act {
             Act::Answer => marked(&answer(None)),
             Act::Fragments(bytes) => fragments(&answer(None), bytes),
@@ -116,6 +129,7 @@ impl Program for Shared {
                 let failed = Failed { status, rest: wcc_data::default() };
                 marked(&reply(header.xid, &to_bytes(&Err::<(), _>(failed))))
             }
+            Act::ListAgain => marked(&reply(header.xid, &self.list(0))),
             Act::Raw(bytes) => bytes,
             Act::Silence => return Reaction::Silence,
             Act::Close => return Reaction::Close,
@@ -147,6 +161,10 @@ impl Shared {
                 let committed: COMMIT3res =
                     Ok(COMMIT3resok { file_wcc: wcc_data::default(), verf: [self.verifier; 8] });
                 to_bytes(&committed)
+            }
+            nfsproc3::NFSPROC3_READDIR => {
+                let arguments: READDIR3args = from_bytes(arguments).unwrap();
+                self.list(arguments.cookie)
             }
             other => panic!("{} is not for tests", other.name()),
         }
@@ -202,6 +220,16 @@ impl Shared {
         Ok(SETATTR3resok { obj_wcc: wcc_data::default() })
     }
 
+    /// Two replies: one with each file's name, and one with the end alone.
+    fn list(&self, cookie: u64) -> Vec<u8> {
+        let is_end = cookie > 0;
+        let names = self.files.keys().filter(|_| !is_end).enumerate();
+        let entries = names.map(|(at, name)| entry3 { fileid: 1, name: name.as_bytes(), cookie: at as u64 + 1 });
+        let reply = dirlist3 { entries: List(entries.collect()), eof: is_end };
+        let listed: READDIR3res<'_> = Ok(READDIR3resok { dir_attributes: None, cookieverf: [0; 8], reply });
+        to_bytes(&listed)
+    }
+
     fn read(&mut self, arguments: &READ3args, at_most: Option<u32>) -> Vec<u8> {
         let content = self.file(&arguments.file);
         let file_attributes = Some(attributes(ftype3::NF3REG, content.len() as u64));
@@ -227,6 +255,14 @@ impl Shared {
     fn file(&mut self, handle: &nfs_fh3) -> &mut Vec<u8> {
         self.files.get_mut(&name_of(handle)).expect("a file that is there")
     }
+}
+
+/// Header, procedure of the NFS program, and arguments of a call.
+fn parse(record: &[u8]) -> (CallHeader<'_>, nfsproc3, &[u8]) {
+    let mut reader = Reader::new(record);
+    let header = CallHeader::decode(&mut reader).unwrap();
+    let procedure = nfsproc3::from_u32(header.proc).expect("a procedure that the client uses");
+    (header, procedure, reader.rest())
 }
 
 /// A record on the wire, in fragments of at most `bytes`.

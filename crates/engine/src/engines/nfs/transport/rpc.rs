@@ -35,6 +35,8 @@ pub(in crate::engines::nfs) struct Rpc<'a> {
     /// The last call was sent more than once: the server may have executed it before it answered.
     pub(in crate::engines::nfs) was_repeated: bool,
     has_answered: bool,
+    /// A call has got no reply, or one that is not its own: what comes next on the connection belongs to no call.
+    is_broken: bool,
 }
 
 impl<'a> Rpc<'a> {
@@ -60,12 +62,18 @@ impl<'a> Rpc<'a> {
             reply: Vec::new(),
             was_repeated: false,
             has_answered: false,
+            is_broken: false,
         }
     }
 
     /// Returns `true` once calls should end.
     pub(in crate::engines::nfs) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Fails once calls should end.
+    pub(in crate::engines::nfs) fn check_stop(&self) -> Result<(), EngineError> {
+        if self.stopped() { Err(self.broken(&io::Error::other("stopped"))) } else { Ok(()) }
     }
 
     /// Error for a reply that makes no sense.
@@ -111,7 +119,8 @@ impl<'a> Rpc<'a> {
         R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, program_name, &error))
     }
 
-    /// Sends a call and returns the results in its reply.
+    /// Sends a call and returns the results in its reply. Once this has failed for want of a reply, every further call does so
+    /// at once.
     pub(in crate::engines::nfs) fn transact(
         &mut self,
         program: u32,
@@ -119,6 +128,9 @@ impl<'a> Rpc<'a> {
         procedure: u32,
         arguments: &(impl Encode + ?Sized),
     ) -> Result<&[u8], EngineError> {
+        if std::mem::replace(&mut self.is_broken, true) {
+            return Err(EngineError::Connection(format!("the connection to server {} is given up", self.server)));
+        }
         self.xid = self.xid.wrapping_add(1);
         let call = self.encode(program, version, procedure, arguments);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
@@ -132,6 +144,7 @@ impl<'a> Rpc<'a> {
         if header.xid != self.xid {
             return Err(invalid_reply(&self.server, self.program, &"it answers another call"));
         }
+        self.is_broken = false;
         match header.body {
             ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
             ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(program, version, &accepted.stat)),

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
     BIND_CONN_TO_SESSION4resok, COMMIT4resok, CREATE_SESSION4resok, EXCHANGE_ID4resok, GETATTR4resok, GETFH4resok,
-    OPEN4args, OPEN4resok, READ4resok, REMOVE4resok, SEQUENCE4args, SEQUENCE4resok, SETATTR4res, TEST_STATEID4resok,
-    WRITE4resok, nfs_argop4, nfs_resop4, open_claim4, open_delegation4, openflag4, state_protect4_r,
+    OPEN4args, OPEN4resok, READ4resok, READDIR4resok, REMOVE4resok, SEQUENCE4args, SEQUENCE4resok, SETATTR4res,
+    TEST_STATEID4resok, WRITE4resok, dirlist4, entry4, nfs_argop4, nfs_resop4, open_claim4, open_delegation4,
+    openflag4, state_protect4_r,
 };
 use iocurve_wire::nfs4::{
     change_info4, channel_attrs4, compound4_head, compound4_result_head, nfs_fh4, nfs_ftype4, nfs_opnum4, nfsstat4,
     owner_name4, server_owner4, sessionid4, stateid4,
 };
 use iocurve_wire::rpc::CallHeader;
-use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes, to_bytes};
+use iocurve_wire::xdr::{Decode, Encode, List, Reader, Writer, from_bytes, to_bytes};
 
 use nfsstat4::*;
 
@@ -39,8 +40,12 @@ pub(super) enum Act {
     Answer,
     /// SEQUENCE fails.
     FailSequence(nfsstat4),
-    /// SEQUENCE succeeds, and the operation fails.
+    /// All succeed but the last operation, which is not executed.
     Fail(nfsstat4),
+    /// This operation fails and is not executed; those behind it are not either.
+    FailAt(nfs_opnum4, nfsstat4),
+    /// Answers each READDIR as the first one.
+    ListAgain,
     /// Closes the connection; the call is not executed.
     Close,
     /// Executes the call and closes the connection before the reply.
@@ -71,25 +76,34 @@ pub(super) struct Shared {
     pub keeps_replies: bool,
     /// `CLAIM_PREVIOUS` is refused with this.
     pub no_reclaim: Option<nfsstat4>,
+    /// Calls that were executed in sessions.
+    pub sequenced: u64,
     /// OPENs that are answered by GRACE first.
     pub grace: u32,
     pub slots: u32,
     pub lease_s: u32,
+    lists_again: bool,
     next: u64,
 }
 
 struct Session {
     clientid: u64,
-    /// By slot: sequence id of the last call.
-    slots: Vec<u32>,
+    slots: Vec<Slot>,
     connections: BTreeSet<usize>,
+}
+
+#[derive(Clone, Default)]
+struct Slot {
+    /// Sequence id of the last call.
+    last: u32,
+    /// Its results, if they are kept.
+    kept: Vec<u8>,
 }
 
 impl Server {
     /// Clients, sessions and opens that it keeps.
     pub(super) fn kept(&self) -> [usize; 3] {
-        let shared = self.lock();
-        [shared.clients.len(), shared.sessions.len(), shared.opens.len()]
+        self.lock().kept()
     }
 
     /// Connections of each session.
@@ -116,9 +130,11 @@ impl Program for Shared {
             at_setup: VecDeque::new(),
             keeps_replies: false,
             no_reclaim: None,
+            sequenced: 0,
             grace: 0,
             slots: 8,
             lease_s: 90,
+            lists_again: false,
             next: 1,
         }
     }
@@ -132,14 +148,20 @@ impl Program for Shared {
         &self.seen
     }
 
-    fn handle(&mut self, connection: usize, record: &[u8]) -> Reaction {
-        let mut reader = Reader::new(record);
-        let header = CallHeader::decode(&mut reader).unwrap();
-        let head = compound4_head::decode(&mut reader).unwrap();
-        let operations: Vec<nfs_argop4<'_>> =
-            (0..head.count).map(|_| nfs_argop4::decode(&mut reader).unwrap()).collect();
-        match self.compound(connection, header.xid, &operations) {
-            Ok(results) => Reaction::Send(marked(&reply(header.xid, &results))),
+    fn steps(record: &[u8]) -> Vec<&'static str> {
+        let (_, operations) = parse(record);
+        operations.iter().map(|operation| number(operation).name().trim_start_matches("OP_")).collect()
+    }
+
+    fn act(&mut self, connection: usize, record: &[u8]) -> Act {
+        let (xid, operations) = parse(record);
+        self.decide(connection, xid, &operations)
+    }
+
+    fn react(&mut self, connection: usize, record: &[u8], act: Act) -> Reaction {
+        let (xid, operations) = parse(record);
+        match self.compound(connection, &operations, act) {
+            Ok(results) => Reaction::Send(marked(&reply(xid, &results))),
             Err(Act::Silence) => Reaction::Silence,
             Err(_) => Reaction::Close,
         }
@@ -147,8 +169,12 @@ impl Program for Shared {
 }
 
 impl Shared {
-    /// The results, or the act that takes their place.
-    fn compound(&mut self, connection: usize, xid: u32, operations: &[nfs_argop4<'_>]) -> Result<Vec<u8>, Act> {
+    /// Clients, sessions and opens that it keeps.
+    pub(super) fn kept(&self) -> [usize; 3] {
+        [self.clients.len(), self.sessions.len(), self.opens.len()]
+    }
+
+    fn decide(&mut self, connection: usize, xid: u32, operations: &[nfs_argop4<'_>]) -> Act {
         let last = number(operations.last().unwrap());
         let sequence = match operations[0] {
             nfs_argop4::SEQUENCE(sequence) => Some(sequence),
@@ -165,22 +191,26 @@ impl Shared {
             last,
             nfs_opnum4::OP_READ | nfs_opnum4::OP_WRITE | nfs_opnum4::OP_COMMIT | nfs_opnum4::OP_SEQUENCE
         );
-        let act = if is_load {
+        if is_load {
             self.seen.push(seen);
-            (self.script)(seen)
-        } else {
-            let numbers: Vec<nfs_opnum4> = operations.iter().map(number).collect();
-            match self.at_setup.front() {
-                Some((operation, act)) if numbers.contains(operation) => {
-                    let act = *act;
-                    self.at_setup.pop_front();
-                    act
-                }
-                _ => Act::Answer,
+            return (self.script)(seen);
+        }
+        let numbers: Vec<nfs_opnum4> = operations.iter().map(number).collect();
+        match self.at_setup.front() {
+            Some((operation, act)) if numbers.contains(operation) => {
+                let act = *act;
+                self.at_setup.pop_front();
+                act
             }
-        };
+            _ => Act::Answer,
+        }
+    }
+
+    /// The results, or the act that takes their place.
+    fn compound(&mut self, connection: usize, operations: &[nfs_argop4<'_>], act: Act) -> Result<Vec<u8>, Act> {
         match act {
             Act::Restart => self.restart(),
+            Act::ListAgain => self.lists_again = true,
             Act::Revoke => self.opens.clear(),
             Act::FailSequence(status) => {
                 return Ok(results(&[nfs_resop4::SEQUENCE(Err(status))], status));
@@ -188,16 +218,24 @@ impl Shared {
             Act::Close | Act::Silence => return Err(act),
             _ => {}
         }
+        let first = match operations[0] {
+            nfs_argop4::SEQUENCE(first) => Some(first),
+            _ => None,
+        };
+        if let Some(kept) = first.and_then(|first| self.kept_reply(&first)) {
+            return Ok(kept);
+        }
         let mut run = Vec::new();
         let mut status = NFS4_OK;
         let mut current = String::new();
         let mut buffers = Vec::new();
         for operation in operations {
-            let forced = match (act, operation) {
-                (Act::Fail(status), nfs_argop4::READ(_) | nfs_argop4::WRITE(_) | nfs_argop4::COMMIT(_)) => Some(status),
-                _ => None,
+            let (at, is_last) = (number(operation), buffers.len() + 1 == operations.len());
+            let (bytes, outcome) = match act {
+                Act::Fail(status) if is_last && at != nfs_opnum4::OP_SEQUENCE => failed(at, status),
+                Act::FailAt(failing, status) if at == failing => failed(at, status),
+                _ => self.operation(connection, operation, &mut current),
             };
-            let (bytes, outcome) = self.operation(connection, operation, &mut current, forced);
             buffers.push(bytes);
             status = outcome;
             if status != NFS4_OK {
@@ -209,6 +247,12 @@ impl Shared {
         for bytes in &buffers {
             run.extend(bytes);
         }
+        if let Some(first) = first.filter(|first| first.sa_cachethis || self.keeps_replies)
+            && let Some(session) = self.sessions.get_mut(&first.sa_sessionid)
+            && let Some(slot) = session.slots.get_mut(first.sa_slotid as usize)
+        {
+            slot.kept = run.clone();
+        }
         match act {
             Act::LoseReply => Err(act),
             Act::RestartAfter => {
@@ -217,6 +261,12 @@ impl Shared {
             }
             _ => Ok(run),
         }
+    }
+
+    /// The reply to a call that is repeated, if it was kept.
+    fn kept_reply(&self, call: &SEQUENCE4args) -> Option<Vec<u8>> {
+        let slot = self.sessions.get(&call.sa_sessionid)?.slots.get(call.sa_slotid as usize)?;
+        (slot.last == call.sa_sequenceid && !slot.kept.is_empty()).then(|| slot.kept.clone())
     }
 
     fn restart(&mut self) {
@@ -231,7 +281,6 @@ impl Shared {
         connection: usize,
         operation: &nfs_argop4<'_>,
         current: &mut String,
-        forced: Option<nfsstat4>,
     ) -> (Vec<u8>, nfsstat4) {
         macro_rules! done {
             ($variant:ident, $result:expr) => {{
@@ -349,21 +398,30 @@ impl Shared {
                 done!(FREE_STATEID, Ok::<_, nfsstat4>(()))
             }
             nfs_argop4::READ(arguments) => {
-                let read = forced.map_or_else(|| self.check_open(arguments.stateid), Err).map(|name| {
+                let read = self.check_open(arguments.stateid).map(|name| {
                     let (data, eof) = scripted::read(&self.files[&name], arguments.offset, arguments.count);
                     READ4resok { eof, data }
                 });
                 done!(READ, read)
             }
             nfs_argop4::WRITE(arguments) => {
-                let written = forced.map_or_else(|| self.check_open(arguments.stateid), Err).map(|name| {
+                let written = self.check_open(arguments.stateid).map(|name| {
                     scripted::write(self.files.get_mut(&name).unwrap(), arguments.offset, arguments.data);
                     WRITE4resok { count: arguments.data.len() as u32, committed: arguments.stable, writeverf: [1; 8] }
                 });
                 done!(WRITE, written)
             }
             nfs_argop4::COMMIT(_) => {
-                done!(COMMIT, forced.map_or(Ok(()), Err).map(|()| COMMIT4resok { writeverf: [1; 8] }))
+                done!(COMMIT, Ok::<_, nfsstat4>(COMMIT4resok { writeverf: [1; 8] }))
+            }
+            nfs_argop4::READDIR(arguments) => {
+                // Two replies: one with each file's name, and one with the end alone.
+                let is_end = arguments.cookie > 0 && !self.lists_again;
+                let names = self.files.keys().filter(|_| !is_end).enumerate();
+                let attrs = fattr4 { attrmask: bitmap4::default(), attr_vals: &[] };
+                let entries = names.map(|(at, name)| entry4 { cookie: at as u64 + 3, name: name.as_bytes(), attrs });
+                let reply = dirlist4 { entries: List(entries.collect()), eof: is_end };
+                done!(READDIR, Ok::<_, nfsstat4>(READDIR4resok { cookieverf: [0; 8], reply }))
             }
             other => panic!("{other:?} is not for tests"),
         }
@@ -376,15 +434,19 @@ impl Shared {
         channel: channel_attrs4,
     ) -> Result<CREATE_SESSION4resok, nfsstat4> {
         let (_, expected) = self.clients.get_mut(&clientid).ok_or(NFS4ERR_STALE_CLIENTID)?;
-        // A repeated call gets another session: the client does not know the first one.
         if sequence != *expected && sequence + 1 != *expected {
             return Err(NFS4ERR_SEQ_MISORDERED);
         }
+        let is_repeated = sequence != *expected;
         *expected = sequence + 1;
+        let of_client = self.sessions.iter().find(|(_, session)| session.clientid == clientid).map(|(id, _)| *id);
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.take_number().to_be_bytes());
+        match of_client.filter(|_| is_repeated) {
+            Some(before) => id = before,
+            None => id[..8].copy_from_slice(&self.take_number().to_be_bytes()),
+        }
         let slots = self.slots.min(channel.ca_maxrequests);
-        let session = Session { clientid, slots: vec![0; slots as usize], connections: BTreeSet::new() };
+        let session = Session { clientid, slots: vec![Slot::default(); slots as usize], connections: BTreeSet::new() };
         self.sessions.insert(id, session);
         let channel = channel_attrs4 { ca_maxrequests: slots, ..channel };
         Ok(CREATE_SESSION4resok {
@@ -396,18 +458,16 @@ impl Shared {
         })
     }
 
-    /// A repeated call is executed again, as a server may do that keeps no reply.
     fn sequence(&mut self, connection: usize, arguments: &SEQUENCE4args) -> Result<SEQUENCE4resok, nfsstat4> {
-        let keeps_replies = self.keeps_replies;
         let session = self.sessions.get_mut(&arguments.sa_sessionid).ok_or(NFS4ERR_BADSESSION)?;
         session.connections.insert(connection);
-        let last = session.slots.get_mut(arguments.sa_slotid as usize).ok_or(NFS4ERR_BADSLOT)?;
-        match arguments.sa_sequenceid.wrapping_sub(*last) {
-            0 if !arguments.sa_cachethis && !keeps_replies => return Err(NFS4ERR_RETRY_UNCACHED_REP),
-            0 => {}
-            1 => *last = arguments.sa_sequenceid,
+        let slot = session.slots.get_mut(arguments.sa_slotid as usize).ok_or(NFS4ERR_BADSLOT)?;
+        match arguments.sa_sequenceid.wrapping_sub(slot.last) {
+            0 => return Err(NFS4ERR_RETRY_UNCACHED_REP),
+            1 => *slot = Slot { last: arguments.sa_sequenceid, kept: Vec::new() },
             _ => return Err(NFS4ERR_SEQ_MISORDERED),
         }
+        self.sequenced += 1;
         Ok(SEQUENCE4resok {
             sr_sessionid: arguments.sa_sessionid,
             sr_sequenceid: arguments.sa_sequenceid,
@@ -479,8 +539,20 @@ impl Shared {
 }
 
 fn number(operation: &nfs_argop4<'_>) -> nfs_opnum4 {
-    let bytes = to_bytes(operation);
-    nfs_opnum4::from_u32(u32::from_be_bytes(bytes[..4].try_into().unwrap())).unwrap()
+    nfs_opnum4::from_u32(operation.discriminant()).unwrap()
+}
+
+/// The result of an operation that failed.
+fn failed(operation: nfs_opnum4, status: nfsstat4) -> (Vec<u8>, nfsstat4) {
+    ([operation as u32, status as u32].map(u32::to_be_bytes).concat(), status)
+}
+
+/// The xid and the operations of a call.
+fn parse(record: &[u8]) -> (u32, Vec<nfs_argop4<'_>>) {
+    let mut reader = Reader::new(record);
+    let header = CallHeader::decode(&mut reader).unwrap();
+    let head = compound4_head::decode(&mut reader).unwrap();
+    (header.xid, (0..head.count).map(|_| nfs_argop4::decode(&mut reader).unwrap()).collect())
 }
 
 fn results(results: &[nfs_resop4<'_>], status: nfsstat4) -> Vec<u8> {
