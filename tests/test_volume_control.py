@@ -218,7 +218,7 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     metrics = openmetrics.text(VolumeMetrics(lambda: found.stats)).decode()
     assert 'iocurve_volume_thread_starved_seconds_total{thread="1"} 1.0' in metrics
     rates = found.to_builtins()
-    assert (rates["starved_share"], rates["threads_starved_ns"]) == (0.3, [9 * 10**8, 10**9])
+    assert (rates["starved_share"], rates["threads_starved_ns"]) == (0.3, (9 * 10**8, 10**9))
     assert (rates["interval_s"], rates["read_iops"], rates["read_bytes_per_s"]) == (3, 10, 100)
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 
