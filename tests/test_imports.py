@@ -516,7 +516,35 @@ def test_mdtest_gives_a_point_for_each_operation_with_a_rate(tmp_path: Path) -> 
     assert result.created.isoformat() == "2021-04-29T23:28:11+00:00"
 
 
-# ---- damaged files
+# ---- names, damaged files
+
+
+def test_loads_of_the_same_name_have_that_of_their_file(tmp_path: Path) -> None:
+    result = imported(tmp_path, fio_document(), fio_document(), fio_document(fio_job("other")))
+    assert [point.name for point in result.points] == ["file0: job", "file1: job", "other"]
+
+
+def test_an_imported_load_cannot_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    imported(tmp_path, fio_document()).write(tmp_path / "result.json")
+    with pytest.raises(ResultError, match=r"job was imported from fio 3\.33: there is no plan"):
+        run(["why", str(tmp_path / "result.json"), "--confirm"])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("bins", [{"1": 10**30}, {"1e300": 5}, {"-7": 3}, {"100": -4}])
+def test_impossible_bins_are_left_out_or_bounded(tmp_path: Path, bins: dict[str, int]) -> None:
+    latency = fio_latency() | {"bins": bins}
+    assert only(imported(tmp_path, fio_document(fio_job(read=fio_kind(latency))))).figures.p99_us == 103.936
+
+
+def test_a_sequential_series_without_bytes_has_no_interval(tmp_path: Path) -> None:
+    _, xml, _ = diskspd_files()
+    buckets = "".join(f'<Bucket SampleMillisecond="{1000 * n}" Read="{10 + n % 2}" Write="5"/>' for n in range(1, 12))
+    point = only(imported(tmp_path, xml.replace("</TestTimeSeconds>", f"</TestTimeSeconds><Iops>{buckets}</Iops>")))
+    assert point.rate_interval("bytes_per_s").low is None
+    assert point.imported is not None
+    assert point.imported.in_bytes
+    assert "MiB/s" in page.html(read(result_of(read_all([tmp_path / "file0"])[0], "test")))
 
 
 @pytest.mark.parametrize(

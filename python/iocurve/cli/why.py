@@ -9,7 +9,7 @@ from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
 from iocurve.cli.common import TargetText, show_json
 from iocurve.cli.quantities import Flag
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.errors import Diagnostic, DialectError, ResultError
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
 
 CLIENTS_LISTED_MAX = 12
@@ -70,6 +70,10 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
     from iocurve.measure.confirm import confirm
     from iocurve.targets.target import parse
 
+    if point.imported:
+        raise ResultError(
+            f"{point.name} was imported from {point.imported.tool}: there is no plan that could be repeated"
+        )
     facts = document.target_of(point)
     found = confirm(point.replace(limit=verdict), parse(target or facts.address), facts)
     if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 from xml.etree import ElementTree
@@ -47,7 +48,7 @@ def read_xml(source: Source) -> list[Measured]:
         _xml_span(source, span, padded[place], f"time span {place + 1}", tool, created)
         for place, span in enumerate(spans)
     ]
-    points = [one for one in found if one.total.operations]
+    points = _named([one for one in found if one.total.operations])
     if not points:
         raise source.error("no time span of DiskSpd completed an operation")
     return points
@@ -189,7 +190,7 @@ def read_text(source: Source) -> list[Measured]:
         _text_span(source, part, inputs[place] if place < len(inputs) else "", f"time span {place + 1}")
         for place, part in enumerate(parts[1:])
     ]
-    points = [one for one in found if one is not None and one.total.operations]
+    points = _named([one for one in found if one is not None and one.total.operations])
     if not points:
         raise source.error("DiskSpd's text has no whole table of results; was it truncated?")
     return points
@@ -309,6 +310,11 @@ def _written_percent(path: str) -> float:
 
 
 # ---- both
+
+
+def _named(spans: Sequence[Measured]) -> list[Measured]:
+    """A single time span has the name of its target, as in results of ``iocurve diskspd``."""
+    return [replace(spans[0], name=spans[0].target)] if len(spans) == 1 and spans[0].target else list(spans)
 
 
 def _load(

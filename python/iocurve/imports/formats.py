@@ -63,7 +63,7 @@ def _read_file(source: Source) -> list[Measured]:
     found = _format_of(source)
     if found is None:
         raise source.error(f"not an output that iocurve reads; looked for {_looked_for()}")
-    return found.read(source)
+    return _read_as(found, source)
 
 
 def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
@@ -81,7 +81,7 @@ def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
         if of_directory and path != _first(path.parent, of_directory):
             continue
         if found:
-            measured += found.read(Source(path))
+            measured += _read_as(found, Source(path))
         else:
             left_out.append(str(path))
     if not measured:
@@ -93,6 +93,13 @@ def _first(directory: Path, found: Format) -> Path | None:
     """The file that has all of an output of several files."""
     paths = [directory / name for name in found.files]
     return next((path for path in paths if path.is_file() and found.is_recognised(Source(path))), None)
+
+
+def _read_as(found: Format, source: Source) -> list[Measured]:
+    try:
+        return found.read(source)
+    except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        raise source.error(f"{found.name} is damaged: {error}") from None
 
 
 def _format_of(source: Source) -> Format | None:

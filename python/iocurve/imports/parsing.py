@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,8 +107,12 @@ def _array(text: str) -> tuple[Json, ...]:
 # ---- numbers
 
 
+LARGEST = 1 << 60
+"""A larger number is none that a tool measured."""
+
+
 def number(value: object) -> float | None:
-    """A finite number, also in a text with commas between thousands; None for anything else."""
+    """A number, also in a text with commas between thousands; None for anything else."""
     if isinstance(value, str):
         try:
             value = float(value.strip().replace(",", ""))
@@ -117,13 +120,13 @@ def number(value: object) -> float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    return float(value) if abs(value) <= LARGEST else None
 
 
 def whole(value: object) -> int | None:
     """A number as an integer; exact for integers of any size."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return value if abs(value) <= LARGEST else None
     found = number(value)
     return None if found is None else round(found)
 

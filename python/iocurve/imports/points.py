@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import PurePath
 
 from iocurve.imports.measured import Load, Measured
 from iocurve.result.document import Limit, Note, Point, Result, TargetFacts
@@ -61,15 +62,19 @@ NO_DATE = "The files do not tell when they were measured: the date is that of th
 
 
 def _names(measured: Sequence[Measured]) -> list[str]:
-    """The name of each point; with its file where files have the same names for their loads."""
-    names = [one.name for one in measured]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{_short(one.source)}: {one.name}" if names.count(one.name) > 1 else one.name for one in measured]
+    """The name of each point; with its file, or its directory, where several files have a load of that name."""
+    sources: dict[str, list[PurePath]] = {}
+    for one in measured:
+        sources.setdefault(one.name, []).append(PurePath(one.source))
+    return [_name(one, list(dict.fromkeys(sources[one.name]))) for one in measured]
 
 
-def _short(source: str) -> str:
-    return source.rpartition("/")[2]
+def _name(one: Measured, sources: Sequence[PurePath]) -> str:
+    if len(sources) == 1:
+        return one.name
+    has_names = len({source.name for source in sources}) == len(sources)
+    path = PurePath(one.source)
+    return f"{path.name if has_names else path.parent.name}: {one.name}"
 
 
 def _point(one: Measured, name: str) -> Point:

@@ -539,6 +539,8 @@ class Point(Struct, dict=True, omit_defaults=True):
         value = getattr(summary if kind is None else summary.kinds[kind], rate)
         if not self.turns:
             rates = [getattr(one, rate) for one in self.course(kind)]
+            if any(map(math.isnan, rates)):
+                return Interval(value=value, low=None, high=None)
             found = judged_mean(rates, self.length_chosen_by)
         elif kind is None or len(summary.kinds) == 1:
             found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])

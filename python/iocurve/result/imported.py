@@ -279,9 +279,17 @@ def _histograms_together(texts: Sequence[str | None]) -> str | None:
     return merged.encode()
 
 
+_COUNT_MAX = 1 << 53
+_LATENCY_MAX_NS = 3600 * SECOND_NS
+
+
 def histogram_of(counts: Mapping[int, int]) -> str | None:
-    """A histogram with ``counts`` operations at each latency in ns; None without operations."""
-    if not any(counts.values()):
+    """A histogram with ``counts`` operations at each latency in ns; None without operations.
+
+    Latencies count as those that a histogram holds: from 1 ns to one hour.
+    """
+    counts = {latency_ns: count for latency_ns, count in counts.items() if 0 < count <= _COUNT_MAX}
+    if not counts:
         return None
     made = Histogram()
     # Horner's rule over the bits of the counts: doubling the histogram costs the same however many operations it has.
@@ -289,5 +297,5 @@ def histogram_of(counts: Mapping[int, int]) -> str | None:
         made.add(Histogram.decode(made.encode()))
         for latency_ns, count in counts.items():
             if count >> bit & 1:
-                made.record(max(1, latency_ns))
+                made.record(min(max(1, latency_ns), _LATENCY_MAX_NS))
     return made.encode()

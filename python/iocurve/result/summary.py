@@ -407,7 +407,7 @@ def course_of(whole: Iterable[SeriesInterval], kind: str | None = None) -> list[
     ``kind`` selects one kind of operation.
     """
     parts = [part for part in whole if not part.ramp and part.kind not in planned.FLUSH_KINDS]
-    parts = [part for part in parts if kind in (None, part.kind)]
+    parts = [part for part in parts if kind in (None, part.kind) and not math.isnan(part.iops)]
     longest = max((part.end_ns - part.start_ns for part in parts), default=0)
     cells: dict[tuple[int, int], list[SeriesInterval]] = {}
     for part in parts:
