@@ -155,6 +155,8 @@ def test_several_jobs_have_percentiles_only_with_bins(tmp_path: Path) -> None:
     assert (stated.operations, stated.iops, stated.mean_us) == (2000, 1000.0, 120.0)
     assert (stated.p50_us, stated.min_us, stated.max_us) == (None, 91.0, 2011.0)
     assert binned.p50_us == pytest.approx(100.352, rel=0.001)
+    jobs = [fio_job(name, read=fio_kind(fio_latency())) for name in "ab"]
+    assert "fio_percentiles_apart" in {note.code for note in imported(tmp_path, fio_document(*jobs)).notes}
 
 
 def test_percentiles_of_the_whole_latency_go_first(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_percentiles_that_leave_out_submission_are_doubtful(tmp_path: Path) -> N
     kind = fio_kind(fio_latency()) | {"lat_ns": {"min": 1, "max": 9_000_000, "mean": 239_000.5, "stddev": 0.0}}
     result = imported(tmp_path, fio_document(fio_job(read=kind)))
     assert only(result).figures.mean_us == 239.0005
-    assert "job: submission took 50% of the latency, which percentiles leave out" in read(result).doubts
+    assert "file0: submission took 50 % of the latency, which percentiles leave out" in read(result).doubts
 
 
 def test_groups_are_points_and_a_depth_series_is_a_curve(tmp_path: Path) -> None:

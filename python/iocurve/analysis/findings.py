@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -57,11 +58,22 @@ def _knee(family: Family, name: str, series: Sequence[MeasuredPoint]) -> str:
     if start is None:
         return f"{subject}: IOPS still grow at the greatest depth measured ({series[-1].axis('depth'):g})."
     at, last = next(member for member in series if member.point is start), series[-1]
-    waits = [format_latency(member.summary.latency.percentile(50)) for member in (at, last)]
+    medians, means = ([which(member) for member in (at, last)] for which in (_median_ns, _mean_ns))
+    # An imported result may have means alone.
+    name, latencies = ("mean", means) if any(map(math.isnan, medians)) else ("median", medians)
+    waits = [format_latency(latency_ns) for latency_ns in latencies]
     return (
         f"{subject}: IOPS grow up to depth {at.axis('depth'):g} ({format_count(at.summary.iops)}); from there to depth "
-        f"{last.axis('depth'):g} the median wait goes from {waits[0]} to {waits[1]} {_for_iops(at, last)}."
+        f"{last.axis('depth'):g} the {name} wait goes from {waits[0]} to {waits[1]} {_for_iops(at, last)}."
     )
+
+
+def _median_ns(member: MeasuredPoint) -> float:
+    return member.summary.latency.percentile(50)
+
+
+def _mean_ns(member: MeasuredPoint) -> float:
+    return member.summary.latency.mean_ns
 
 
 def _for_iops(at: MeasuredPoint, last: MeasuredPoint) -> str:

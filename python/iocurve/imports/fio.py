@@ -390,12 +390,12 @@ def _notes(
         yield "fio_clat", CLAT
         left_out = _submission_share(jobs, kinds)
         if left_out > SLAT_MAX:
-            named = ", ".join(dict.fromkeys(str(job.get("jobname", "")) for job in jobs))
-            yield "fio_slat", f"{named}: submission took {left_out:.0%} of the latency, which percentiles leave out"
+            share = f"{100 * left_out:.0f} %"
+            yield "fio_slat", f"{source.path.name}: submission took {share} of the latency, which percentiles leave out"
     if any(kind.latency.histogram for kind in kinds.values()):
         yield "fio_bins", BINS
     elif not total.latency.percentiles:
-        is_stated = any(kind.latency.percentiles for kind in kinds.values())
+        is_stated = any(_latency(_part(job, kind), None).percentiles for job in jobs for kind in kinds)
         yield ("fio_percentiles_apart", APART) if is_stated else ("fio_no_percentiles", NONE)
     if not any(isinstance(job.get("job options"), dict) for job in jobs):
         yield "fio_no_options", NO_OPTIONS
