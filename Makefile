@@ -80,12 +80,13 @@ contract: ## write the Python structs of plans and outcomes from the Rust types
 
 # By hand: it needs a nightly compiler and `cargo install cargo-fuzz`, and takes its time.
 .PHONY: fuzz
-fuzz: ## fuzz the decoders, record marking, whole calls and the client's replies, FUZZ_SECONDS (600) each
+fuzz: ## fuzz the decoders, record marking, whole calls, conversations of NFSv4.1 clients and the client's replies, FUZZ_SECONDS (600) each
 	mkdir -p fuzz/corpus && tar -xzf fuzz/corpora.tar.gz -C fuzz/corpus
 	cargo +nightly fuzz run decode -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run records -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run calls -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run compounds -- -max_total_time=$(FUZZ_SECONDS)
+	cargo +nightly fuzz run conversations -- -max_total_time=$(FUZZ_SECONDS)
 	cargo +nightly fuzz run replies -- -max_total_time=$(FUZZ_SECONDS)
 
 # By hand, too: Miri is a part of the nightly compiler, and slow.

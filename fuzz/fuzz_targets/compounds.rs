@@ -3,16 +3,18 @@
 
 #![no_main]
 
+mod compound;
+
 use arbitrary::Arbitrary;
 use iocurve_volume::fuzzing::Fed;
-use iocurve_wire::nfs3::{NFS_PROGRAM, nfs_fh3, stable_how};
+use iocurve_wire::nfs3::{nfs_fh3, stable_how};
 use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::*;
 use iocurve_wire::nfs4::*;
-use iocurve_wire::record::{RecordMark, write_record};
-use iocurve_wire::rpc::{CallHeader, ReplyHeader, opaque_auth};
-use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
+use iocurve_wire::xdr::{from_bytes, to_bytes};
 use libfuzzer_sys::fuzz_target;
+
+use compound::{record, results};
 
 #[derive(Debug, Arbitrary)]
 struct Conversation {
@@ -261,39 +263,6 @@ impl Operation {
             Self::DestroySession => nfs_argop4::DESTROY_SESSION(DESTROY_SESSION4args { dsa_sessionid: session }),
         })
     }
-}
-
-/// The record of a COMPOUND of these operations.
-fn record(xid: u32, operations: &[Vec<u8>]) -> Vec<u8> {
-    let (cred, verf) = (opaque_auth::NONE, opaque_auth::NONE);
-    let mut record = Vec::new();
-    write_record(&mut record, |writer| {
-        let (prog, vers, proc) = (NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND);
-        CallHeader { xid, rpcvers: 2, prog, vers, proc, cred, verf }.encode(writer);
-        compound4_head { tag: b"fuzz", minorversion: 1, count: operations.len() as u32 }.encode(writer);
-        operations.iter().for_each(|operation| writer.bytes(operation));
-    });
-    record
-}
-
-/// Checks a reply, and returns its results with the operations that they are of.
-fn results(reply: &[u8], xid: u32) -> (nfsstat4, Vec<nfs_resop4<'_>>) {
-    let (mark, reply) = reply.split_first_chunk().expect("an answer");
-    assert_eq!(RecordMark::from_bytes(*mark).length as usize, reply.len(), "one answer");
-    let mut reader = Reader::new(reply);
-    assert_eq!(ReplyHeader::decode(&mut reader).expect("a reply"), ReplyHeader::success(xid));
-    let head = compound4_result_head::decode(&mut reader).expect("the result of a COMPOUND");
-    let mut found = Vec::new();
-    for at in 0..head.count {
-        let status = nfsstat4::decode(&mut Reader::new(&reader.rest()[4..])).expect("a status");
-        assert_eq!(status, if at + 1 < head.count { nfsstat4::NFS4_OK } else { head.status });
-        match nfs_resop4::decode(&mut reader) {
-            Ok(result) => found.push(result),
-            // The last operation may be one that is not executed here: behind its number there is a status alone.
-            Err(_) => assert_eq!((at + 1, reader.rest().len()), (head.count, 4)),
-        }
-    }
-    (head.status, found)
 }
 
 fn client(volume: &mut Fed, name: &'static [u8]) -> Client {

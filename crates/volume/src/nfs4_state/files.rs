@@ -588,7 +588,7 @@ impl Tables {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 impl FileState {
     pub(super) fn states(&self) -> usize {
         self.states

@@ -178,7 +178,7 @@ impl Ledger {
     }
 
     /// Sums over clients and over addresses are these amounts, and within the limits.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn check(&self, amounts: Amounts) {
         let sum = |all: &mut dyn Iterator<Item = Amounts>| {
             all.fold(Amounts::default(), |sum, one| std::array::from_fn(|kind| sum[kind] + one[kind]))

@@ -104,6 +104,12 @@ impl State {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Checks that what clients have sums up to what the tables hold, within the limits.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn check(&self) {
+        self.tables().check();
+    }
+
     /// An id that cannot be guessed: a keyed hash of a number.
     fn id(&self, number: u64, part: u8) -> u64 {
         self.ids.hash_one((number, part))
@@ -138,5 +144,19 @@ impl Tables {
             }
         }
         self.ledger.close_account(id);
+    }
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl Tables {
+    /// Everything that is noted twice is noted alike.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.by_key.len(), self.opens.len() + self.locks.len());
+        let states: usize = self.files.values().map(FileState::states).sum();
+        assert_eq!(states, self.by_key.len());
+        let ranges: usize = self.files.values().map(FileState::ranges).sum();
+        let slots: usize = self.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum();
+        let reply_bytes: usize = self.sessions.values().map(|session| session.reply_bytes()).sum();
+        self.ledger.check([self.clients.len(), slots, states, ranges, reply_bytes]);
     }
 }

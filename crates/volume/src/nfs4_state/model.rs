@@ -404,19 +404,6 @@ impl Model {
     }
 }
 
-impl Tables {
-    /// Everything that is noted twice is noted alike.
-    fn check(&self) {
-        assert_eq!(self.by_key.len(), self.opens.len() + self.locks.len());
-        let states: usize = self.files.values().map(FileState::states).sum();
-        assert_eq!(states, self.by_key.len());
-        let ranges: usize = self.files.values().map(FileState::ranges).sum();
-        let slots: usize = self.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum();
-        let reply_bytes: usize = self.sessions.values().map(|session| session.reply_bytes()).sum();
-        self.ledger.check([self.clients.len(), slots, states, ranges, reply_bytes]);
-    }
-}
-
 proptest! {
     #![proptest_config(cases(500))]
 

@@ -1,10 +1,11 @@
-//! A volume in memory behind a pipe, without sockets and clocks, for the fuzz targets.
+//! A volume in memory behind pipes, without sockets and clocks, for the fuzz targets.
 
 use std::io;
 use std::sync::Arc;
 
 use libc::iovec;
 
+use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs3::{cookieverf3, nfs_fh3};
 
 use super::incoming::INPUT_BYTES;
@@ -12,7 +13,7 @@ use super::session::{Interest, Session};
 use super::transport::Transport;
 use super::worker::Worker;
 use crate::memory::ConnectionMemory;
-use crate::nfs4_state::State;
+use crate::nfs4_state::{LEASE_SECONDS, State};
 use crate::qos::Limits;
 use crate::served::rules::ExportRules;
 use crate::served::{Export, Exports, Served};
@@ -21,12 +22,12 @@ use crate::store::Files;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// A connection to a small volume.
+/// A small volume and connections to it.
 #[derive(Debug)]
 pub struct Fed {
     worker: Worker,
-    session: Session,
-    pipe: Pipe,
+    connections: Vec<(Session, Pipe)>,
+    now: Nanos,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +45,9 @@ impl Fed {
 
     /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
+
+    /// Time for which the state of a client without a sign of life is kept for certain.
+    pub const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
 
     /// An empty volume with the default rules.
     #[allow(clippy::new_without_default)] // it takes memory
@@ -67,9 +71,28 @@ impl Fed {
         let exports = Exports::new(vec![export]).expect("one export");
         let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
         let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
-        let session = Session::new(1, ([127, 0, 0, 1], 700).into(), &served.exports);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        Self { worker, session, pipe: Pipe::default() }
+        let mut volume = Self { worker, connections: Vec::new(), now: 0 };
+        volume.connect(1);
+        volume
+    }
+
+    /// Connects from one of 256 addresses; returns the number of the connection.
+    pub fn connect(&mut self, address: u8) -> usize {
+        let (number, peer) = (self.connections.len(), ([127, 0, 0, address], 700).into());
+        let session = Session::new(number as u64 + 1, peer, &self.worker.served.exports);
+        self.connections.push((session, Pipe::default()));
+        number
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, passed: Nanos) {
+        self.now += passed;
+    }
+
+    /// Checks that the state of clients sums up to what the tables hold, within the limits.
+    pub fn check_state(&self) {
+        self.worker.served.nfs4.check();
     }
 
     /// Handle of the topmost directory.
@@ -88,13 +111,19 @@ impl Fed {
 
     /// Sends bytes, of which at most `grain` arrive at once, and returns the replies; `None` if the bytes closed the connection.
     pub fn feed(&mut self, bytes: &[u8], grain: usize) -> Option<Vec<u8>> {
-        self.pipe.to_server.extend_from_slice(bytes);
-        self.pipe.grain = grain;
+        self.feed_on(0, bytes, grain)
+    }
+
+    /// As [`Self::feed`], by the connection with this number.
+    pub fn feed_on(&mut self, connection: usize, bytes: &[u8], grain: usize) -> Option<Vec<u8>> {
+        let (session, pipe) = &mut self.connections[connection];
+        pipe.to_server.extend_from_slice(bytes);
+        pipe.grain = grain;
         loop {
-            let waiting = self.pipe.waiting();
-            let interest = self.session.turn(&mut self.worker, &mut self.pipe, 0).ok()?;
-            if interest != Interest::Turn && self.pipe.waiting() == waiting {
-                return Some(std::mem::take(&mut self.pipe.to_client));
+            let waiting = pipe.waiting();
+            let interest = session.turn(&mut self.worker, pipe, self.now).ok()?;
+            if interest != Interest::Turn && pipe.waiting() == waiting {
+                return Some(std::mem::take(&mut pipe.to_client));
             }
         }
     }
