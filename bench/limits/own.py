@@ -334,7 +334,7 @@ def _slim(point: Point) -> Point:
     if point.plan.name == "burst_credits":
         return point
     workers = tuple(worker.replace(intervals=()) for worker in point.outcome.workers)
-    return point.replace(outcome=point.outcome.replace(workers=workers))
+    return point.replace(outcome=point.outcome.replace(workers=workers, intervals=()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

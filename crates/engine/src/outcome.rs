@@ -21,6 +21,30 @@ pub struct Outcome {
     /// Reason why files of the run could not be removed; `null` if they could.
     #[serde(default)]
     pub files_left: Option<String>,
+    /// Course of each group over time, all workers together. The first 1,024 intervals are kept singly, the next
+    /// 1,024 in pairs, the next 2,048 in fours, and so on.
+    #[serde(default)]
+    pub intervals: Vec<GroupInterval>,
+}
+
+/// One interval, or several joined, of all workers of a group. Times are since the group's start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GroupInterval {
+    /// Index of the group.
+    pub group: u32,
+    /// Number of the interval, the first of those that are joined.
+    pub index: u64,
+    /// Number of intervals that are joined.
+    pub joined: u32,
+    /// The interval belongs to the ramp.
+    pub ramp: bool,
+    /// Start of the first worker, since the group's start.
+    pub start_ns: Nanos,
+    /// End of the last worker, since the group's start.
+    pub end_ns: Nanos,
+    /// By kind: only kinds that completed something or failed.
+    pub operations: BTreeMap<String, IntervalKind>,
 }
 
 /// A server that did not answer for a time, and was waited for as on a hard mount.
@@ -117,7 +141,7 @@ pub struct WorkerOutcome {
     /// Up to `depth` writes of each file that completed last, newest first; empty without verification.
     #[serde(default)]
     pub last_writes: Vec<LastWrite>,
-    /// One for each interval, ramp included.
+    /// One for each interval, ramp included; later ones are joined where the plan says so (`intervals_singly`).
     pub intervals: Vec<IntervalOutcome>,
     /// Steady state of the whole report group; `null` where the plan has none.
     pub steady_state: Option<SteadyOutcome>,
@@ -271,8 +295,12 @@ pub struct LatencyOutcome {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalOutcome {
-    /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`.
+    /// Number of the interval since the group's start; interval k is [k, k+1) × `interval_ns`. Of joined ones the first.
     pub index: u64,
+    /// Number of intervals that are joined.
+    #[serde(default = "one")]
+    #[cfg_attr(test, schemars(extend("default" = 1)))]
+    pub joined: u32,
     /// The interval belongs to the ramp. One that straddles the ramp's end is split in two records.
     pub ramp: bool,
     /// Start, since the group's start.
@@ -281,6 +309,10 @@ pub struct IntervalOutcome {
     pub end_ns: Nanos,
     /// By kind: only kinds that completed something or failed.
     pub operations: BTreeMap<String, IntervalKind>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One kind of operation in one interval; latencies are service latencies.
@@ -301,14 +333,37 @@ pub struct IntervalKind {
     pub mean_ns: f64,
     /// Its standard deviation, of the population.
     pub stddev_ns: f64,
-    /// Median service latency.
-    pub p50_ns: Nanos,
-    /// 99th percentile of the service latency.
-    pub p99_ns: Nanos,
+    /// Median service latency; `null` in joined intervals of one worker.
+    pub p50_ns: Option<Nanos>,
+    /// 99th percentile of the service latency; `null` in joined intervals of one worker.
+    pub p99_ns: Option<Nanos>,
     /// Smallest service latency, exact.
     pub min_ns: Nanos,
     /// Largest service latency, exact.
     pub max_ns: Nanos,
+}
+
+impl IntervalKind {
+    /// Adds a later interval; percentiles are lost.
+    pub(crate) fn join(&mut self, later: &Self) {
+        let count = (self.operations + later.operations).max(1) as f64;
+        let (mine, theirs) = (self.operations as f64, later.operations as f64);
+        let mean_ns = mine.mul_add(self.mean_ns, theirs * later.mean_ns) / count;
+        let square = |stddev: f64, mean: f64| stddev * stddev + (mean - mean_ns) * (mean - mean_ns);
+        let squares = mine * square(self.stddev_ns, self.mean_ns) + theirs * square(later.stddev_ns, later.mean_ns);
+        self.min_ns = match (self.operations, later.operations) {
+            (0, _) => later.min_ns,
+            (_, 0) => self.min_ns,
+            _ => self.min_ns.min(later.min_ns),
+        };
+        (self.mean_ns, self.stddev_ns) = (mean_ns, (squares / count).sqrt());
+        self.max_ns = self.max_ns.max(later.max_ns);
+        (self.p50_ns, self.p99_ns) = (None, None);
+        self.operations += later.operations;
+        self.bytes += later.bytes;
+        self.errors += later.errors;
+        self.late += later.late;
+    }
 }
 
 /// Steady state of a report group.

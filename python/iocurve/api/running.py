@@ -46,8 +46,8 @@ class KindSnapshot:
         """The rates and latencies of an interval."""
         seconds, is_known = interval_ns / SECOND_NS, part.operations > 0
 
-        def us(nanoseconds: float) -> float | None:
-            return nanoseconds / MICROSECOND_NS if is_known else None
+        def us(nanoseconds: float | None) -> float | None:
+            return nanoseconds / MICROSECOND_NS if is_known and nanoseconds is not None else None
 
         return cls(
             operations=part.operations,

@@ -177,8 +177,8 @@ GROUPS = {
         Command(
             "result",
             "result:app",
-            "Add the records of lost load clients to a result; print it as metrics.",
-            "iocurve result merge iocurve-report 5f0c-3.jsonl",
+            "Print a result over time or as metrics; add the records of lost load clients to it.",
+            "iocurve result series iocurve-report --every 10s",
             has_subcommands=True,
         ),
         Command(

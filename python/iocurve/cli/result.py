@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter, validators
 
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
-from iocurve.cli.quantities import Flag
+from iocurve.cli.quantities import Flag, TimeNs
+from iocurve.errors import ResultError
 from iocurve.report import page
+from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
 
 app = App(
     name="result",
-    help="Add the records of lost load clients to a result; print it as metrics.",
-    help_epilogue=example("iocurve result merge iocurve-report 5f0c-3.jsonl"),
+    help="Print a result over time or as metrics; add the records of lost load clients to it.",
+    help_epilogue=example("iocurve result series iocurve-report --every 10s"),
 )
+
+
+Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 
 @app.command(name="merge")
@@ -60,6 +68,45 @@ def print_metrics(result: Path, /) -> int:
 
     source = result / RESULT_NAME if result.is_dir() else result
     print(openmetrics.text(ResultMetrics(Result.read(source))).decode(), end="")
+    return 0
+
+
+@app.command(name="series")
+def print_series(
+    result: Path,
+    /,
+    *,
+    every: Annotated[TimeNs | None, Parameter(validator=validators.Number(gt=0))] = None,
+    jsonl: Flag = False,
+) -> int:
+    """Print rates and latencies over time as CSV: one line per point, interval and kind of operation.
+
+    Service latencies are in µs, times in seconds since the start of the workers. Percentiles are empty where intervals
+    were joined.
+
+    Parameters
+    ----------
+    result
+        A result.json, or its directory.
+    every
+        Join the intervals of this time, e.g. 10s. Default: the intervals of the result.
+    jsonl
+        Print one JSON object per line instead.
+    """
+    source = result / RESULT_NAME if result.is_dir() else result
+    rows = [
+        {"point": point.name, **interval.record()}
+        for point in Result.read(source).points
+        for interval in (coarser(point.series(), every) if every else point.series())
+    ]
+    if not rows:
+        raise ResultError(f"{source} has no intervals")
+    if jsonl:
+        sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
     return 0
 
 

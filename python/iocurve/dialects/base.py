@@ -107,6 +107,11 @@ class Prepared(ABC):
         """True if the output is made from all points of the result; False if it is written while the points are run."""
         return True
 
+    @property
+    def needs_intervals(self) -> bool:
+        """True if the output needs every interval of each worker, for as long as the run takes."""
+        return True
+
     def output_without_run(self) -> str | None:
         """The complete output of a command line that runs nothing; None if there is something to run."""
         return None

@@ -164,10 +164,10 @@ class IntervalKind(Struct):
     """Mean service latency."""
     stddev_ns: float
     """Its standard deviation, of the population."""
-    p50_ns: int
-    """Median service latency."""
-    p99_ns: int
-    """99th percentile of the service latency."""
+    p50_ns: int | None
+    """Median service latency; None in joined intervals of one worker."""
+    p99_ns: int | None
+    """99th percentile of the service latency; None in joined intervals of one worker."""
     min_ns: int
     """Smallest service latency, exact."""
     max_ns: int
@@ -178,7 +178,10 @@ class IntervalOutcome(Struct):
     """One worker in one interval. Times are since the group's start."""
 
     index: int
-    """Number of the interval since the group's start; interval k is [k, k+1) × ``interval_ns``."""
+    """Number of the interval since the group's start; interval k is [k, k+1) × ``interval_ns``. Of joined ones the
+    first."""
+    joined: int = 1
+    """Number of intervals that are joined."""
     ramp: bool
     """The interval belongs to the ramp. One that straddles the ramp's end is split in two records."""
     start_ns: int
@@ -316,7 +319,7 @@ class WorkerOutcome(Struct):
     last_writes: tuple[LastWrite, ...] = ()
     """Up to ``depth`` writes of each file that completed last, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
-    """One for each interval, ramp included."""
+    """One for each interval, ramp included; later ones are joined where the plan says so (``intervals_singly``)."""
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""
     log: LogOutcome | None
@@ -338,6 +341,25 @@ class Stall(Struct):
     """Length of the wait."""
 
 
+class GroupInterval(Struct):
+    """One interval, or several joined, of all workers of a group. Times are since the group's start."""
+
+    group: int
+    """Index of the group."""
+    index: int
+    """Number of the interval, the first of those that are joined."""
+    joined: int
+    """Number of intervals that are joined."""
+    ramp: bool
+    """The interval belongs to the ramp."""
+    start_ns: int
+    """Start of the first worker, since the group's start."""
+    end_ns: int
+    """End of the last worker, since the group's start."""
+    operations: dict[str, IntervalKind]
+    """By kind: only kinds that completed something or failed."""
+
+
 class Outcome(Struct):
     """The outcome of a whole plan."""
 
@@ -349,6 +371,9 @@ class Outcome(Struct):
     """Waits for servers, in order, in every phase of the run."""
     files_left: str | None = None
     """Reason why files of the run could not be removed; None if they could."""
+    intervals: tuple[GroupInterval, ...] = ()
+    """Course of each group over time, all workers together. The first 1,024 intervals are kept singly, the next 1,024
+    in pairs, the next 2,048 in fours, and so on."""
 
 
 class IntervalRecord(Struct):

@@ -975,6 +975,9 @@ class Worker(Struct):
     """Rate limit of all kinds together, with the shares of the mix kept; excludes rates of single kinds."""
     response_limit_ns: U64 | None = None
     """Response latency beyond which operations under a rate count as late, in intervals as in the window."""
+    intervals_singly: U32 | None = None
+    """Intervals of this worker that are kept singly, a power of two; the next as many are joined in pairs, twice as
+    many in fours, and so on. None joins none."""
     think: Think | None = None
     """Pauses between operations."""
     syncs: tuple[SyncPlan, ...] = ()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
+from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
@@ -22,6 +23,7 @@ from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
+from iocurve.result.course import WORKERS_SINGLY
 from iocurve.result.disturbance import disturbance, severity
 from iocurve.result.document import (
     Axis,
@@ -86,6 +88,8 @@ class Measurement:
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
     """Smallest relative difference from the points that it takes turns with that matters."""
+    keeps_intervals: bool = False
+    """Some output needs every interval of each worker; otherwise later ones are joined, for less memory."""
 
     @property
     def title(self) -> str:
@@ -300,6 +304,7 @@ class Campaign:
             )
         )
         one.before()
+        plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
@@ -403,6 +408,10 @@ class Attempts:
     def point(self) -> Point:
         """The best run, with the fields that tell of disturbances."""
         return self.best.replace(repeats=self.repeats, disturbance=_disturbance(self.best))
+
+
+def _with_joined_intervals(plan: Plan) -> Plan:
+    return with_workers(plan, lambda _, worker: worker.replace(intervals_singly=WORKERS_SINGLY))
 
 
 def _disturbance(run: Point) -> str | None:

@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -154,7 +155,8 @@ def _run(kind: str, prepared: Prepared, files: RunFiles | None, campaign: Campai
     def run_plan(plan: Plan, enough: Enough) -> Outcome:
         try:
             deployed = plan if prepared.places_workers else replicated(plan, campaign.clients, own_names)
-            return measure_plan(kind, campaign, files, deployed, enough)
+            measurement = Measurement(deployed, kind, enough=enough, keeps_intervals=prepared.needs_intervals)
+            return measure_plan(campaign, files, measurement)
         except CutShort as cut:
             cut_short.append(cut)
             return cut.outcome
@@ -164,12 +166,12 @@ def _run(kind: str, prepared: Prepared, files: RunFiles | None, campaign: Campai
         raise cut_short[0]
 
 
-def measure_plan(kind: str, campaign: Campaign, files: RunFiles | None, plan: Plan, enough: Enough) -> Outcome:
+def measure_plan(campaign: Campaign, files: RunFiles | None, measurement: Measurement) -> Outcome:
     """Measures a plan as a point. Raises as ``Campaign.measure``."""
     if files:
-        files.announce(plan)
-        enough = identifying(files, enough)
-    return campaign.measure(Measurement(plan, kind, enough=enough)).outcome
+        files.announce(measurement.plan)
+        measurement = replace(measurement, enough=identifying(files, measurement.enough))
+    return campaign.measure(measurement).outcome
 
 
 def identifying(files: RunFiles, enough: Enough) -> Enough:

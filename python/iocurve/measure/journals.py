@@ -13,6 +13,7 @@ from iocurve.measure.campaign import reason
 from iocurve.measure.deployment import by_place
 from iocurve.measure.group.merge import placed_worker
 from iocurve.measure.records import ClosedRecord, EndRecord, Task, record_of, task_of
+from iocurve.result.course import group_intervals, of_outcome, with_others
 from iocurve.result.document import ClientOutcome, Point, Result, UntilLoss
 from iocurve.result.summary import merge_kinds
 
@@ -94,7 +95,9 @@ def _with_client(point: Point, client: ClientOutcome, journal: Journal) -> Point
     point = _with(point, whole)
     is_whole = all(one.state in ("finished", "merged") for one in point.clients)
     state = "finished" if is_whole and journal.end.outcome.state == "finished" else point.outcome.state
-    return without_verdicts(point.replace(outcome=point.outcome.replace(state=state, workers=tuple(workers))))
+    intervals = with_others(of_outcome(point.outcome), group_intervals(added))
+    outcome = point.outcome.replace(state=state, workers=tuple(workers), intervals=intervals)
+    return without_verdicts(point.replace(outcome=outcome))
 
 
 def _with(point: Point, client: ClientOutcome) -> Point:

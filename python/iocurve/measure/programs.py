@@ -12,10 +12,9 @@ from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import PlanNote, Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
-from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.data_set import target_fields
 from iocurve.measure.jobs import files_to_remove, measure_plan, removal, target_facts, with_notes
-from iocurve.measure.local import run_to_the_end
 from iocurve.measure.machines import THIS_MACHINE
 from iocurve.report.view import View
 from iocurve.result.document import Result, TargetFacts
@@ -43,7 +42,7 @@ class Program:
 
         def body(campaign: Campaign) -> None:
             for plan in self.plans:
-                measure_plan(self.kind, campaign, files, plan, run_to_the_end)
+                measure_plan(campaign, files, Measurement(plan, self.kind))
 
         return campaigns.carry_out(campaign, body, removal(files))
 

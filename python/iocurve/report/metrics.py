@@ -178,7 +178,8 @@ def _newest_interval(point: StartedPoint, live: Live) -> Iterator[Metric]:
 
 def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:
     """Without operations there are no latencies."""
-    return [("0.5", part.p50_ns), ("0.99", part.p99_ns), ("1", part.max_ns)] if part.operations else []
+    found = [("0.5", part.p50_ns), ("0.99", part.p99_ns), ("1", part.max_ns)] if part.operations else []
+    return [(quantile, latency_ns) for quantile, latency_ns in found if latency_ns is not None]
 
 
 # ---- points that have ended

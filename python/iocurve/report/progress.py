@@ -246,10 +246,12 @@ def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:
     return _figures_line(name, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
 
 
-def _figures_line(name: str, iops: float, bytes_per_s: float, p50_ns: float, p99_ns: float, errors: int) -> str:
+def _figures_line(
+    name: str, iops: float, bytes_per_s: float, p50_ns: float | None, p99_ns: float | None, errors: int
+) -> str:
     line = (
         f"{name} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
-        f"   p50 {format_latency(p50_ns):>8}   p99 {format_latency(p99_ns):>8}"
+        f"   p50 {format_latency(p50_ns or 0):>8}   p99 {format_latency(p99_ns or 0):>8}"
     )
     return f"{line}   {errors} errors" if errors else line
 

@@ -23,12 +23,13 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
 from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
+from iocurve.result.course import course, course_of, for_document, records, series
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
-from iocurve.result.summary import CourseInterval, SeriesInterval, Summary, course_of, series, summarise
+from iocurve.result.summary import SeriesInterval, Summary, summarise
 from iocurve.result.version import iocurve_version
 from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, counted, format_duration, format_number
@@ -538,10 +539,11 @@ class Point(Struct, dict=True, omit_defaults=True):
         summary = self.summary()
         value = getattr(summary if kind is None else summary.kinds[kind], rate)
         if not self.turns:
-            rates = [getattr(one, rate) for one in self.course(kind)]
+            measured = self.course(kind)
+            rates = [getattr(one, rate) for one in measured]
             if any(map(math.isnan, rates)):
                 return Interval(value=value, low=None, high=None)
-            found = judged_mean(rates, self.length_chosen_by)
+            found = judged_mean(rates, records(measured, self.length_chosen_by))
         elif kind is None or len(summary.kinds) == 1:
             found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])
         else:
@@ -572,7 +574,7 @@ class Point(Struct, dict=True, omit_defaults=True):
         facts = next(one for one in self.clients if one.client == client)
         groups = self.plan.groups
         workers = tuple(one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client)
-        outcome = self.outcome.replace(workers=workers)
+        outcome = self.outcome.replace(workers=workers, intervals=())
         return self.replace(
             name=facts.name, outcome=outcome, machine=facts.machine, limit=None, clients=(), fairness=None
         )
@@ -583,11 +585,11 @@ class Point(Struct, dict=True, omit_defaults=True):
 
     @cached_property
     def _series(self) -> Sequence[SeriesInterval]:
-        return self.imported.series() if self.imported else series(self.outcome.workers)
+        return self.imported.series() if self.imported else series(self.outcome)
 
-    def course(self, kind: str | None = None) -> list[CourseInterval]:
-        """The measured intervals without partial ones, kinds together or one kind."""
-        return course_of(self.series(), kind)
+    def course(self, kind: str | None = None) -> list[SeriesInterval]:
+        """The measured intervals without partial ones, all of one length, kinds together or one kind."""
+        return course_of(self.imported.series(), kind) if self.imported else course(self.outcome, kind)
 
 
 class IdleCost(Struct):
@@ -776,7 +778,7 @@ def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:
 
 def _written(point: Point) -> Json:
     """A point of the document: names and axes, then its figures, then what they are computed from."""
-    fields = point.to_builtins()
+    fields = point.replace(outcome=for_document(point.outcome)).to_builtins()
     names = {name: fields.pop(name) for name in ("name", "family", "axes")}
     return {**names, **figures.nested(point.figures, point.kind_figures), **fields}
 

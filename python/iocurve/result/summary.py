@@ -27,8 +27,6 @@ from iocurve.units import MIB, SECOND_NS
 
 UNKNOWN = math.nan
 """A value that an imported result does not state."""
-WHOLE = 0.9
-"""An interval counts as whole above this fraction of the longest interval's length."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Percentiles in tables and records; ``Latency.percentile`` computes any other."""
 
@@ -357,10 +355,7 @@ def _interval(parts: Sequence[IntervalOutcome]) -> Interval:
 
 @dataclass(frozen=True)
 class SeriesInterval:
-    """One interval of the time series, workers merged.
-
-    It has no percentiles: those of single intervals are kept per worker and cannot be merged.
-    """
+    """One kind of operation in one interval of the time series, workers merged; no kind: all together."""
 
     group: int
     index: int
@@ -373,54 +368,44 @@ class SeriesInterval:
     bytes_per_s: float
     mean_ns: float
     max_ns: float
+    errors: int = 0
+    p50_ns: float | None = None
+    """Median service latency; None where it is not known, as of intervals that were joined without their histograms."""
+    p99_ns: float | None = None
+    """99th percentile, likewise."""
+    joined: int = 1
+    """Number of intervals of the run that it covers."""
+
+    @property
+    def length_ns(self) -> int:
+        """From the first start to the last end among the workers."""
+        return self.end_ns - self.start_ns
+
+    def record(self) -> dict[str, int | float | str | None]:
+        """The interval under the names of figures; times are seconds since the start of its group."""
+        return {
+            "group": self.group,
+            "kind": self.kind,
+            "ramp": self.ramp,
+            "start_s": self.start_ns / SECOND_NS,
+            "end_s": self.end_ns / SECOND_NS,
+            "iops": _known(self.iops),
+            "mib_per_s": _known(self.bytes_per_s, MIB),
+            "errors": self.errors,
+            "mean_us": _known(self.mean_ns, 1000),
+            "p50_us": _known(self.p50_ns, 1000),
+            "p99_us": _known(self.p99_ns, 1000),
+            "max_us": _known(self.max_ns, 1000),
+        }
 
 
-def series(workers: Iterable[WorkerOutcome]) -> list[SeriesInterval]:
-    """The time series: one entry per group, interval and kind, in this order."""
-    cells: dict[tuple[int, int, bool, str], list[tuple[IntervalOutcome, IntervalKind]]] = {}
-    for worker in workers:
-        for interval in worker.intervals:
-            for kind, values in interval.operations.items():
-                cells.setdefault((worker.group, interval.index, not interval.ramp, kind), []).append((interval, values))
-    return [_series_interval(key, cells[key]) for key in sorted(cells)]
+CourseInterval = SeriesInterval
+"""One whole interval of the measured window, kinds together."""
 
 
-@dataclass(frozen=True)
-class CourseInterval:
-    """One whole interval of the measured window, workers and kinds together."""
-
-    start_ns: int
-    """Since the group's start."""
-    iops: float
-    bytes_per_s: float
-    mean_ns: float
-
-
-def course(workers: Iterable[WorkerOutcome], kind: str | None = None) -> list[CourseInterval]:
-    """The time series of the measured window of some workers."""
-    return course_of(series(workers), kind)
-
-
-def course_of(whole: Iterable[SeriesInterval], kind: str | None = None) -> list[CourseInterval]:
-    """The measured window of a time series, without partial intervals at either end and without flushes.
-
-    ``kind`` selects one kind of operation.
-    """
-    parts = [part for part in whole if not part.ramp and part.kind not in planned.FLUSH_KINDS]
-    parts = [part for part in parts if kind in (None, part.kind) and not math.isnan(part.iops)]
-    longest = max((part.end_ns - part.start_ns for part in parts), default=0)
-    cells: dict[tuple[int, int], list[SeriesInterval]] = {}
-    for part in parts:
-        if part.end_ns - part.start_ns > WHOLE * longest:
-            cells.setdefault((part.group, part.index), []).append(part)
-    return [_together(cells[place]) for place in sorted(cells)]
-
-
-def _together(kinds: Sequence[SeriesInterval]) -> CourseInterval:
-    iops = math.fsum(kind.iops for kind in kinds)
-    waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
-    size = math.fsum(kind.bytes_per_s for kind in kinds)
-    return CourseInterval(kinds[0].start_ns, iops, size, waited / iops if iops else 0.0)
+def _known(value: float | None, unit: int = 1) -> float | None:
+    """None for what an imported result does not state."""
+    return None if value is None or math.isnan(value) else value / unit
 
 
 @dataclass(frozen=True)
@@ -607,25 +592,3 @@ def _worker_depth(plan: planned.Plan, outcome: WorkerOutcome) -> int:
 def _worst(states: Iterable[State]) -> State:
     order: tuple[State, ...] = ("finished", "interrupted", "failed")
     return max(states, key=order.index, default="finished")
-
-
-def _series_interval(
-    key: tuple[int, int, bool, str], parts: Sequence[tuple[IntervalOutcome, IntervalKind]]
-) -> SeriesInterval:
-    group, index, measured, kind = key
-    start = min(interval.start_ns for interval, _ in parts)
-    end = max(interval.end_ns for interval, _ in parts)
-    seconds = max(1, end - start) / SECOND_NS
-    work = Work.of(values for _, values in parts)
-    return SeriesInterval(
-        group=group,
-        index=index,
-        ramp=not measured,
-        start_ns=start,
-        end_ns=end,
-        kind=kind,
-        iops=work.operations / seconds,
-        bytes_per_s=work.bytes / seconds,
-        mean_ns=work.mean_ns,
-        max_ns=work.max_ns,
-    )

@@ -7,11 +7,12 @@ histograms are merged, intervals are renumbered. The ramps of all runs but the f
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iocurve.engine.derived import measured_ns
-from iocurve.engine.outcome import IntervalOutcome, KindOutcome, Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
+from iocurve.result.course import Record, of_outcome
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
@@ -86,12 +87,30 @@ def _disturbed(turns: Sequence[Turn]) -> str | None:
 def merged(before: Outcome, run: Outcome) -> Outcome:
     """The outcome of several runs of the same plan; its state is that of the newest."""
     known = {(worker.group, worker.worker): worker for worker in before.workers}
-    first = 1 + max((interval.index for worker in before.workers for interval in worker.intervals), default=-1)
+    first = _next_index(before, run)
     newest = {
         (worker.group, worker.worker): _merged_worker(known.get((worker.group, worker.worker)), worker, first)
         for worker in run.workers
     }
-    return Outcome(state=run.state, workers=tuple((known | newest).values()))
+    intervals = (*of_outcome(before), *_shifted_groups(before, run, first))
+    return Outcome(state=run.state, workers=tuple((known | newest).values()), intervals=intervals)
+
+
+def _next_index(before: Outcome, run: Outcome) -> int:
+    """Number of the first interval of a further run: records still start at multiples of their length."""
+    workers = (*before.workers, *run.workers)
+    length = max((interval.joined for worker in workers for interval in worker.intervals), default=1)
+    end = max((one.index + one.joined for worker in before.workers for one in worker.intervals), default=0)
+    return -(-end // length) * length
+
+
+def _shifted_groups(before: Outcome, run: Outcome, first_index: int) -> Iterator[GroupInterval]:
+    """The intervals of the groups of a further run, after those of the runs before it."""
+    for group in sorted({worker.group for worker in run.workers}):
+        end_ns = max((worker.window_end_ns for worker in before.workers if worker.group == group), default=0)
+        start_ns = min(worker.window_start_ns for worker in run.workers if worker.group == group)
+        intervals = [interval for interval in of_outcome(run) if interval.group == group]
+        yield from _shifted(intervals, end_ns - start_ns, first_index)
 
 
 def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index: int) -> WorkerOutcome:
@@ -117,7 +136,7 @@ def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index
     )
 
 
-def _shifted(intervals: Sequence[IntervalOutcome], shift_ns: int, first_index: int) -> list[IntervalOutcome]:
+def _shifted(intervals: Sequence[Record], shift_ns: int, first_index: int) -> list[Record]:
     """The intervals of the measured window, renumbered; no time is negative, as a ramp may be longer than the shift."""
     return [
         interval.replace(

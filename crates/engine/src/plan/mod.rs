@@ -105,6 +105,11 @@ pub struct Worker {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub response_limit_ns: Option<Nanos>,
+    /// Intervals of this worker that are kept singly, a power of two; the next as many are joined in pairs, twice as many in
+    /// fours, and so on. `null` joins none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub intervals_singly: Option<u32>,
     /// Pauses between operations.
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]

@@ -47,6 +47,7 @@ pub(crate) fn worker() -> Worker {
         batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },
         rate: None,
         response_limit_ns: None,
+        intervals_singly: None,
         think: None,
         syncs: Vec::new(),
         replay: None,

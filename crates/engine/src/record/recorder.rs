@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use iocurve_meter::{Latencies, Nanos};
 
+use super::course::joined;
 use super::done::Done;
 use super::levels::Levels;
 use super::log::Log;
@@ -76,7 +77,7 @@ impl Tally {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.operations == 0 && self.errors == 0
     }
 
@@ -95,8 +96,8 @@ impl Tally {
             late: self.late(),
             mean_ns: self.service.mean(),
             stddev_ns: self.service.stddev(),
-            p50_ns: self.service.percentile(50.0),
-            p99_ns: self.service.percentile(99.0),
+            p50_ns: Some(self.service.percentile(50.0)),
+            p99_ns: Some(self.service.percentile(99.0)),
             min_ns: self.service.min(),
             max_ns: self.service.max(),
         }
@@ -136,6 +137,8 @@ pub(crate) struct Recorder {
     interval: Vec<Tally>,
     window: Vec<Tally>,
     intervals: Vec<IntervalOutcome>,
+    /// Intervals that are kept singly; the largest number if none is joined.
+    singly: u64,
     log: Option<Log>,
     /// Numbers of the kinds that are flushes, which are not logged.
     flushes: Range<usize>,
@@ -161,6 +164,7 @@ impl Recorder {
             interval: tallies.clone(),
             window: tallies,
             intervals: Vec::new(),
+            singly: worker.intervals_singly.map_or(1 << 63, u64::from),
             log: None,
             flushes,
             levels: Levels::default(),
@@ -234,7 +238,22 @@ impl Recorder {
             }
             tally.clear();
         }
-        self.intervals.push(record);
+        self.keep(record);
+    }
+
+    fn keep(&mut self, interval: IntervalOutcome) {
+        let first = interval.index - interval.index % joined(interval.index, self.singly);
+        let joined = (interval.index - first + 1) as u32;
+        match self.intervals.last_mut() {
+            Some(last) if (last.index, last.ramp) == (first, interval.ramp) && interval.index > first => {
+                last.joined = joined;
+                last.end_ns = interval.end_ns;
+                for (name, kind) in interval.operations {
+                    last.operations.entry(name).and_modify(|sum| sum.join(&kind)).or_insert(kind);
+                }
+            }
+            _ => self.intervals.push(IntervalOutcome { index: first, joined, ..interval }),
+        }
     }
 
     /// Drops the window so far: its intervals become part of the ramp.

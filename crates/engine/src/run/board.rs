@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::outcome::{IntervalKind, IntervalOutcome, IntervalRecord, Live};
-use crate::record::Tally;
+use crate::outcome::{GroupInterval, IntervalOutcome, IntervalRecord, Live};
+use crate::record::course::figures;
+use crate::record::{Course, Tally};
 use crate::stall::Stalls;
 
 /// Time between the last worker's preparation and the common start: every thread must be waiting by then.
@@ -34,6 +35,8 @@ struct BoardState {
     running: usize,
     /// Intervals that some running workers have not closed, by index; the part in the ramp comes before the rest.
     open: BTreeMap<(u64, bool), OpenInterval>,
+    /// Closed intervals.
+    course: Course,
     /// Set in a held run, whose groups wait for their release.
     held: Option<Held>,
     over: bool,
@@ -62,6 +65,8 @@ struct ClosedInterval {
 struct OpenInterval {
     /// Running workers that have closed the interval.
     closed_by: usize,
+    start_ns: Nanos,
+    end_ns: Nanos,
     kinds: BTreeMap<&'static str, Tally>,
 }
 
@@ -91,6 +96,7 @@ impl Board {
                 live,
                 running: 0,
                 open: BTreeMap::new(),
+                course: Course::default(),
                 held: held.then(Held::default),
                 over: false,
             }),
@@ -130,12 +136,12 @@ impl Board {
     pub(crate) fn phase(&self, phase: &str, group: usize) {
         let mut state = self.lock();
         self.stalls.phase(phase);
+        state.close_before(None);
         phase.clone_into(&mut state.live.phase);
         state.live.group = group as u32;
         state.live.elapsed_ns = 0;
         state.live.intervals = 0;
         state.live.operations.clear();
-        state.open.clear();
     }
 
     /// Adds the interval that a worker has closed. The live view shows it once all running workers have closed it.
@@ -143,26 +149,37 @@ impl Board {
         let mut state = self.lock();
         let running = state.running;
         let key = (interval.index, !interval.ramp);
-        let entry = state.open.entry(key).or_insert_with(|| OpenInterval { closed_by: 0, kinds: BTreeMap::new() });
+        let (start_ns, end_ns) = (interval.start_ns, interval.end_ns);
+        let opened = || OpenInterval { closed_by: 0, start_ns, end_ns, kinds: BTreeMap::new() };
+        let entry = state.open.entry(key).or_insert_with(opened);
         entry.closed_by += 1;
+        (entry.start_ns, entry.end_ns) = (entry.start_ns.min(start_ns), entry.end_ns.max(end_ns));
         for (name, tally) in names.iter().zip(tallies) {
             entry.kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
         }
         if entry.closed_by < running {
             return;
         }
-        let operations: BTreeMap<String, IntervalKind> =
-            entry.kinds.iter().map(|(name, tally)| ((*name).to_owned(), tally.interval())).collect();
-        state.live.phase = if interval.ramp { "ramp".into() } else { "run".into() };
-        state.live.elapsed_ns = interval.end_ns;
-        state.live.intervals = interval.index + 1;
-        state.live.operations = operations;
-        let kinds = state.open.remove(&key).map(|open| open.kinds).unwrap_or_default();
-        state.open = state.open.split_off(&key);
-        let group = state.live.group;
-        if let Some(held) = &mut state.held {
-            held.closed.push(ClosedInterval { group, interval: interval.clone(), kinds });
+        let operations = figures(&entry.kinds);
+        state.close_before(Some(key));
+        let BoardState { live, open, course, held, .. } = &mut *state;
+        if let Some(OpenInterval { start_ns, end_ns, kinds, .. }) = open.remove(&key) {
+            course.add(live.group, (interval.index, interval.ramp), (start_ns, end_ns), &kinds, &operations);
+            if let Some(held) = held {
+                held.closed.push(ClosedInterval { group: live.group, interval: interval.clone(), kinds });
+            }
         }
+        live.phase = if interval.ramp { "ramp".into() } else { "run".into() };
+        live.elapsed_ns = interval.end_ns;
+        live.intervals = interval.index + 1;
+        live.operations = operations;
+    }
+
+    /// The course of all groups over time.
+    pub(crate) fn take_course(&self) -> Vec<GroupInterval> {
+        let mut state = self.lock();
+        state.close_before(None);
+        state.course.take()
     }
 
     /// The common start of a group whose workers are all prepared: at once, or once a held run has released the group.
@@ -253,6 +270,20 @@ impl Board {
     }
 }
 
+impl BoardState {
+    /// Adds open intervals to the course: those before `end`, or all, of workers that have ended.
+    fn close_before(&mut self, end: Option<(u64, bool)>) {
+        while let Some(entry) = self.open.first_entry() {
+            let (index, measured) = *entry.key();
+            if end.is_some_and(|end| (index, measured) >= end) {
+                break;
+            }
+            let OpenInterval { start_ns, end_ns, kinds, .. } = entry.remove();
+            self.course.add(self.live.group, (index, !measured), (start_ns, end_ns), &kinds, &figures(&kinds));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +296,8 @@ mod tests {
         board.start(3);
         let close = |index, operations| {
             let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
-            let interval = IntervalOutcome { index, start_ns, end_ns, ramp: false, operations: BTreeMap::new() };
+            let interval =
+                IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp: false, operations: BTreeMap::new() };
             board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
         };
         let shown = || (board.live().intervals, board.live().operations.get("read").map(|read| read.operations));
@@ -278,5 +310,11 @@ mod tests {
         board.worker_ended(1);
         close(1, 8);
         assert_eq!(shown(), (2, Some(8)));
+        // The last interval is open: a worker that runs has not closed it.
+        board.start(2);
+        close(2, 16);
+        let course: Vec<_> =
+            board.take_course().iter().map(|one| (one.index, one.operations["read"].operations)).collect();
+        assert_eq!(course, [(0, 7), (1, 8), (2, 16)]);
     }
 }

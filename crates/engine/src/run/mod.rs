@@ -26,7 +26,7 @@ use crate::engines::emulated::{DELAY_TOLERATED_NS, Disks};
 use crate::error::EngineError;
 use crate::layout::Targets;
 use crate::offsets::SharedPositions;
-use crate::outcome::{IntervalRecord, Live, Outcome, State, WorkerOutcome};
+use crate::outcome::{GroupInterval, IntervalRecord, Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
 use crate::stall::HURRIED_NS;
 use crate::worker::flow;
@@ -143,7 +143,23 @@ fn lay_out_and_run(plan: &Plan, board: &Board) -> Result<Outcome, EngineError> {
     let state = workers.iter().map(|worker| worker.state).max().unwrap_or(interrupted).max(interrupted);
     // Files that stay cost no figures.
     let files_left = removed.err().map(|error| error.to_string());
-    Ok(Outcome { state, workers, stalls: board.stalls.all(), files_left })
+    let mut intervals = board.take_course();
+    mark_restarted(&mut intervals, plan, &workers);
+    Ok(Outcome { state, workers, stalls: board.stalls.all(), files_left, intervals })
+}
+
+/// Marks intervals before the window of a worker that has restarted it as ramp.
+fn mark_restarted(intervals: &mut [GroupInterval], plan: &Plan, workers: &[WorkerOutcome]) {
+    let restarts = |worker: &WorkerOutcome| {
+        let planned =
+            plan.groups.get(worker.group as usize).and_then(|group| group.workers.get(worker.worker as usize));
+        planned.is_some_and(|planned| planned.latency_target.is_some())
+    };
+    for worker in workers.iter().filter(|worker| restarts(worker)) {
+        for interval in intervals.iter_mut().filter(|interval| interval.group == worker.group) {
+            interval.ramp |= interval.start_ns < worker.window_start_ns;
+        }
+    }
 }
 
 /// Runs group after group, until the run is stopped, a group ends it, or one cannot be prepared.

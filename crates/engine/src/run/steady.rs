@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn interval(start_ns: Nanos, end_ns: Nanos, ramp: bool) -> IntervalOutcome {
-        IntervalOutcome { index: start_ns / S, ramp, start_ns, end_ns, operations: BTreeMap::new() }
+        IntervalOutcome { index: start_ns / S, joined: 1, ramp, start_ns, end_ns, operations: BTreeMap::new() }
     }
 
     /// One worker that completes these numbers of operations of 10 bytes and 5 ns, second by second.

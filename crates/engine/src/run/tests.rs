@@ -49,6 +49,20 @@ fn a_waiting_worker_starts_when_all_workers_of_the_job_have_ended() {
 }
 
 #[test]
+fn the_course_has_every_operation_of_every_group() {
+    let groups = [vec![reader("a", Some(200_000)), reader("b", Some(7))], vec![reader("c", Some(20))]];
+    let groups = groups.map(|workers| Group { workers }).to_vec();
+    let run = Run::start(Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 100 * MS, groups }).unwrap();
+    let outcome = outcome_of(&run);
+    let counted = |group| {
+        let of_group = outcome.intervals.iter().filter(|interval| interval.group == group);
+        of_group.map(|interval| interval.operations["read"].operations).sum::<u64>()
+    };
+    assert_eq!([counted(0), counted(1)], [200_007, 20]);
+    assert!(outcome.intervals.iter().all(|interval| interval.operations["read"].p99_ns.is_some()));
+}
+
+#[test]
 fn a_worker_ends_others_as_finished_and_waiting_workers_do_not_start() {
     let first = Worker { ends_others: EndsOthers::Always, ..reader("first", Some(10)) };
     let workers = vec![first, reader("endless", None), waiting(reader("late", Some(10)), &["endless"])];

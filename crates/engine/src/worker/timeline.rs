@@ -116,6 +116,7 @@ impl<'a> Timeline<'a> {
     fn close(&mut self, end: Nanos, recorder: &mut Recorder) {
         let interval = IntervalOutcome {
             index: (self.opened - self.group_start) / self.interval_ns,
+            joined: 1,
             ramp: self.opened < self.window_start,
             start_ns: self.opened - self.group_start,
             end_ns: end - self.group_start,

@@ -35,6 +35,11 @@ class Prepared(base.Prepared):
         """One plan per run of the file."""
         return [resolution.plan for resolution in self.resolutions]
 
+    @property
+    def needs_intervals(self) -> bool:
+        """The table has no intervals."""
+        return False
+
     def explain(self) -> str:
         """Describes the plans in words."""
         texts = []

@@ -10,6 +10,7 @@ from typing import Any
 from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, Outcome, State, WorkerOutcome
 from iocurve.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, Running
+from iocurve.result.course import group_intervals
 from iocurve.result.document import ClientOutcome
 from iocurve.result.summary import live_kind
 
@@ -114,7 +115,7 @@ def merged_outcome(clients: Sequence[GroupClient]) -> Outcome:
     zeros = _zeros(ended)
     workers = [worker for client in ended for worker in _placed_workers(client, zeros)]
     workers.sort(key=lambda worker: (worker.group, worker.worker))
-    return Outcome(state=_worst(clients), workers=tuple(workers))
+    return Outcome(state=_worst(clients), workers=tuple(workers), intervals=group_intervals(workers))
 
 
 def client_outcomes(clients: Sequence[GroupClient], run: str) -> tuple[ClientOutcome, ...]:

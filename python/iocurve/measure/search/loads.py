@@ -29,9 +29,10 @@ from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Counts
 from iocurve.result.correlated import mean_interval
+from iocurve.result.course import records
 from iocurve.result.document import Axis, Point
 from iocurve.result.stats import CONFIDENCE, judged_mean
-from iocurve.result.summary import Latency, course
+from iocurve.result.summary import Latency
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
@@ -110,12 +111,13 @@ class Loads:
         measurement = self._measurement(plan, {"depth": in_flight}, precise.enough)
         point = self.campaign.measure(replace(measurement, before=precise.restart, after=precise.noted))
         self.files.identify()
-        intervals = course(point.outcome.workers)
+        intervals = point.course()
+        chosen_by = records(intervals, point.length_chosen_by)
         return Sample(
             in_flight,
-            judged_mean([interval.iops for interval in intervals], point.length_chosen_by),
+            judged_mean([interval.iops for interval in intervals], chosen_by),
             # In a closed loop a lucky rate is a lucky latency.
-            judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], point.length_chosen_by),
+            judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], chosen_by),
         )
 
     def open(self, rate: float, seconds: float, limit_ns: int | None, is_decided: IsDecided, left_s: float) -> Trial:

@@ -216,6 +216,24 @@ fn intervals_are_numbered_from_the_start_of_the_group() {
 }
 
 #[test]
+fn later_intervals_are_joined_and_lose_only_their_percentiles() {
+    let plan = Worker { ramp_ns: 50 * MS, end: for_ms(1_600), intervals_singly: Some(4), ..worker() };
+    let [ran, single] = [&plan, &Worker { intervals_singly: None, ..plan.clone() }].map(|plan| simulate(plan, MS));
+    let seen: Vec<_> = ran.intervals.iter().map(|i| (i.index, i.joined, i.start_ns / MS, i.end_ns / MS)).collect();
+    let singly = [(0, 1, 0, 50), (0, 1, 50, 100), (1, 1, 100, 200), (2, 1, 200, 300), (3, 1, 300, 400)];
+    assert_eq!(seen[..5], singly);
+    assert_eq!(
+        seen[5..],
+        [(4, 2, 400, 600), (6, 2, 600, 800), (8, 4, 800, 1200), (12, 4, 1200, 1600), (16, 1, 1600, 1650)]
+    );
+    let counted = |ran: &Simulation| ran.intervals.iter().map(|i| i.operations["read"].operations).sum::<u64>();
+    assert_eq!((counted(&ran), single.intervals.len()), (counted(&single), 18));
+    let read = ran.intervals[8].operations["read"];
+    assert_eq!((read.operations, read.bytes, read.p50_ns, read.p99_ns), (400, 400 * 4096, None, None));
+    assert_eq!((read.min_ns, read.max_ns, read.mean_ns, read.stddev_ns), (MS, MS, MS as f64, 0.0));
+}
+
+#[test]
 fn the_load_goes_on_after_the_window_and_is_not_counted() {
     let plan = Worker { depth: 8, ramp_ns: 100 * MS, end: for_ms(200), cooldown_ns: 50 * MS, ..worker() };
     let ran = simulate(&plan, MS);

@@ -1,0 +1,240 @@
+"""Intervals over time: of one worker, of all workers of a group, and joined so that a long run stays small.
+
+Interval ``i`` is kept singly up to a power of two ``singly``; the next as many are joined in pairs, twice as many in
+fours, and so on (``crates/engine/src/record/course.rs``). A record starts at a multiple of its length, so that longer
+ones consist of whole shorter ones. Joined intervals have exact sums, means, minima and maxima.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
+from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.result.summary import SeriesInterval, Work
+from iocurve.units import SECOND_NS
+
+WHOLE = 0.9
+"""An interval counts as whole above this fraction of the longest interval's length."""
+WORKERS_SINGLY = 1024
+"""Intervals of a worker that a run keeps singly where no output needs all; the engine keeps as many of a group."""
+DOCUMENT_RECORDS = 256
+"""Intervals that a document keeps singly, of all workers of a point together: they serve only to count what workers did
+in the time in which all ran."""
+SINGLY_MIN = 4
+Record = TypeVar("Record", GroupInterval, IntervalOutcome)
+
+
+def length(index: int, singly: int) -> int:
+    """Number of intervals in the record that has interval ``index``."""
+    return 1 << (index // singly).bit_length()
+
+
+def for_document(outcome: Outcome) -> Outcome:
+    """The outcome with the intervals of its workers as ``result.json`` keeps them; those of groups stay."""
+    if not outcome.intervals:
+        return outcome
+    share = DOCUMENT_RECORDS // max(1, len(outcome.workers))
+    singly = max(SINGLY_MIN, 1 << max(0, share.bit_length() - 1))
+    if all(len(worker.intervals) <= singly for worker in outcome.workers):
+        return outcome
+    workers = (worker.replace(intervals=joined(worker.intervals, singly)) for worker in outcome.workers)
+    return outcome.replace(workers=tuple(workers))
+
+
+def joined(intervals: Sequence[IntervalOutcome], singly: int) -> tuple[IntervalOutcome, ...]:
+    """The intervals of one worker, joined beyond ``singly``."""
+    return tuple(_joined(intervals, lambda index: length(index, singly)))
+
+
+def group_intervals(workers: Iterable[WorkerOutcome]) -> tuple[GroupInterval, ...]:
+    """The intervals of groups, from those of their workers. Of several workers they have no percentiles."""
+    cells: dict[tuple[int, int, bool], list[IntervalOutcome]] = {}
+    for worker in workers:
+        for interval in worker.intervals:
+            cells.setdefault((worker.group, interval.index, not interval.ramp), []).append(interval)
+    return tuple(
+        GroupInterval(
+            group=group,
+            index=index,
+            joined=max(part.joined for part in parts),
+            ramp=not measured,
+            start_ns=min(part.start_ns for part in parts),
+            end_ns=max(part.end_ns for part in parts),
+            operations=_kinds(parts),
+        )
+        for (group, index, measured), parts in sorted(cells.items())
+    )
+
+
+def with_others(intervals: Sequence[GroupInterval], others: Sequence[GroupInterval]) -> tuple[GroupInterval, ...]:
+    """The intervals of groups with those of further workers, without percentiles."""
+    cells: dict[tuple[int, int, bool], list[GroupInterval]] = {}
+    for each in (*intervals, *others):
+        cells.setdefault((each.group, each.index, not each.ramp), []).append(each)
+    return tuple(_together(parts, key[1]) for key, parts in sorted(cells.items()))
+
+
+def of_outcome(outcome: Outcome) -> tuple[GroupInterval, ...]:
+    """The intervals of groups; computed for outcomes that have none, as in documents before version 4."""
+    return outcome.intervals or group_intervals(outcome.workers)
+
+
+def series(outcome: Outcome) -> list[SeriesInterval]:
+    """The time series: one entry per group, interval and kind, in this order."""
+    return _series(of_outcome(outcome))
+
+
+def coarser(intervals: Iterable[SeriesInterval], every_ns: int) -> list[SeriesInterval]:
+    """The time series with the intervals that start in the same ``every_ns`` as one; no interval is split."""
+    cells: dict[tuple[int, int, bool, str], list[SeriesInterval]] = {}
+    for each in intervals:
+        cells.setdefault((each.group, each.start_ns // every_ns, not each.ramp, each.kind), []).append(each)
+    return [_longer(parts) for _, parts in sorted(cells.items())]
+
+
+def _longer(parts: Sequence[SeriesInterval]) -> SeriesInterval:
+    if len(parts) == 1:
+        return parts[0]
+    length_ns = max(1, sum(part.length_ns for part in parts))
+    iops = math.fsum(part.iops * part.length_ns for part in parts) / length_ns
+    waited = math.fsum(part.iops * part.length_ns * part.mean_ns for part in parts) / length_ns
+    return replace(
+        parts[0],
+        end_ns=max(part.end_ns for part in parts),
+        iops=iops,
+        bytes_per_s=math.fsum(part.bytes_per_s * part.length_ns for part in parts) / length_ns,
+        mean_ns=waited / iops if iops else 0.0,
+        max_ns=max(part.max_ns for part in parts),
+        errors=sum(part.errors for part in parts),
+        p50_ns=None,
+        p99_ns=None,
+    )
+
+
+def course(outcome: Outcome, kind: str | None = None) -> list[SeriesInterval]:
+    """The time series of the measured window, in intervals of one length; as ``course_of``."""
+    found = [each for each in of_outcome(outcome) if not each.ramp]
+    joined = max((each.joined for each in found), default=1)
+    return course_of(_series(_even(found, joined)), kind, joined)
+
+
+def course_of(intervals: Iterable[SeriesInterval], kind: str | None = None, joined: int = 1) -> list[SeriesInterval]:
+    """The intervals of the measured window, without partial ones at either end and without flushes.
+
+    ``kind`` selects one kind of operation.
+    """
+    parts = [part for part in intervals if not part.ramp and part.kind not in FLUSH_KINDS]
+    parts = [part for part in parts if kind in (None, part.kind) and not math.isnan(part.iops)]
+    longest = max((part.end_ns - part.start_ns for part in parts), default=0)
+    cells: dict[tuple[int, int], list[SeriesInterval]] = {}
+    for part in parts:
+        if part.end_ns - part.start_ns > WHOLE * longest:
+            cells.setdefault((part.group, part.index), []).append(part)
+    return [_all_kinds(cells[place], joined) for place in sorted(cells)]
+
+
+def records(intervals: Sequence[SeriesInterval], first: int) -> int:
+    """Number of these intervals that hold the first intervals of the run, ``first`` in number."""
+    return -(-first // intervals[0].joined) if intervals else 0
+
+
+def _even(intervals: Sequence[GroupInterval], length: int) -> list[GroupInterval]:
+    """Intervals of one length."""
+    if length == 1:
+        return list(intervals)
+    groups: dict[int, list[GroupInterval]] = {}
+    for each in intervals:
+        groups.setdefault(each.group, []).append(each)
+    return [record for group in groups.values() for record in _joined(group, lambda _: length)]
+
+
+def _series(intervals: Iterable[GroupInterval]) -> list[SeriesInterval]:
+    parts = [
+        SeriesInterval(
+            group=each.group,
+            index=each.index,
+            ramp=each.ramp,
+            start_ns=each.start_ns,
+            end_ns=each.end_ns,
+            kind=kind,
+            iops=values.operations * SECOND_NS / max(1, each.end_ns - each.start_ns),
+            bytes_per_s=values.bytes * SECOND_NS / max(1, each.end_ns - each.start_ns),
+            mean_ns=values.mean_ns,
+            max_ns=values.max_ns,
+            errors=values.errors,
+            p50_ns=values.p50_ns if values.operations else None,
+            p99_ns=values.p99_ns if values.operations else None,
+        )
+        for each in intervals
+        for kind, values in each.operations.items()
+    ]
+    return sorted(parts, key=lambda part: (part.group, part.index, not part.ramp, part.kind))
+
+
+def _all_kinds(kinds: Sequence[SeriesInterval], joined: int) -> SeriesInterval:
+    iops = math.fsum(kind.iops for kind in kinds)
+    waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
+    size = math.fsum(kind.bytes_per_s for kind in kinds)
+    return SeriesInterval(
+        group=kinds[0].group,
+        index=kinds[0].index,
+        ramp=False,
+        start_ns=kinds[0].start_ns,
+        end_ns=kinds[0].end_ns,
+        kind="",
+        iops=iops,
+        bytes_per_s=size,
+        mean_ns=waited / iops if iops else 0.0,
+        max_ns=max(kind.max_ns for kind in kinds),
+        errors=sum(kind.errors for kind in kinds),
+        joined=joined,
+    )
+
+
+def _joined(intervals: Iterable[Record], length_at: Callable[[int], int]) -> list[Record]:
+    cells: dict[tuple[int, bool], list[Record]] = {}
+    for interval in intervals:
+        first = interval.index - interval.index % max(interval.joined, length_at(interval.index))
+        cells.setdefault((first, interval.ramp), []).append(interval)
+    return [_together(parts, first) for (first, _), parts in cells.items()]
+
+
+def _together(parts: Sequence[Record], first: int) -> Record:
+    last = max(part.index + part.joined for part in parts)
+    return parts[0].replace(
+        index=first,
+        joined=last - first,
+        start_ns=min(part.start_ns for part in parts),
+        end_ns=max(part.end_ns for part in parts),
+        operations=_kinds(parts),
+    )
+
+
+def _kinds(parts: Sequence[GroupInterval] | Sequence[IntervalOutcome]) -> dict[str, IntervalKind]:
+    kinds: dict[str, list[IntervalKind]] = {}
+    for part in parts:
+        for kind, values in part.operations.items():
+            kinds.setdefault(kind, []).append(values)
+    return {kind: _kind(several) for kind, several in kinds.items()}
+
+
+def _kind(parts: Sequence[IntervalKind]) -> IntervalKind:
+    if len(parts) == 1:
+        return parts[0]
+    work = Work.of(parts)
+    return IntervalKind(
+        operations=work.operations,
+        bytes=work.bytes,
+        errors=work.errors,
+        late=sum(part.late for part in parts),
+        mean_ns=work.mean_ns,
+        stddev_ns=work.stddev_ns,
+        p50_ns=None,
+        p99_ns=None,
+        min_ns=work.min_ns,
+        max_ns=work.max_ns,
+    )

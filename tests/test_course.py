@@ -1,0 +1,231 @@
+"""The course of a long run: joined intervals have the sums of all, and an hour of many workers is a small document."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from iocurve.cli.commands import run
+from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, KindOutcome, Outcome, WorkerOutcome
+from iocurve.errors import ResultError
+from iocurve.result import turns
+from iocurve.result.course import (
+    WORKERS_SINGLY,
+    course,
+    for_document,
+    group_intervals,
+    joined,
+    length,
+    records,
+    series,
+    with_others,
+)
+from iocurve.result.document import Point, Result
+from iocurve.result.summary import SeriesInterval
+from iocurve.units import MIB, SECOND_NS
+
+BLOCK = 4096
+HOUR = 3600
+
+
+def seconds(count: int, per_second: int = 10, start: int = 0) -> list[IntervalOutcome]:
+    return [
+        interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": per_second}, BLOCK)
+        for index in range(start, start + count)
+    ]
+
+
+def grouped(intervals: Sequence[IntervalOutcome], singly: int = WORKERS_SINGLY) -> tuple[GroupInterval, ...]:
+    """The intervals of one worker as the engine keeps them of a group."""
+    return group_intervals([worker_outcome({}, intervals=joined(intervals, singly))])
+
+
+def hour_of(workers: int) -> Outcome:
+    """An hour of a mix, as the engine gives it: histograms with the many different values of a real run."""
+    draw = random.Random(1)
+    values = {round(200_000 * draw.lognormvariate(0, 0.6)): draw.randrange(1, 50) for _ in range(4000)}
+    totals = {"read": kind(values, BLOCK), "write": kind(values, BLOCK)}
+    intervals = tuple(
+        interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": 700, "write": 300}, BLOCK)
+        for index in range(HOUR)
+    )
+    short = joined(intervals, WORKERS_SINGLY)
+    found = [
+        worker_outcome(totals, number=number, intervals=short, window_ns=(0, HOUR * SECOND_NS))
+        for number in range(workers)
+    ]
+    return outcome(*found).replace(intervals=group_intervals(found[:1]))
+
+
+def operations(intervals: Sequence[GroupInterval] | Sequence[IntervalOutcome]) -> int:
+    return sum(each.operations["read"].operations for each in intervals)
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, 1), (7, 1), (8, 2), (15, 2), (16, 4), (31, 4), (32, 8), (64, 16)])
+def test_records_become_longer(index: int, expected: int) -> None:
+    assert length(index, 8) == expected
+
+
+def test_joined_intervals_have_the_sums_of_all_and_no_percentiles() -> None:
+    found = joined(seconds(13), 4)
+    assert [(one.index, one.joined, one.start_ns // SECOND_NS, one.end_ns // SECOND_NS) for one in found] == [
+        *((index, 1, index, index + 1) for index in range(4)),
+        (4, 2, 4, 6),
+        (6, 2, 6, 8),
+        (8, 4, 8, 12),
+        (12, 1, 12, 13),
+    ]
+    assert operations(found) == 130
+    assert found[6].operations["read"] == IntervalKind(
+        operations=40,
+        bytes=40 * BLOCK,
+        errors=0,
+        mean_ns=450_000.0,
+        stddev_ns=120_000.0,
+        p50_ns=None,
+        p99_ns=None,
+        min_ns=90_000,
+        max_ns=2_800_000,
+    )
+    assert joined(found, 4) == found
+
+
+def test_the_ramp_is_not_joined_with_what_is_measured() -> None:
+    intervals = [one.replace(ramp=one.index < 5) for one in seconds(6)]
+    assert [(one.index, one.joined, one.ramp) for one in joined(intervals, 2)] == [
+        (0, 1, True),
+        (1, 1, True),
+        (2, 2, True),
+        (4, 1, True),
+        (4, 2, False),
+    ]
+
+
+def test_the_statistics_of_a_long_run_are_over_intervals_of_one_length() -> None:
+    found = outcome(worker_outcome({}, intervals=seconds(20))).replace(intervals=grouped(seconds(20), 4))
+    assert [one.joined for one in found.intervals] == [1, 1, 1, 1, 2, 2, 4, 4, 4]
+    measured = course(found)
+    assert [(one.start_ns // SECOND_NS, one.iops, one.joined) for one in measured] == [
+        (start, 10.0, 4) for start in (0, 4, 8, 12, 16)
+    ]
+    assert [records(measured, number) for number in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert len(series(found)) == 9
+
+
+def test_an_hour_of_64_workers_is_a_small_document() -> None:
+    found = hour_of(64)
+    workers = [worker_plan([("read", 70), ("write", 30)], nconnect=8, depth=8, runtime_ns=HOUR * SECOND_NS)] * 64
+    point = Point(name="hour", family="f", axes={}, plan=plan(workers), outcome=found)
+    written = result([point])
+    size = len(written.document())
+    assert size < 5 * MIB
+    kept = for_document(found)
+    assert {len(worker.intervals) for worker in kept.workers} == {4 + 2 * 9 + 2}
+    assert {operations(worker.intervals) for worker in kept.workers} == {700 * HOUR}
+    assert len(kept.intervals) == 1024 + 512 + 388
+    again = Result.from_builtins(written.replace(points=(point.replace(outcome=kept),)).to_builtins())
+    assert (again.points[0].figures, again.points[0].series()) == (point.figures, point.series())
+
+
+def test_a_short_run_is_kept_as_it_is() -> None:
+    found = outcome(worker_outcome({}, intervals=seconds(256)))
+    assert for_document(found) == found
+    with_groups = found.replace(intervals=group_intervals(found.workers))
+    assert for_document(with_groups) == with_groups
+
+
+def test_workers_that_are_added_later_count_in_the_intervals_of_their_group() -> None:
+    added = grouped(seconds(12, 5), 4)
+    found = with_others(grouped(seconds(10), 4), added)
+    assert [one.index for one in found] == [one.index for one in added]
+    assert operations(found) == 160
+
+
+def test_further_turns_follow_in_the_intervals_of_the_group() -> None:
+    def turn(per_second: int) -> WorkerOutcome:
+        totals: dict[str, KindOutcome] = {"read": kind({1000: 10 * per_second}, BLOCK)}
+        intervals = joined(seconds(10, per_second), 4)
+        return worker_outcome(totals, intervals=intervals, window_ns=(0, 10 * SECOND_NS))
+
+    found = turns.merged(outcome(turn(10)), outcome(turn(20)))
+    assert [one.index for one in found.intervals] == [0, 1, 2, 3, 4, 6, 8, 10, 11, 12, 13, 14, 16, 18]
+    assert [one.start_ns // SECOND_NS for one in found.intervals][7:9] == [10, 11]
+    assert operations(found.intervals) == operations(found.workers[0].intervals) == 300
+
+
+def test_documents_without_group_intervals_have_a_course() -> None:
+    envelope = synthetic.fio_run().points[0]
+    assert envelope.outcome.intervals == ()
+    assert envelope.outcome.replace(intervals=group_intervals(envelope.outcome.workers)).intervals
+    again = envelope.replace(outcome=envelope.outcome.replace(intervals=group_intervals(envelope.outcome.workers)))
+    assert (again.series(), again.figures) == (envelope.series(), envelope.figures)
+
+
+# ---- the time series
+
+
+def written(directory: Path) -> Path:
+    """Two points of 20 s: one of 100 reads a second, and one of which nothing is known over time."""
+    found = outcome(worker_outcome({"read": kind({450_000: 2000}, BLOCK)}, window_ns=(0, 20 * SECOND_NS)))
+    planned = plan([worker_plan()])
+    with_course = found.replace(intervals=group_intervals([worker_outcome({}, intervals=seconds(20, 100))]))
+    points = [Point(name="a", family="f", axes={}, plan=planned, outcome=with_course)]
+    points += [points[0].replace(name="b", outcome=found)]
+    result(points).write(directory / "result.json")
+    return directory
+
+
+def test_a_series_is_csv_with_the_names_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["result", "series", str(written(tmp_path))]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 20
+    assert rows[3] == {
+        "point": "a",
+        "group": "0",
+        "kind": "read",
+        "ramp": "False",
+        "start_s": "3.0",
+        "end_s": "4.0",
+        "iops": "100.0",
+        "mib_per_s": str(100 * BLOCK / MIB),
+        "errors": "0",
+        "mean_us": "450.0",
+        "p50_us": "400.0",
+        "p99_us": "900.0",
+        "max_us": "2800.0",
+    }
+
+
+def test_a_series_at_longer_intervals_has_their_means_and_extremes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["result", "series", str(written(tmp_path) / "result.json"), "--every", "6s", "--jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["start_s"], row["end_s"], row["iops"]) for row in rows] == [
+        (0.0, 6.0, 100.0),
+        (6.0, 12.0, 100.0),
+        (12.0, 18.0, 100.0),
+        (18.0, 20.0, 100.0),
+    ]
+    assert (rows[0]["mean_us"], rows[0]["max_us"], rows[0]["p99_us"]) == (450.0, 2800.0, None)
+
+
+def test_a_series_of_a_result_without_intervals_is_an_error(tmp_path: Path) -> None:
+    result([]).write(tmp_path / "result.json")
+    with pytest.raises(ResultError, match=r"result\.json has no intervals"):
+        run(["result", "series", str(tmp_path)])
+
+
+def test_unknown_values_of_a_series_are_null() -> None:
+    read = SeriesInterval(0, 0, False, 0, SECOND_NS, "read", 10.0, math.nan, math.nan, math.nan)
+    record = read.record()
+    assert (record["iops"], record["mib_per_s"], record["mean_us"], record["max_us"]) == (10.0, None, None, None)
