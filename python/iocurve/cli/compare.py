@@ -37,8 +37,8 @@ class ComparisonOutput:
 
     html: Path | None = None
     """Also write a page with charts to this file."""
-    markdown: Flag = False
-    """Print Markdown, for a comment in a pull request."""
+    markdown: Path | None = None
+    """Also write Markdown to this file, for a comment in a pull request: the comparison, then the checks."""
     json: Flag = False
     """Print a JSON object."""
     checks: ComparisonChecks = COMPARISON_CHECKS
@@ -49,13 +49,14 @@ class ComparisonOutput:
 
     def report(self, found: Compared, expressions: Sequence[Expression]) -> int:
         """Prints and writes the checks of a comparison; gives the exit status. Raises ``TargetError``."""
-        if not expressions:
-            return 0
-        checked, title = check_changes(found.comparison, expressions), " and ".join(found.sources)
+        checked = check_changes(found.comparison, expressions) if expressions else None
+        title = " and ".join(found.sources)
         if self.markdown:
-            print(f"\n{checks.markdown(checked, title).decode()}", end="")
-        else:
-            print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if self.json else None)
+            parts = [compared.markdown(found).encode(), *([checks.markdown(checked, title)] if checked else [])]
+            write_atomically(self.markdown, b"\n".join(parts))
+        if checked is None:
+            return 0
+        print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if self.json else None)
         return written(checked, title, self.checks)
 
     def show(self, found: Compared) -> None:
@@ -66,8 +67,6 @@ class ComparisonOutput:
             write_atomically(self.html, page(found).encode())
         if self.json:
             show_json(compared.document(found))
-        elif self.markdown:
-            print(compared.markdown(found), end="")
         else:
             show_comparison(found)
 
