@@ -38,8 +38,11 @@ demo: build ## serve the embedded NFS volume, measure it, write the report
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json beside it."
 
+# mypy uses one core, and some tests of the crates wait.
 .PHONY: test
-test: compile check test-rust test-python ## build, check formatting, lints and types, run every test
+test: compile lint ## build, check formatting, lints and types, run every test
+	@$(BIN)/mypy & types=$$!; $(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
+	@$(MAKE) --no-print-directory test-python
 
 # pip uses one core, so cargo compiles the tests of the crates at the same time. Neither prints unless it fails.
 .PHONY: compile
@@ -47,12 +50,15 @@ compile: | cargo $(VENV)/.created
 	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; wait $$tests && exit $$built
 
 .PHONY: check
-check: build ## formatting, lints and types of both languages
+check: lint ## formatting, lints and types of both languages
+	$(BIN)/mypy
+
+.PHONY: lint
+lint: build ## formatting and lints of both languages
 	cargo fmt --all --check
 	$(CLIPPY) -- -D warnings
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy
 
 .PHONY: test-rust
 test-rust: ## the tests of the crates

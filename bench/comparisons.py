@@ -16,6 +16,7 @@ from bench.measure import Duration, Side, compare, run_to_end
 from bench.servers import IOCURVE, Server
 from bench.socket_limit import build, limit_name, limit_side
 
+NFS_LOAD = Path(__file__).parents[1] / "target/debug/examples/nfs_load"
 IOCURVE_FIO = (str(IOCURVE), "fio")
 ONE_CORE = ("taskset", "--cpu-list", "0")
 TWO_CORES = ("taskset", "--cpu-list", "0,1")
@@ -155,10 +156,12 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
 
 def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
     """Writes two files block by block, reads them back in a second pass and compares; an error if a byte differs."""
-    example = ("cargo", "run", "--quiet", "--package=iocurve-engine", "--example=nfs_load", "--")
+    # The packages of `make test-rust`, so that nothing is compiled with other features a second time.
+    build = ("cargo", "build", "--quiet", "--locked", "--workspace", "--exclude=iocurve-py", "--examples")
+    run_to_end(build, LAYOUT_TIMEOUT_SECONDS)
     address = ("127.0.0.1", str(server.port), str(server.mount_port), server.export)
     options = ("check", "16", "1", "2", str(block_bytes), "0", f"files={file_mib}")
-    return run_to_end((*example, *address, *options), LAYOUT_TIMEOUT_SECONDS).output.strip()
+    return run_to_end((str(NFS_LOAD), *address, *options), LAYOUT_TIMEOUT_SECONDS).output.strip()
 
 
 @dataclass(frozen=True)
