@@ -17,7 +17,7 @@ from data.synthetic import kind, outcome, plan, result, worker_outcome, worker_p
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome
-from iocurve.engine.plan import Rate
+from iocurve.engine.plan import FileOpen, Group, Rate, SyncEngine
 from iocurve.errors import ResultError
 from iocurve.report.page import points_csv
 from iocurve.result import schema
@@ -84,7 +84,7 @@ def test_all_forms_have_the_same_names_and_values() -> None:
     definitions = validator().schema["$defs"]
     properties = definitions["Point"]["properties"]
     assert set(BRIEF.split()) | {"short", "response_min_us"} == NAMES
-    assert set(properties) - set(Point.__struct_fields__) == NAMES
+    assert set(properties) - set(Point.__struct_fields__) == NAMES | {"stream_hash"}
     assert set(definitions["KindFigures"]["properties"]) == KIND_NAMES
     for name in NAMES:
         assert point[name] == record[name] == getattr(document.points[0].figures, name), name
@@ -126,6 +126,29 @@ def test_the_schema_carries_its_version_and_the_meaning_of_fields() -> None:
         [4],
     )
     assert found["$defs"]["Point"]["properties"]["p99_us"]["description"].endswith("service latency, in µs.")
+
+
+def test_the_hash_of_a_point_is_that_of_its_operations() -> None:
+    point = mixed().points[0]
+    (worker,) = point.plan.groups[0].workers
+    found = point.stream_hash
+
+    def other(**changes: Any) -> str | None:
+        changed = point.plan.replace(groups=(Group(workers=(worker.replace(**changes),)),))
+        return point.replace(plan=changed).stream_hash
+
+    assert found is not None
+    assert written(mixed())["points"][0]["stream_hash"] == found
+    assert len(found) == 64
+    assert other() == other(cpus=(1,), intervals_singly=8, client=3) == found
+    assert other(files=(worker.files[0].replace(path="elsewhere"),)) == found
+    assert other(engine=SyncEngine(open=FileOpen(direct=False, durability="none", invalidate=False))) == found
+    assert len({found, other(seed=2), other(depth=2), other(files=(worker.files[0].replace(bytes=1 << 20),))}) == 4
+    assert point.replace(plan=point.plan.replace(name="other", interval_ns=1)).stream_hash == found
+
+
+def test_the_hash_does_not_depend_on_the_version_of_iocurve() -> None:
+    assert mixed().points[0].stream_hash == "ad81f7ef66e73a028abd460666f5fe36d7a5bf85394a2a85b878898976217a48"
 
 
 def test_figures_are_computed_again_when_a_document_is_read(tmp_path: Path) -> None:

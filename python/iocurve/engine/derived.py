@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
 from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
+from iocurve.structs import Struct, TaggedStruct
 
 
 def block_bytes_min(blocks: Blocks) -> int:
@@ -44,6 +47,52 @@ def with_workers(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]
             for number, group in enumerate(plan.groups)
         )
     )
+
+
+def stream_hash(plan: Plan) -> str:
+    """SHA-256 of what decides the operations of a plan: kinds, sizes, order, rates, ends and seeds of each worker.
+
+    It leaves out where the operations go (engine, mount, paths), and what is recorded of them. Fields that have their
+    default do not count, so that a hash stays valid when plans get more fields.
+    """
+    # Imported here because few programs need a hash.
+    import hashlib
+
+    groups = [
+        [
+            _stated(worker.replace(files=tuple(file.replace(path="", keep=False) for file in worker.files)), NOT_STREAM)
+            for worker in group.workers
+        ]
+        for group in plan.groups
+    ]
+    return hashlib.sha256(msgspec.json.encode(groups, order="deterministic")).hexdigest()
+
+
+NOT_STREAM = frozenset(
+    {
+        "engine",
+        "disk",
+        "report_group",
+        "response_limit_ns",
+        "intervals_singly",
+        "client",
+        "log",
+        "submission_latency",
+        "cpus",
+    }
+)
+"""Fields of a worker that do not decide its operations."""
+
+
+def _stated(value: object, without: frozenset[str] = frozenset()) -> object:
+    """The form of a value in JSON, without fields that have their default."""
+    if isinstance(value, TaggedStruct | Struct):
+        fields = [field for field in msgspec.structs.fields(value) if field.name not in without]
+        stated = {field.name: getattr(value, field.name) for field in fields}
+        stated = {field.name: stated[field.name] for field in fields if stated[field.name] != field.default}
+        tag = {"kind": value.kind} if isinstance(value, TaggedStruct) else {}
+        return tag | {name: _stated(part) for name, part in stated.items()}
+    return [_stated(part) for part in value] if isinstance(value, tuple) else value
 
 
 def on_existing_files(worker: Worker) -> Worker:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from iocurve.engine.derived import stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
@@ -500,6 +501,11 @@ class Point(Struct, dict=True, omit_defaults=True):
         return found.replace(**unstated(self.imported.total)) if self.imported else found
 
     @cached_property
+    def stream_hash(self) -> str | None:
+        """Identifies the operations that the plan decides (``engine.derived.stream_hash``); None of an import."""
+        return None if self.imported else stream_hash(self.plan)
+
+    @cached_property
     def kind_figures(self) -> dict[str, KindFigures]:
         """The figures of each kind of operation."""
         found = {kind: KindFigures.of(totals) for kind, totals in self.summary().kinds.items()}
@@ -776,11 +782,15 @@ def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:
     return summarise(", ".join(dict.fromkeys(worker.job for worker in workers)), plan, workers)
 
 
+STREAM_HASH = "stream_hash"
+
+
 def _written(point: Point) -> Json:
     """A point of the document: names and axes, then its figures, then what they are computed from."""
     fields = point.replace(outcome=for_document(point.outcome)).to_builtins()
     names = {name: fields.pop(name) for name in ("name", "family", "axes")}
-    return {**names, **figures.nested(point.figures, point.kind_figures), **fields}
+    computed = figures.nested(point.figures, point.kind_figures) | {STREAM_HASH: point.stream_hash}
+    return {**names, **computed, **fields}
 
 
 def _record(point: Point) -> dict[str, Axis | None]:
@@ -853,9 +863,13 @@ def _current(document: Json, version: int) -> Json:
     return document | {"schema_version": SCHEMA_VERSION}
 
 
+def _is_computed(name: str, value: object) -> bool:
+    return name == STREAM_HASH or figures.is_computed(name, value)
+
+
 def _without_figures(point: Json) -> Json:
     fields = Point.__struct_fields__
-    return {name: value for name, value in point.items() if name in fields or not figures.is_computed(name, value)}
+    return {name: value for name, value in point.items() if name in fields or not _is_computed(name, value)}
 
 
 def _from_version_2(document: Json) -> Json:

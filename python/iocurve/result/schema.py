@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
-from iocurve.result.document import SCHEMA_VERSION, Json, Point, Result
+from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.structs import Struct, field_texts
 
@@ -23,7 +23,11 @@ def schema() -> Json:
             properties[name] |= {"description": text}
     point, figures = definitions[Point.__name__], definitions.pop(Figures.__name__)
     point["properties"] |= figures["properties"]
-    point["required"] += figures["required"]
+    point["properties"][STREAM_HASH] = {
+        "anyOf": [{"type": "string", "pattern": "^[0-9a-f]{64}$"}, {"type": "null"}],
+        "description": Point.stream_hash.__doc__,
+    }
+    point["required"] += [*figures["required"], STREAM_HASH]
     # Kinds of operations are data: ``read``, ``fsync``, and whatever an engine adds.
     point["additionalProperties"] = {"$ref": f"#/$defs/{KindFigures.__name__}"}
     return {
