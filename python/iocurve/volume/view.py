@@ -148,11 +148,15 @@ def _rates(before: IoStats, after: IoStats, seconds: float) -> IoRates:
 _RATES = ("read IOPS", "write IOPS", "read MiB/s", "write MiB/s", "mean wait")
 
 
+STARVED = 0.01
+"""Share of the time from which on waiting for processors changes rates that are shown with three digits."""
+
+
 def _starved(found: VolumeRates) -> Iterator[str]:
     """Warns of a volume whose threads had no processor: its rates are then those of this machine."""
     share, ever = found.starved_share, found.stats.starved_share()
-    if ever:
-        lately = f"{share:.0%} of {found.interval_s:.3g} s"
+    if max(share, ever) >= STARVED:
+        lately = f"{share:.1%} of {found.interval_s:.3g} s"
         yield f"The volume was starved of processors for {lately}, {ever:.1%} since its start"
 
 
