@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,6 +107,15 @@ def ganesha(
         yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}", address=address)
     finally:
         subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
+
+
+def free_ports() -> int:
+    """The first of two ports, below those that the kernel gives to others."""
+    for port in range(20_000 + os.getpid() % 5_000 * 2, 32_000, 2):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            socket.create_server(("127.0.0.1", port + 1)).close()
+            return port
+    raise AssertionError("no two ports are free")
 
 
 def guest_command(

@@ -154,9 +154,9 @@ def test_the_work_of_a_server_on_this_machine_is_the_targets() -> None:
             found = servers_of([("127.0.0.1", int(server.stdout.readline()))])
             assert found == frozenset({server.pid})
             meter, whole = ProcessMeter(servers=found), MachineUse(busy_share=1.0, cpus=1, steal_share=0.0)
-            # The kernel counts in ticks, and other programs may have the processors.
+            # The kernel counts in ticks, and other programs may have the processors. Two of them may count as one here.
             while not (use := meter.added(whole)).target_share:
                 time.sleep(0.02)
-            assert use.others_share == pytest.approx(1 - use.target_share - (use.own_share or 0.0))
+            assert use.others_share == pytest.approx(max(0.0, 1 - use.target_share - (use.own_share or 0.0)))
         finally:
             server.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -67,8 +66,7 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
     url = f"nfs://$NFS_HOST:$NFS_PORT$NFS_EXPORT?mountport=$MOUNT_PORT&version={version}"
     load = f"--rw=randwrite --verify=crc32c --iodepth=16 --nconnect=4 --size={FILE_BYTES} --bs={BLOCK_BYTES}"
     command = f'{IOCURVE} fio --ioengine=nfs --name=k --output-format=json "--nfs_url={url}" {load}'
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = servers.free_ports()
     rig = [str(servers.RIG / "kernel-nfs"), "--serve", "--port", str(port), "--", command]
     done = subprocess.run(rig, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench.servers import IOCURVE, RIG
+from bench.servers import IOCURVE, RIG, free_ports
 
 BLOCKS = 1024
 GRACE_SECONDS = 3
@@ -88,8 +87,7 @@ def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, vers
 def test_a_verified_run_survives_a_restart_of_the_kernels_server(version: str, tmp_path: Path) -> None:
     _need_root()
     url = f"nfs://$NFS_HOST:$NFS_PORT$NFS_EXPORT?mountport=$MOUNT_PORT&version={version}"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports()
     rig = [str(RIG / "kernel-nfs"), "--serve", "--restart", "3", "--port", str(port), "--"]
     command = [*rig, f'{IOCURVE} fio {JOB} "--nfs_url={url}"']
     _finished(subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path))
