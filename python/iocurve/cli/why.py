@@ -85,7 +85,7 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
     print("\n".join(_lines(point, verdict)))
     outcome = "cannot tell" if found.outcome == "not told" else found.outcome
     print(f"  {outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
-    # What a change has confirmed needs nothing from the repeated point, whose own figures often tell no limit.
+    # A confirmed verdict needs nothing from the repeated point, whose own figures often tell no limit.
     is_open = found.outcome == "confirmed" and found.verdict and found.verdict.confidence == "none"
     if found.verdict and found.verdict.code != verdict.code and not is_open:
         print(f"  measured again: {_brief(found.verdict)}")

@@ -159,13 +159,15 @@ class _Reader:
             if burst_ns is not None:
                 self.errors.append("vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4")
             return None
-        # VM sizes are written with and without the prefix Standard_.
-        names = {known.lower(): known for known in data.vms()}
-        found = names.get(name.lower()) or names.get(f"standard_{name.lower()}")
-        if found is None:
+        try:
+            found = data.vm_name(name)
+        except KeyError:
             self.errors.append(str(unknown("virtual machine", name, data.vms(), "iocurve disk list")))
             return None
         _, size = data.vms()[found]
+        if size.uncached is None:
+            self.errors.append(f"{found} takes no Premium SSD; use another vm")
+            return None
         if cache != "none" and size.cached is None:
             self.errors.append(f"{found}: no cached limits are published for it; use cache=none or another vm")
         if burst_ns and size.burst is None:

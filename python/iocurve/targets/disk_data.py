@@ -110,14 +110,17 @@ class DiskFamily(Struct):
 class VmSize(Struct):
     """A size of virtual machine. None means not published."""
 
-    uncached: Speed
+    vcpus: Positive
+    uncached: Speed | None = None
+    """None: the size takes no Premium SSD."""
     burst: Burst | None = None
     """Burst limits of uncached disk I/O."""
     cached: Speed | None = None
     """Limits of disk I/O with a host cache."""
     cache_gib: int = 0
-    network_mbit_per_s: int | None = None
-    """Limit of the network, which disk I/O does not use."""
+    data_disks_at_most: Positive
+    network_mbit_per_s: Positive
+    """Limit of the network, which disk I/O does not use; Azure limits what a machine sends."""
     source: str
 
 
@@ -147,6 +150,12 @@ def disk_names() -> tuple[str, ...]:
 def vms() -> dict[str, tuple[VmFamily, VmSize]]:
     """Virtual machines by name."""
     return {name: (family, size) for family in _read("vms", VmFamily).values() for name, size in family.sizes.items()}
+
+
+def vm_name(text: str) -> str:
+    """The full name of a virtual machine, which people write with and without ``Standard_``. Raises ``KeyError``."""
+    names = {known.lower(): known for known in vms()}
+    return names.get(text.lower()) or names[f"standard_{text.lower()}"]
 
 
 def find(name: str) -> tuple[DiskFamily, DiskSize | None]:
@@ -183,14 +192,15 @@ def describe_disk(name: str) -> list[tuple[str, str, str]]:
 def describe_vm(name: str) -> list[tuple[str, str, str]]:
     """The figures of a virtual machine: name, value and source. Raises ``KeyError``."""
     family, size = vms()[name]
-    rows = [("uncached", str(size.uncached), size.source)]
+    uncached = str(size.uncached) if size.uncached else "takes no Premium SSD"
+    rows = [("uncached", uncached, size.source)]
     if size.burst:
         rows.append(("uncached, burst", f"{size.burst}, for {size.burst.minutes} min", size.burst.source))
     if size.cached:
         rows.append(("cached", str(size.cached), size.source))
         rows.append(("cache", f"{size.cache_gib:,} GiB", size.source))
-    if size.network_mbit_per_s:
-        rows.append(("network", f"{size.network_mbit_per_s:,} Mbit/s", size.source))
+    rows.append(("data disks", f"at most {size.data_disks_at_most}", size.source))
+    rows.append(("network", f"{size.network_mbit_per_s:,} Mbit/s", size.source))
     return [(label, text, str(family.sources[source])) for label, text, source in rows]
 
 
