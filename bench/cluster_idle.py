@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _daemons(seconds: float) -> dict[str, float]:
     """CPU seconds per second of the head and of the node."""
     names = ("head", "node")
-    groups = local.process_groups()
+    known = local.LocalCluster.known()
+    groups = known.alive if known else []
     before = [session_cpu_s(group) for group in groups]
     time.sleep(seconds)
     after = [session_cpu_s(group) for group in groups]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
+from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,8 +27,9 @@ from iocurve import _native
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, session
+from iocurve.cluster import local as local_cluster
 from iocurve.cluster.check import Checked, problems
-from iocurve.cluster.ray_options import authentication
+from iocurve.cluster.ray_options import authentication, state_directory
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
 from iocurve.measure import local
@@ -309,6 +311,39 @@ def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
     assert facts is not None
     assert [client.state for client in facts.clients] == ["finished", "finished", "lost"]
     assert len(outcome.workers) == 2
+
+
+def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", "")
+    monkeypatch.setattr(local_cluster, "FIRST_ADDRESS", IPv4Address("127.0.0.20"))
+    monkeypatch.setattr(local_cluster, "PORT", _ports()["metrics_agent_port"])
+    address = local_cluster.up(3)
+    known = local_cluster.LocalCluster.known()
+    assert known is not None
+    try:
+        assert local_cluster._nodes_at(address) == 3
+        assert len(known.alive) == 4
+    finally:
+        assert local_cluster.down() == 4
+    assert not known.alive
+    assert not Path(known.directory).exists()
+    assert local_cluster.LocalCluster.known() is None
+
+
+def test_a_node_that_ends_is_told_with_its_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    # This process is no node.
+    cluster = local_cluster.LocalCluster(str(tmp_path), [os.getpid()])
+    logs = tmp_path / "0/session_latest/logs"
+    logs.mkdir(parents=True)
+    state_directory().mkdir(parents=True)
+    (state_directory() / "node-0.log").write_text("starting\nTraceback\nException: timed out\n", encoding="utf-8")
+    assert cluster.cause() == f"; the head: Exception: timed out ({state_directory()}/node-0.log)"
+    (logs / "raylet.out").write_text("started\nStart … bind: Address already in use\n", encoding="utf-8")
+    assert cluster.cause().startswith("; the head: Start … bind: Address already in use (")
 
 
 def _process_of(group: ClientGroup, client: int) -> int:
