@@ -87,7 +87,7 @@ class LocalCluster(msgspec.Struct):
             time.sleep(0.5)
 
     def cause(self) -> str:
-        """What the first process that has ended wrote about it, and its log; nothing while all are alive."""
+        """The last error of the first process that has ended, and its log; nothing while all are alive."""
         for number, process in enumerate(self.processes):
             if not _is_alive(process):
                 logs = [*Path(self.directory, str(number)).glob("session_latest/logs/raylet*.out"), _log(number)]
