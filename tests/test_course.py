@@ -19,7 +19,6 @@ from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome,
 from iocurve.errors import ResultError
 from iocurve.result import turns
 from iocurve.result.course import (
-    WORKERS_SINGLY,
     course,
     for_document,
     group_intervals,
@@ -27,10 +26,11 @@ from iocurve.result.course import (
     length,
     records,
     series,
+    singly,
     with_others,
 )
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import SeriesInterval
+from iocurve.result.summary import SeriesInterval, View
 from iocurve.units import MIB, SECOND_NS
 
 BLOCK = 4096
@@ -44,9 +44,9 @@ def seconds(count: int, per_second: int = 10, start: int = 0) -> list[IntervalOu
     ]
 
 
-def grouped(intervals: Sequence[IntervalOutcome], singly: int = WORKERS_SINGLY) -> tuple[GroupInterval, ...]:
+def grouped(intervals: Sequence[IntervalOutcome], single: int = 1024) -> tuple[GroupInterval, ...]:
     """The intervals of one worker as the engine keeps them of a group."""
-    return group_intervals([worker_outcome({}, intervals=joined(intervals, singly))])
+    return group_intervals([worker_outcome({}, intervals=joined(intervals, single))])
 
 
 def hour_of(workers: int) -> Outcome:
@@ -58,12 +58,12 @@ def hour_of(workers: int) -> Outcome:
         interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": 700, "write": 300}, BLOCK)
         for index in range(HOUR)
     )
-    short = joined(intervals, WORKERS_SINGLY)
+    short = joined(intervals, singly(workers))
     found = [
         worker_outcome(totals, number=number, intervals=short, window_ns=(0, HOUR * SECOND_NS))
         for number in range(workers)
     ]
-    return outcome(*found).replace(intervals=group_intervals(found[:1]))
+    return outcome(*found).replace(intervals=grouped(intervals))
 
 
 def operations(intervals: Sequence[GroupInterval] | Sequence[IntervalOutcome]) -> int:
@@ -134,6 +134,20 @@ def test_an_hour_of_64_workers_is_a_small_document() -> None:
     assert len(kept.intervals) == 1024 + 512 + 388
     again = Result.from_builtins(written.replace(points=(point.replace(outcome=kept),)).to_builtins())
     assert (again.points[0].figures, again.points[0].series()) == (point.figures, point.series())
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, 8192), (3, 2048), (64, 128), (100_000, 4), (0, 8192)])
+def test_the_more_workers_the_sooner_intervals_are_joined(workers: int, expected: int) -> None:
+    assert singly(workers) == expected
+
+
+def test_the_spread_of_rates_counts_joined_intervals_as_often_as_they_are_joined() -> None:
+    rates = [10] * 4 + [20, 40]
+    whole = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, {"read": rate}, 1) for at, rate in enumerate(rates)]
+    worker = worker_outcome({"read": kind({1000: sum(rates)}, 1)}, intervals=joined(whole, 4))
+    spread = View([worker], ("read",)).spread("operations", SECOND_NS)
+    assert (spread.count, spread.mean) == (6, sum(rates) / 6)
+    assert (spread.smallest, spread.largest) == (10.0, 30.0)
 
 
 def test_a_short_run_is_kept_as_it_is() -> None:

@@ -1,9 +1,11 @@
 //! The outcome of a run: the document that the engine returns. `python/iocurve/engine/outcome.py` is generated from these
 //! types (`make contract`); `serde(default)` is a default in Python, too.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Index;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use iocurve_meter::Nanos;
 
@@ -308,11 +310,68 @@ pub struct IntervalOutcome {
     /// End, since the group's start.
     pub end_ns: Nanos,
     /// By kind: only kinds that completed something or failed.
-    pub operations: BTreeMap<String, IntervalKind>,
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, IntervalKind>"))]
+    pub operations: IntervalKinds,
 }
 
 fn one() -> u32 {
     1
+}
+
+/// Figures by kind, ordered by name. A run keeps thousands of these: a tree would take ten times the memory.
+#[derive(Debug, Clone, Default)]
+pub struct IntervalKinds(Vec<(Cow<'static, str>, IntervalKind)>);
+
+impl IntervalKinds {
+    /// The figures of one kind.
+    pub fn get(&self, kind: &str) -> Option<&IntervalKind> {
+        self.position(kind).ok().map(|at| &self.0[at].1)
+    }
+
+    /// Adds the figures of a later interval.
+    pub(crate) fn join(&mut self, kind: Cow<'static, str>, later: IntervalKind) {
+        match self.position(&kind) {
+            Ok(at) => self.0[at].1.join(&later),
+            Err(at) => {
+                self.0.reserve_exact(1);
+                self.0.insert(at, (kind, later));
+            }
+        }
+    }
+
+    fn position(&self, kind: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(name, _)| (**name).cmp(kind))
+    }
+}
+
+impl IntoIterator for IntervalKinds {
+    type Item = (Cow<'static, str>, IntervalKind);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Index<&str> for IntervalKinds {
+    type Output = IntervalKind;
+
+    fn index(&self, kind: &str) -> &IntervalKind {
+        self.get(kind).unwrap_or_else(|| panic!("no operations of kind {kind}"))
+    }
+}
+
+impl Serialize for IntervalKinds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(kind, figures)| (kind, figures)))
+    }
+}
+
+impl<'de> Deserialize<'de> for IntervalKinds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let kinds = BTreeMap::<String, IntervalKind>::deserialize(deserializer)?;
+        Ok(Self(kinds.into_iter().map(|(kind, figures)| (Cow::Owned(kind), figures)).collect()))
+    }
 }
 
 /// One kind of operation in one interval; latencies are service latencies.

@@ -23,7 +23,7 @@ from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
-from iocurve.result.course import WORKERS_SINGLY
+from iocurve.result.course import singly
 from iocurve.result.disturbance import disturbance, severity
 from iocurve.result.document import (
     Axis,
@@ -411,7 +411,8 @@ class Attempts:
 
 
 def _with_joined_intervals(plan: Plan) -> Plan:
-    return with_workers(plan, lambda _, worker: worker.replace(intervals_singly=WORKERS_SINGLY))
+    kept = singly(sum(len(group.workers) for group in plan.groups))
+    return with_workers(plan, lambda _, worker: worker.replace(intervals_singly=kept))
 
 
 def _disturbance(run: Point) -> str | None:

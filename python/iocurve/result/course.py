@@ -19,8 +19,9 @@ from iocurve.units import SECOND_NS
 
 WHOLE = 0.9
 """An interval counts as whole above this fraction of the longest interval's length."""
-WORKERS_SINGLY = 1024
-"""Intervals of a worker that a run keeps singly where no output needs all; the engine keeps as many of a group."""
+RUN_RECORDS = 8192
+"""Intervals that a run keeps singly, of all workers of a plan together, where no output needs all: with 64 workers the
+first 128 of each, 5 MiB in an hour."""
 DOCUMENT_RECORDS = 256
 """Intervals that a document keeps singly, of all workers of a point together: they serve only to count what workers did
 in the time in which all ran."""
@@ -33,15 +34,20 @@ def length(index: int, singly: int) -> int:
     return 1 << (index // singly).bit_length()
 
 
+def singly(workers: int, records: int = RUN_RECORDS) -> int:
+    """Number of intervals that are kept singly of each of so many workers: a power of two."""
+    share = records // max(1, workers)
+    return max(SINGLY_MIN, 1 << max(0, share.bit_length() - 1))
+
+
 def for_document(outcome: Outcome) -> Outcome:
     """The outcome with the intervals of its workers as ``result.json`` keeps them; those of groups stay."""
     if not outcome.intervals:
         return outcome
-    share = DOCUMENT_RECORDS // max(1, len(outcome.workers))
-    singly = max(SINGLY_MIN, 1 << max(0, share.bit_length() - 1))
-    if all(len(worker.intervals) <= singly for worker in outcome.workers):
+    kept = singly(len(outcome.workers), DOCUMENT_RECORDS)
+    if all(len(worker.intervals) <= kept for worker in outcome.workers):
         return outcome
-    workers = (worker.replace(intervals=joined(worker.intervals, singly)) for worker in outcome.workers)
+    workers = (worker.replace(intervals=joined(worker.intervals, kept)) for worker in outcome.workers)
     return outcome.replace(workers=tuple(workers))
 
 

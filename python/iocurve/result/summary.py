@@ -231,12 +231,13 @@ class Spread:
     count: int = 0
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Statistics of ``values``; all 0 if there are none."""
+    def of(cls, values: Sequence[float], weights: Sequence[int] | None = None) -> Spread:
+        """Statistics of ``values``; all 0 if there are none. A value counts ``weights`` times."""
         if not values:
             return cls()
-        mean, stddev = _moments([(1, value, 0.0) for value in values])
-        return cls(min(values), max(values), mean, stddev, len(values))
+        times = weights or [1] * len(values)
+        mean, stddev = _moments([(number, value, 0.0) for number, value in zip(times, values, strict=True)])
+        return cls(min(values), max(values), mean, stddev, sum(times))
 
     def __add__(self, other: Spread) -> Spread:
         """Statistics of the sum of two independent series."""
@@ -307,15 +308,18 @@ class View:
         return merge_latencies(paced) if paced else None
 
     def spread(self, quantity: Literal["operations", "bytes"], interval_ns: int) -> Spread:
-        """Statistics of a rate per second over the intervals of each worker, summed over the workers."""
-        users = [worker for worker in self.workers if any(kind in worker.operations for kind in self.kinds)]
-        return sum((Spread.of(self._rates(worker, quantity, interval_ns)) for worker in users), Spread())
+        """Statistics of a rate per second over the intervals of each worker, summed over the workers.
 
-    def _rates(self, worker: WorkerOutcome, quantity: str, interval_ns: int) -> list[float]:
+        Joined intervals count as often as intervals are joined, with their mean rate.
+        """
+        users = [worker for worker in self.workers if any(kind in worker.operations for kind in self.kinds)]
+        return sum((self._rates(worker, quantity, interval_ns) for worker in users), Spread())
+
+    def _rates(self, worker: WorkerOutcome, quantity: str, interval_ns: int) -> Spread:
         counted = [each for each in worker.intervals if not each.ramp and each.end_ns > each.start_ns]
         # The end cuts the last interval short. Less than half an interval is too noisy to count.
         whole = [each for each in counted if each.end_ns - each.start_ns >= interval_ns // 2] or counted
-        return [
+        rates = [
             math.fsum(
                 getattr(each.operations[kind], quantity) * SECOND_NS / (each.end_ns - each.start_ns)
                 for kind in self.kinds
@@ -323,6 +327,7 @@ class View:
             )
             for each in whole
         ]
+        return Spread.of(rates, [each.joined for each in whole])
 
     @property
     def cpu(self) -> CpuTime:

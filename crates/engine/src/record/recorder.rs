@@ -1,5 +1,6 @@
 //! Counts and latencies of one worker: by kind, by interval and over the measured window.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -225,7 +226,7 @@ impl Recorder {
         let mut record = interval;
         for (name, tally) in self.names.iter().zip(&self.interval) {
             if !tally.is_empty() {
-                record.operations.insert((*name).to_owned(), tally.interval());
+                record.operations.join(Cow::Borrowed(name), tally.interval());
             }
         }
         publish(&record, &self.interval);
@@ -249,7 +250,7 @@ impl Recorder {
                 last.joined = joined;
                 last.end_ns = interval.end_ns;
                 for (name, kind) in interval.operations {
-                    last.operations.entry(name).and_modify(|sum| sum.join(&kind)).or_insert(kind);
+                    last.operations.join(name, kind);
                 }
             }
             _ => self.intervals.push(IntervalOutcome { index: first, joined, ..interval }),

@@ -287,6 +287,7 @@ impl BoardState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::IntervalKinds;
     use crate::record::recorder::tests::tally_of;
 
     #[test]
@@ -297,7 +298,7 @@ mod tests {
         let close = |index, operations| {
             let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
             let interval =
-                IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp: false, operations: BTreeMap::new() };
+                IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp: false, operations: IntervalKinds::default() };
             board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
         };
         let shown = || (board.live().intervals, board.live().operations.get("read").map(|read| read.operations));

@@ -151,6 +151,7 @@ fn judge(figures: &[f64], plan: &SteadyState) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::IntervalKinds;
     use crate::record::recorder::tests::tally_of;
 
     const S: Nanos = SECOND;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn interval(start_ns: Nanos, end_ns: Nanos, ramp: bool) -> IntervalOutcome {
-        IntervalOutcome { index: start_ns / S, joined: 1, ramp, start_ns, end_ns, operations: BTreeMap::new() }
+        IntervalOutcome { index: start_ns / S, joined: 1, ramp, start_ns, end_ns, operations: IntervalKinds::default() }
     }
 
     /// One worker that completes these numbers of operations of 10 bytes and 5 ns, second by second.

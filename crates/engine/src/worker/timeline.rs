@@ -1,12 +1,10 @@
 //! The worker's times: intervals, ramp, measured window.
 
-use std::collections::BTreeMap;
-
 use iocurve_meter::Nanos;
 
 use super::Start;
 use crate::cpu::thread_cpu_time;
-use crate::outcome::{CpuTime, IntervalOutcome};
+use crate::outcome::{CpuTime, IntervalKinds, IntervalOutcome};
 use crate::plan::Worker;
 use crate::record::{Recorder, Tally};
 
@@ -120,7 +118,7 @@ impl<'a> Timeline<'a> {
             ramp: self.opened < self.window_start,
             start_ns: self.opened - self.group_start,
             end_ns: end - self.group_start,
-            operations: BTreeMap::new(),
+            operations: IntervalKinds::default(),
         };
         recorder.close(interval, &mut *self.publish);
         self.open(end);

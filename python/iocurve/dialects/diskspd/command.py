@@ -73,6 +73,11 @@ class Prepared(base.Prepared):
         """The command line."""
         return self.profile.command_line
 
+    @property
+    def needs_intervals(self) -> bool:
+        """The output lists intervals with -D only."""
+        return any(span.span.measure_iops_deviation for span in self.spans)
+
     def output_without_run(self) -> str | None:
         """The profile with -Rp; None without it."""
         return None if self.spans else profile_output(self.profile)

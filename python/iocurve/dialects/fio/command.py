@@ -108,6 +108,11 @@ class Prepared(base.Prepared, Invocation):
         self._print(formats.render(self, result))
         return result
 
+    @property
+    def needs_intervals(self) -> bool:
+        """The spread of the rates needs no single intervals; logs are kept apart."""
+        return False
+
     def jobs(self) -> list[TimedJob]:
         """The job. Raises ``PlanError`` if it replays a trace."""
         if any(section.load.replay for section in self.job.sections):

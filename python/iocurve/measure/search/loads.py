@@ -29,7 +29,7 @@ from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Counts
 from iocurve.result.correlated import mean_interval
-from iocurve.result.course import records
+from iocurve.result.course import of_outcome, records
 from iocurve.result.document import Axis, Point
 from iocurve.result.stats import CONFIDENCE, judged_mean
 from iocurve.result.summary import Latency
@@ -234,15 +234,14 @@ def limited(plan: Plan, limit_ns: int | None) -> Plan:
 def _late_counts(run: Point) -> tuple[Counts, ...]:
     """Operations and late operations of all workers, by interval of the measured window."""
     counts: dict[int, Counts] = {}
-    for worker in run.outcome.workers:
-        for interval in worker.intervals:
-            if not interval.ramp:
-                operations, late = counts.get(interval.index, (0, 0))
-                kinds = interval.operations.values()
-                counts[interval.index] = (
-                    operations + sum(kind.operations for kind in kinds),
-                    late + sum(kind.late for kind in kinds),
-                )
+    for interval in of_outcome(run.outcome):
+        if not interval.ramp:
+            operations, late = counts.get(interval.index, (0, 0))
+            kinds = interval.operations.values()
+            counts[interval.index] = (
+                operations + sum(kind.operations for kind in kinds),
+                late + sum(kind.late for kind in kinds),
+            )
     return tuple(counts[index] for index in sorted(counts))
 
 
