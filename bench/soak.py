@@ -29,8 +29,8 @@ RUN_GROWTH_MAX_BYTES = 8 * MIB
 """Most growth of the resident set over all runs of one process: allocators do not give all memory back."""
 LOAD_GROWTH_MAX_BYTES = 8 * MIB
 """Most growth of the resident set from the second tenth of a long run to the last, ..."""
-INTERVAL_MAX_BYTES = 4096
-"""... and for each interval of a job in the client, which keeps them with their histograms for the result."""
+INTERVAL_MAX_BYTES = 512
+"""... and for each interval of a job in the client: this plan joins none."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.groups import groups_of
 from iocurve.report import compared
 from iocurve.report.compared import Compared
+from iocurve.result import turns
 from iocurve.result.document import Point
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.percentiles import independent_operations
@@ -32,6 +33,20 @@ STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 
 def measured(name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 20) -> Point:
     return point(replace(STEADY, name=name), intervals, speed, np.random.default_rng(seed))
+
+
+def mixed(speed: float = 1.0, seed: int = 1, name: str = "steady") -> Point:
+    """Reads at a speed, and writes at that of the base."""
+    reads, writes = measured(name, speed, seed), measured(name, 1.0, seed + 1000)
+    (worker,), (other,) = reads.outcome.workers, writes.outcome.workers
+    both = worker.replace(
+        operations=worker.operations | {"write": other.operations["read"]},
+        intervals=tuple(
+            one.replace(operations=one.operations | {"write": two.operations["read"]})
+            for one, two in zip(worker.intervals, other.intervals, strict=True)
+        ),
+    )
+    return reads.replace(outcome=reads.outcome.replace(workers=(both,)))
 
 
 def deeper(one: Point) -> Point:
@@ -103,6 +118,38 @@ def test_a_disturbed_single_run_has_no_verdict_and_costs_the_others_no_level() -
     assert [one.verdict for one in found.of("iops")] == ["faster", "cannot tell"]
     assert found.of("iops")[1].verdict_text == "cannot tell: measured once, and disturbed"
     assert found.tested == 4
+
+
+def test_reads_and_writes_of_a_mix_are_compared_apart() -> None:
+    found = compare(result([mixed()]), result([mixed(speed=0.5, seed=2)]))
+    names = ["iops", "p50_us", "p99_us", "p99_9_us"]
+    assert [one.name for one in found.differences] == [
+        *NAMES,
+        *(f"{kind}_{name}" for kind in ("read", "write") for name in names),
+    ]
+    (reads,), (writes,) = found.of("read_p50_us"), found.of("write_p50_us")
+    assert (reads.verdict, writes.verdict) == ("slower", "no difference")
+    assert reads.change_percent == pytest.approx(100, abs=3)
+    assert compared.figure_name("read_response_p99_us") == "read response p99"
+    (rate,) = found.of("read_iops")
+    assert (rate.verdict, compared.change_text(rate)[:4]) == ("slower", "-50.")
+
+
+def test_reads_and_writes_of_turns_are_compared_by_their_pairs() -> None:
+    points: dict[str, Point | None] = {"A": None, "B": None}
+    for order, (name, round_) in enumerate((("A", 1), ("B", 1), ("B", 2), ("A", 2), ("A", 3), ("B", 3)), start=1):
+        run_ = mixed(0.5 if name == "B" else 1.0, order, name)
+        points[name] = turns.with_turn(points[name], run_, (round_, order))
+    found = compare_turns(result(point.replace(compared_with=("A", "B")) for point in points.values() if point))
+    (reads,), (writes,) = found.of("read_p50_us"), found.of("write_p50_us")
+    assert (reads.verdict, writes.verdict) == ("slower", "no difference")
+    assert reads.change_percent == pytest.approx(100, abs=5)
+    # Results of earlier versions have turns without kinds: their difference has no interval.
+    old = [
+        point.replace(turns=tuple(turn.replace(kinds={}) for turn in point.turns)) for point in found.results[0].points
+    ]
+    (reads,) = compare_turns(result(old)).of("read_p50_us")
+    assert (reads.low_percent, reads.high_percent, reads.verdict) == (None, None, "cannot tell")
 
 
 def test_holm_leaves_the_level_of_a_difference_to_the_others() -> None:

@@ -152,7 +152,7 @@ class Vocabulary:
         """The change of a value between two results. Raises ``ValueError`` where it is not known."""
         if not self.changes:
             raise ValueError("'change' compares two results: use it with iocurve compare or ab")
-        if name.kind is not None or name.key.removeprefix(figures.RESPONSE) not in self.changes:
+        if figures.plain(name.key) not in self.changes:
             known = ", ".join(sorted(change.removesuffix("_us") for change in self.changes))
             raise ValueError(f"the change of {name.text} is not known; there are those of {known}")
         return replace(name, is_change=True)

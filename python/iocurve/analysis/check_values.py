@@ -114,7 +114,7 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
     latency = totals.response if name.figure else totals.service
     if latency is None or not latency.count:
         return None
-    count = None if name.figure or name.statistic in ("min", "max") else _independent(point, totals, name)
+    count = None if name.figure or name.statistic in ("min", "max") else _independent(point, name)
     low, high = (None, None) if count is None else _bounds(latency, name, count)
     value = {
         "min": latency.min_ns,
@@ -125,13 +125,11 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
     return _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
 
 
-def _independent(point: Point, totals: Totals, name: Name) -> float | None:
-    """The number of independent operations behind a latency; slow ones of one kind come as those of all kinds do."""
-    count = effective_count(point, name.kind)
-    if name.statistic != "percentile" or count is None:
-        return count
-    together = independent_operations(point, name.percent)
-    return None if together is None else min(count, together * totals.service.count / point.summary().service.count)
+def _independent(point: Point, name: Name) -> float | None:
+    """The number of independent operations behind a latency."""
+    if name.statistic == "percentile":
+        return independent_operations(point, name.percent, name.kind)
+    return effective_count(point, name.kind)
 
 
 def _bounds(latency: Latency, name: Name, count: float) -> tuple[float | None, float | None]:

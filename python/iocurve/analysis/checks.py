@@ -12,8 +12,9 @@ from iocurve.analysis.check_names import Name
 from iocurve.analysis.check_values import Value, Values, found_value, interval_text, text_of
 from iocurve.analysis.compare import Comparison as Comparisons
 from iocurve.analysis.compare import Difference
-from iocurve.result.document import Result
-from iocurve.result.figures import RESPONSE
+from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.result.document import Point, Result
+from iocurve.result.figures import plain
 from iocurve.units import counted, format_number
 
 Verdict = Literal["failed", "cannot_tell", "passed"]
@@ -93,12 +94,13 @@ def _changed(comparison: Comparisons, expression: Expression) -> Iterator[Check]
     for (other, base_name, name), differences in _by_point(comparison).items():
         result = comparison.results[other if len(comparison.results) > 1 else 0]
         values = Values(result, next(point for point in result.points if point.name == name))
-        changes = {one.name: one for one in differences} | {one.name.removeprefix(RESPONSE): one for one in differences}
+        changes = _by_name(differences, values.point)
 
         def value_of(name: Name, changes: dict[str, Difference] = changes, values: Values = values) -> Value | None:
             if not name.is_change:
                 return values.of(name)
-            return _change(changes[name.key]) if name.key in changes else None
+            key = f"{name.kind}_{name.key}" if name.kind else name.key
+            return _change(changes[key]) if key in changes else None
 
         number = f" (result {other + 1})" if len(comparison.results) > 2 else ""
         subject = f"{base_name}{number}" if name == base_name else f"{base_name} → {name}{number}"
@@ -114,6 +116,18 @@ def _by_point(comparison: Comparisons) -> dict[tuple[int, str, str], list[Differ
     found: dict[tuple[int, str, str], list[Difference]] = {}
     for one in comparison.differences:
         found.setdefault((one.other, one.point, one.other_point), []).append(one)
+    return found
+
+
+def _by_name(differences: Sequence[Difference], point: Point) -> dict[str, Difference]:
+    """Differences of a point by name, with and without the mark of response latencies.
+
+    Those of a point with one kind of operation are those of that kind, too.
+    """
+    found = {one.name: one for one in differences} | {plain(one.name): one for one in differences}
+    kinds = point.kind_figures.keys() - FLUSH_KINDS
+    if len(kinds) == 1:
+        found |= {f"{kind}_{name}": one for name, one in found.items() for kind in kinds}
     return found
 
 

@@ -31,9 +31,10 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from iocurve.analysis.matching import Unmatched, matched
+from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.errors import ResultError
 from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
-from iocurve.result.figures import LATENCY_NAMES, RESPONSE
+from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
 from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio
 from iocurve.result.percentiles import independent_operations, percentile_interval
 from iocurve.result.stats import CONFIDENCE, judged_half_width, student_quantile
@@ -43,6 +44,8 @@ RESOLUTION = 1e-3
 """Relative width of a bucket of the histograms, by which bounds of percentiles are widened."""
 NAMES = ("iops", "p50_us", "p99_us", "p99_9_us", "cpu_us_per_operation")
 """The figures that are compared. Under a rate the percentiles are those of response latencies."""
+KIND_FIGURES = NAMES[:-1]
+"""The figures that are compared of each kind of operation where a point has several: ``read_p99_us``."""
 SINGLE_RUN = (
     "The interval of a point that ran once holds the variation within that run, and not the differences between runs: "
     "iocurve ab measures both in turns."
@@ -84,7 +87,7 @@ class Difference:
     @property
     def is_rate(self) -> bool:
         """More is faster."""
-        return self.name == "iops"
+        return of_kind(self.name)[1] == "iops"
 
     @property
     def verdict(self) -> Verdict:
@@ -165,7 +168,7 @@ class Comparison:
 
     def of(self, name: str) -> list[Difference]:
         """The differences of one figure; response latencies are found under the plain name too."""
-        return [one for one in self.differences if name in (one.name, one.name.removeprefix(RESPONSE))]
+        return [one for one in self.differences if name in (one.name, plain(one.name))]
 
 
 def compare(base: Result, *others: Result, margin: float = MARGIN) -> Comparison:
@@ -209,17 +212,19 @@ def figure_interval(
     Turns keep the latency that users see: response under a rate, and service otherwise. ``with_turns`` False leaves
     them out.
     """
-    value, figure = _value(point, name), name.removeprefix(RESPONSE)
+    value, (kind, figure) = _value(point, name), of_kind(plain(name))
     if value is None:
         return None
-    turns = [_turn_value(turn, figure) for turn in _finished(point)] if with_turns else []
+    turns = [_turn_value(turn, name) for turn in _finished(point)] if with_turns else []
     known = [one for one in turns if one]
     if len(known) >= PAIRS_MIN and len(known) == len(turns):
         logs = [math.log(one) for one in known]
         half = student_quantile(len(logs) - 1, confidence) * stdev(logs) / math.sqrt(len(logs))
         return Bounded(value, value * math.exp(-half), value * math.exp(half))
+    if kind and point.turns:
+        return Bounded(value, None, None)
     if figure == "iops":
-        rates = [one.iops for one in point.course()]
+        rates = [one.iops for one in point.course(kind)]
         half = judged_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
         return Bounded(
             value, value * (1 - half) if half < 1 else None, value * (1 + half) if math.isfinite(half) else None
@@ -228,17 +233,20 @@ def figure_interval(
 
 
 def _value(point: Point, name: str) -> float | None:
-    found = getattr(point.figures, name)
+    kind, figure = of_kind(name)
+    found = getattr(point.figures if kind is None else point.kind_figures.get(kind), figure, None)
     return float(found) if found else None
 
 
 def _percentile_bounds(point: Point, name: str, confidence: float) -> tuple[float | None, float | None]:
     """In µs, widened by the resolution of the histogram."""
-    percent = LATENCY_NAMES[name.removeprefix(RESPONSE)]
-    count = independent_operations(point, percent)
+    kind, figure = of_kind(name)
+    percent = LATENCY_NAMES[plain(figure)]
+    count = independent_operations(point, percent, kind)
     if count is None:
         return None, None
-    latency = point.summary().latency if name.startswith(RESPONSE) else point.summary().service
+    totals = point.summary() if kind is None else point.summary().kinds[kind]
+    latency = (totals.response if figure.startswith(RESPONSE) else None) or totals.service
     low, high = percentile_interval(latency, percent, count, confidence)
     return low and low * (1 - RESOLUTION) / 1000, high and high * (1 + RESOLUTION) / 1000
 
@@ -257,8 +265,8 @@ class _Test:
 
     @property
     def figure(self) -> str:
-        """The name without the mark of response latencies."""
-        return self.name.removeprefix(RESPONSE)
+        """The figure without its kind and the mark of response latencies."""
+        return of_kind(plain(self.name))[1]
 
     def value(self, point: Point) -> float | None:
         """The figure of a point; None where it has none."""
@@ -282,7 +290,7 @@ class _Test:
         pairs = []
         for turn in _finished(self.point):
             if turn.round in turns:
-                own, base = _turn_value(turn, self.figure), _turn_value(turns[turn.round], self.figure)
+                own, base = _turn_value(turn, self.name), _turn_value(turns[turn.round], self.name)
                 if own is None or base is None:
                     return []
                 values = (own, base) if self.figure == "iops" else (base, own)
@@ -306,7 +314,9 @@ class _Test:
     @property
     def _counts_alike(self) -> bool:
         """Turns keep the latency that users see: response under a rate, and service otherwise."""
-        is_response = [point.summary().response is not None for point in (self.base, self.point)]
+        summaries, (kind, _) = [point.summary() for point in (self.base, self.point)], of_kind(self.name)
+        seen = [one.kinds[kind] if kind else one for one in summaries]
+        is_response = [one.response is not None for one in seen]
         return self.figure not in LATENCY_NAMES or is_response[0] == is_response[1]
 
     def _doubt(self, confidence: float) -> str:
@@ -351,9 +361,21 @@ class _Test:
 def _tests(base: Point, point: Point, number: int, margin: float, *, is_paired: bool) -> Iterator[_Test]:
     """The figures of two points that are compared."""
     is_paced = all(one.summary().response is not None for one in (base, point))
-    for name in NAMES:
-        full_name = RESPONSE + name if is_paced and name in LATENCY_NAMES else name
-        yield _Test(base, point, number, full_name, margin, is_paired)
+    names = [RESPONSE + name if is_paced and name in LATENCY_NAMES else name for name in NAMES]
+    for name in (*names, *_names_of_kinds(base, point)):
+        yield _Test(base, point, number, name, margin, is_paired)
+
+
+def _names_of_kinds(base: Point, point: Point) -> Iterator[str]:
+    """The figures of each kind that both points have; of a single kind they are those of the points."""
+    both = [one.kind_figures for one in (base, point)]
+    if all(len(kinds.keys() - FLUSH_KINDS) == 1 for kinds in both):
+        return
+    for kind in both[0]:
+        if kind in both[1] and kind not in FLUSH_KINDS:
+            is_paced = all(kinds[kind].response_p50_us is not None for kinds in both)
+            for name in KIND_FIGURES:
+                yield f"{kind}_{RESPONSE if is_paced and name in LATENCY_NAMES else ''}{name}"
 
 
 def _compared(
@@ -412,8 +434,12 @@ def _finished(point: Point) -> list[Turn]:
     return [turn for turn in point.turns if turn.state == "finished"]
 
 
-def _turn_value(turn: Turn, figure: str) -> float | None:
+def _turn_value(turn: Turn, name: str) -> float | None:
     """A figure of a turn under its name; None where the turn has none."""
+    kind, figure = of_kind(plain(name))
+    if kind:
+        of_turn = turn.kinds.get(kind)
+        return getattr(of_turn, RESPONSE + figure, None) or getattr(of_turn, figure, None) or None
     if figure in ("iops", "cpu_us_per_operation"):
         return float(getattr(turn, figure) or 0) or None
     nanoseconds = getattr(turn, f"{figure.removesuffix('_us')}_ns", None)

@@ -12,7 +12,7 @@ from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Differe
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.table import FittingTable
 from iocurve.result.document import Result
-from iocurve.result.figures import RESPONSE
+from iocurve.result.figures import RESPONSE, of_kind, plain
 from iocurve.result.paired import Verdict, margin_text
 from iocurve.result.stats import CONFIDENCE
 from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency
@@ -112,14 +112,15 @@ def _disturbed(result: Result) -> str:
 
 
 def figure_name(name: str) -> str:
-    """``p99``, ``response p99``."""
-    plain = FIGURE_NAMES[name.removeprefix(RESPONSE)]
-    return f"response {plain}" if name.startswith(RESPONSE) else plain
+    """``p99``, ``response p99``, ``read p99``."""
+    kind, figure = of_kind(name)
+    mark = "response" if figure.startswith(RESPONSE) else None
+    return " ".join(filter(None, (kind, mark, FIGURE_NAMES[plain(figure)])))
 
 
 def value_text(name: str, value: float) -> str:
     """``12.8k``, ``1.2 ms``, ``512.0``."""
-    if name == "iops":
+    if of_kind(name)[1] == "iops":
         return format_count(value)
     return format_latency(value * MICROSECOND_NS) if "_us" in name else f"{value:,.1f}"
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iocurve.analysis.compare import NAMES, Difference
+from iocurve.analysis.compare import Difference
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.report import charts
 from iocurve.report.cells import Figure, Table, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
 from iocurve.report.charts import changes
-from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, columns, label, rows
+from iocurve.report.compared import Compared, change_text, columns, figure_name, label, rows
 from iocurve.report.page import rendered
+from iocurve.result.figures import plain
 from iocurve.result.paired import margin_text
 from iocurve.result.version import iocurve_version
 
@@ -52,14 +53,13 @@ def _table(compared: Compared) -> Figure:
 def _changes(compared: Compared) -> Iterator[Figure]:
     """A chart for each figure."""
     comparison = compared.comparison
-    for name in NAMES:
+    for name in dict.fromkeys(plain(one.name) for one in comparison.differences):
         found = comparison.of(name)
-        if found:
-            chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
-            title = f"{FIGURE_NAMES[name]}: change"
-            caption = CAPTION.format(margin=margin_text(comparison.margin))
-            table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
-            yield Figure(slug(title), title, caption, (chart,), table)
+        chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
+        title = f"{figure_name(name)}: change"
+        caption = CAPTION.format(margin=margin_text(comparison.margin))
+        table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
+        yield Figure(slug(title), title, caption, (chart,), table)
 
 
 def _change(compared: Compared, one: Difference) -> changes.Change:

@@ -35,7 +35,7 @@ def length(index: int, singly: int) -> int:
 
 
 def singly(workers: int, records: int = RUN_RECORDS) -> int:
-    """Number of intervals that are kept singly of each of so many workers: a power of two."""
+    """Number of intervals of each of ``workers`` workers that are kept singly: a power of two."""
     share = records // max(1, workers)
     return max(SINGLY_MIN, 1 << max(0, share.bit_length() - 1))
 

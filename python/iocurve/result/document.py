@@ -429,6 +429,8 @@ class Turn(Struct):
     p99_9_ns: int | None = None
     cpu_us_per_operation: float | None = None
     """CPU time of the workers' threads per operation, in µs."""
+    kinds: dict[str, KindFigures] = {}
+    """The figures of each kind of operation, if there are several; empty in results of earlier versions."""
     seeds: tuple[int, ...]
     """The seed of each worker."""
     repeats: int = 0

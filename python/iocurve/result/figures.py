@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
+from iocurve.engine.plan import OperationKind
 from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
 from iocurve.structs import Struct
 
@@ -120,8 +121,22 @@ class Figures(KindFigures):
 
 KIND_NAMES = frozenset(KindFigures.__struct_fields__)
 NAMES = frozenset(Figures.__struct_fields__)
+_KINDS: tuple[str, ...] = get_args(OperationKind)
 LATENCY_NAMES = {f"p{percent:g}_us".replace(".", "_"): percent for percent in PERCENTILES}
 """Percentiles by name: ``p99_9_us`` is the 99.9th percentile."""
+
+
+def of_kind(name: str) -> tuple[str | None, str]:
+    """Kind and figure of a name as tables have it: ``read_p99_us`` is ``p99_us`` of ``read``; None: of all kinds."""
+    for kind in _KINDS:
+        if name.removeprefix(f"{kind}_") in KIND_NAMES and name not in NAMES:
+            return kind, name.removeprefix(f"{kind}_")
+    return None, name
+
+
+def plain(name: str) -> str:
+    """The name of a latency without the mark of response latencies: ``read_p99_us`` for ``read_response_p99_us``."""
+    return name.replace(RESPONSE, "", 1)
 
 
 def nested(figures: Figures, kinds: Mapping[str, KindFigures]) -> dict[str, object]:

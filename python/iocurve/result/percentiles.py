@@ -65,8 +65,10 @@ def effective_count(point: Point, kind: str | None = None) -> float | None:
     return min(float(latency.count), (latency.stddev_ns / error) ** 2) if error else float(latency.count)
 
 
-def independent_operations(point: Point, percent: float) -> float | None:
+def independent_operations(point: Point, percent: float, kind: str | None = None) -> float | None:
     """The number of independent operations that would tell one percentile of a point as exactly as the run does.
+
+    Slow operations of one kind come as those of all kinds do.
 
     It is the least of ``effective_count``, of the share of independent values among the rates of the run, and of the
     clusters in which operations above the percentile occur: a stall makes many slow operations at once. Their number is
@@ -74,6 +76,11 @@ def independent_operations(point: Point, percent: float) -> float | None:
     I. Weissman, "Estimating the extremal index", Journal of the Royal Statistical Society B 56, 1994). None where
     ``effective_count`` is. ``docs/truth.md`` counts how often differences of such percentiles are called wrongly.
     """
+    if kind is not None:
+        own, every = effective_count(point, kind), independent_operations(point, percent)
+        summary = point.summary()
+        share = summary.kinds[kind].service.count / max(1, summary.service.count)
+        return None if own is None or every is None else min(own, every * share)
     count = effective_count(point)
     if count is None:
         return None

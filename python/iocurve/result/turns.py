@@ -69,6 +69,7 @@ def _turn(run: Point, place: tuple[int, int], repeats: int) -> Turn:
         mean_ns=summary.latency.mean_ns,
         **{name: round(summary.latency.percentile(percent)) or None for name, percent in TURN_PERCENTILES.items()},
         cpu_us_per_operation=summary.cpu_us_per_operation,
+        kinds=run.kind_figures if len(run.kind_figures) > 1 else {},
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
         repeats=repeats,
         disturbance=disturbance(run.machine, summary.window_ns),
