@@ -177,7 +177,7 @@ def test_the_24_hosts_of_a_published_vdbench_file_run_on_3_nodes(
     nodes = {"vm[1-8]": "127.0.0.11", "vm9": "127.0.0.12", "vm1[0-6]": "127.0.0.12", "vm*": "127.0.0.13"}
     maps = [f"--map-host={hosts}={node}" for hosts, node in nodes.items()]
     words = ["-f", str(seed_files(tmp_path)), *maps, f"--map-lun=/mnt/vdb*={data}", "--size=64k", "-e2", "-i1", "-w1"]
-    assert run_dialect("vdbench", [*words, "--report=report", f"--on={cluster.address}"]) == 0
+    assert run_dialect("vdbench", [*words, "--out=report", f"--on={cluster.address}"]) == 0
     assert "Vdbench execution completed successfully" in capsys.readouterr().out
     [point] = Result.read(tmp_path / "report/result.json").points
     assert [client.name for client in point.clients] == ["127.0.0.11", "127.0.0.12", "127.0.0.13"]

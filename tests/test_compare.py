@@ -23,6 +23,7 @@ from iocurve.report import compared
 from iocurve.report.compared import Compared
 from iocurve.result import turns
 from iocurve.result.document import Point
+from iocurve.result.imported import ImportedKind, ImportFacts
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.percentiles import independent_operations
 from iocurve.targets.opened_target import UNOPENED
@@ -77,6 +78,23 @@ def test_single_points_are_compared_whatever_their_names_and_loads() -> None:
     pairs, missing = matched(result([measured("a")]), result([deeper(measured("b"))]), 1)
     assert [(one.name, partner.name) for one, partner in pairs] == [("a", "b")]
     assert missing == []
+
+
+def test_an_imported_point_is_matched_by_its_load_in_words() -> None:
+    def imported(name: str, depth: float | None, words: str = "4 KiB random reads") -> Point:
+        stated = ImportedKind(iops=1000.0)
+        facts = ImportFacts(tool="fio 3.33", source="a", load=words, depth=depth, total=stated, kinds={"read": stated})
+        return Point(name=name, family="imported", axes={}, imported=facts)
+
+    own = [measured("a"), deeper(measured("b"))]
+    pairs, _ = matched(result([imported("x", 64), imported("y", 8), imported("z", 8, "writes")]), result(own), 1)
+    assert [(one.name, partner.name) for one, partner in pairs] == [("x", "b"), ("y", "a")]
+    # A depth that the import does not know is not compared.
+    pairs, missing = matched(result([imported("x", None), imported("z", None, "writes")]), result(own[:1]), 1)
+    assert [(one.name, partner.name) for one, partner in pairs] == [("x", "a")]
+    assert [one.point for one in missing] == ["z"]
+    (rate,) = compare(result([imported("x", 8)]), result(own)).of("iops")
+    assert rate.verdict_text == "cannot tell: imported: fio 3.33 states no time series"
 
 
 # ---- differences

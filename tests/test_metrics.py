@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from data import synthetic
 from iocurve.cli import main
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.errors import TargetError
 from iocurve.report.metrics import ResultMetrics, RunMetrics
 from iocurve.report.progress import StartedPoint
@@ -104,32 +104,36 @@ def test_findings_are_in_base_units(searched: Result) -> None:
     assert value(found, "iocurve_finding", {"bound": "value"}) == 0.1
 
 
+def live() -> Live:
+    """The second interval of a run: 100 reads, 150 with the first."""
+    part = IntervalKind(
+        operations=100,
+        bytes=409_600,
+        errors=1,
+        mean_ns=2e6,
+        stddev_ns=0.0,
+        p50_ns=2_000_000,
+        p99_ns=5_000_000,
+        min_ns=1,
+        max_ns=9_000_000,
+    )
+    return Live(
+        phase="run",
+        group=0,
+        elapsed_ns=SECOND_NS,
+        layout_bytes=0,
+        layout_bytes_total=0,
+        intervals=2,
+        operations={"read": part},
+        totals={"read": LiveTotals(operations=150, bytes=614_400, errors=1)},
+    )
+
+
 def running() -> RunMetrics:
     metrics = RunMetrics()
     with observed_by(metrics), progress_view(quiet=True) as view:
         view.point_started(StartedPoint(0, 3, "reads", 10.0, interval_ns=SECOND_NS // 2))
-        part = IntervalKind(
-            operations=100,
-            bytes=409_600,
-            errors=1,
-            mean_ns=2e6,
-            stddev_ns=0.0,
-            p50_ns=2_000_000,
-            p99_ns=5_000_000,
-            min_ns=1,
-            max_ns=9_000_000,
-        )
-        view.update(
-            Live(
-                phase="run",
-                group=0,
-                elapsed_ns=SECOND_NS,
-                layout_bytes=0,
-                layout_bytes_total=0,
-                intervals=2,
-                operations={"read": part},
-            )
-        )
+        view.update(live())
     return metrics
 
 
@@ -142,6 +146,22 @@ def test_a_running_point_has_its_newest_interval() -> None:
     assert value(found, "iocurve_running_errors_per_second", labels) == 2
     assert value(found, "iocurve_running_latency_seconds", labels | {"quantile": "0.99"}) == 0.005
     assert (value(found, "iocurve_running_points"), value(found, "iocurve_running_finished_points")) == (3, 0)
+
+
+def test_counters_of_a_point_rise_over_all_its_runs() -> None:
+    metrics, labels = running(), {"point": "reads", "operation": "read"}
+
+    def counted(name: str) -> float:
+        return value(families(metrics), f"iocurve_running_{name}", labels, f"iocurve_running_{name}_total")
+
+    assert (counted("operations"), counted("data_bytes"), counted("errors")) == (150, 614_400, 1)
+    metrics.turn_finished()
+    metrics.point_started(StartedPoint(0, 3, "reads", 10.0, turn=(2, 3)))
+    assert counted("operations") == 150
+    metrics.update(live())
+    assert (counted("operations"), counted("errors")) == (300, 2)
+    metrics.point_finished(synthetic.fio_run().points[0].summary())
+    assert counted("operations") == 300
 
 
 def test_a_point_that_has_ended_moves_to_those_that_have() -> None:

@@ -84,7 +84,7 @@ ARGUMENTS = st.one_of(
     st.sampled_from(
         ["-f", "p", "-fp", "-o", "-t", "-tf", "-e", "-i2", "-w", "-m", "-v", "-jr", "-s", "-k", "-co", "-l"]
     ),
-    st.sampled_from(["-r", "rd1", "x=1", "--map-host", "h=x", "--map-lun=/d=/e", "--report", "--", "-", "2h", "\0"]),
+    st.sampled_from(["-r", "rd1", "x=1", "--map-host", "h=x", "--map-lun=/d=/e", "--out", "--", "-", "2h", "\0"]),
     st.text(max_size=8),
 )
 

@@ -368,7 +368,7 @@ def iocurve(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str
 @pytest.mark.slow
 def test_a_file_is_made_and_read(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=max,el=2,in=1\n")
-    ran = iocurve(tmp_path, "-f", "p", "--report", "report")
+    ran = iocurve(tmp_path, "-f", "p", "--out", "report")
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "data").stat().st_size == 4 << 20
     averages = [

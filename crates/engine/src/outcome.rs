@@ -537,12 +537,27 @@ pub struct Live {
     pub intervals: u64,
     /// That interval, merged over workers, by kind.
     pub operations: BTreeMap<String, IntervalKind>,
+    /// Totals of all intervals that workers have closed since the start of the run, ramps included, by kind.
+    #[serde(default)]
+    pub totals: BTreeMap<String, LiveTotals>,
     /// The server that the run waits for, since when, and why; `null` if it waits for none.
     #[serde(default)]
     pub waiting: Option<String>,
     /// The load clients; empty from the engine, which knows only this machine.
     #[serde(default)]
     pub clients: Vec<LiveClient>,
+}
+
+/// Totals of one kind of operation in the live view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LiveTotals {
+    /// Completed operations.
+    pub operations: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
 }
 
 /// A load client in the live view.

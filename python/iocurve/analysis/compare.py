@@ -323,8 +323,10 @@ class _Test:
         if self.figure == "cpu_us_per_operation":
             return "measured once"
         both = [self.bounded(point, confidence) for point in (self.base, self.point)]
-        if not all(point.course() for point in (self.base, self.point)):
-            return "no time series"
+        without = [point for point in (self.base, self.point) if not point.course()]
+        if without:
+            tool = without[0].imported and without[0].imported.tool
+            return f"imported: {tool} states no time series" if tool else "no time series"
         if all(one.low is None for one in both):
             return "too few intervals, or rates that wander"
         return "too few operations for a bound" if self.figure != "iops" else "too few intervals, or rates that wander"

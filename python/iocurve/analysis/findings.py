@@ -78,7 +78,7 @@ def _mean_ns(member: MeasuredPoint) -> float:
 
 def _for_iops(at: MeasuredPoint, last: MeasuredPoint) -> str:
     gain = last.summary.iops / at.summary.iops - 1
-    return f"for {gain:+.0%} IOPS" if abs(gain) >= 0.005 else "for no more IOPS"
+    return f"for {100 * gain:+.0f} % IOPS" if abs(gain) >= 0.005 else "for no more IOPS"
 
 
 def _gain(family: Family) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+from iocurve.analysis.load_names import point_load
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Plan, Worker
 from iocurve.result.document import Point, Result
@@ -30,13 +31,15 @@ def matched(base: Result, other: Result, number: int) -> tuple[Pairs, list[Unmat
     """The pairs of points with the same load, in the order of the base, and the points without a partner.
 
     Points of the same name, family and axes are pairs; then those of the same family and axes, and of the rest those
-    whose plans have the same load. Two results of one point each are a pair whatever their loads are. Points that
-    measured nothing are left out.
+    whose plans have the same load; last those of the same load and depth in words, as imported points have no plan. A
+    depth that a result does not know is not compared. Two results of one point each are a pair whatever their loads
+    are. Points that measured nothing are left out.
     """
     left, right = ([point for point in result.points if point.figures.iops] for result in (base, other))
     order = {id(point): place for place, point in enumerate(left)}
     pairs: Pairs = []
-    for key in (point_key, _by_axes, _by_load):
+    knows_depths = all(any(map(_depth, points)) for points in (left, right))
+    for key in (point_key, _by_axes, _by_load, _by_words_and_depth if knows_depths else _by_words):
         found = _pairs(left, right, key)
         pairs += found
         taken = {id(point) for pair in found for point in pair}
@@ -75,6 +78,19 @@ def _by_load(point: Point) -> Hashable:
     if point.imported:
         return point.imported.load, point.imported.depth
     return load_key(point.plan) if point.plan.groups else None
+
+
+def _by_words_and_depth(point: Point) -> Hashable:
+    words = _by_words(point)
+    return (words, _depth(point)) if words else None
+
+
+def _by_words(point: Point) -> Hashable:
+    return point_load(point) or None
+
+
+def _depth(point: Point) -> float | None:
+    return point.imported.depth if point.imported else point.summary().depth_requested
 
 
 def load_key(plan: Plan) -> Hashable:

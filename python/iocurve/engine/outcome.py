@@ -393,6 +393,17 @@ class IntervalRecord(Struct):
     """By kind, with histograms."""
 
 
+class LiveTotals(Struct):
+    """Totals of one kind of operation in the live view."""
+
+    operations: int
+    """Completed operations."""
+    bytes: int
+    """Bytes they moved."""
+    errors: int
+    """Operations that failed."""
+
+
 class LiveClient(Struct):
     """A load client in the live view."""
 
@@ -423,6 +434,8 @@ class Live(Struct):
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
     """That interval, merged over workers, by kind."""
+    totals: dict[str, LiveTotals] = {}
+    """Totals of all intervals that workers have closed since the start of the run, ramps included, by kind."""
     waiting: str | None = None
     """The server that the run waits for, since when, and why; None if it waits for none."""
     clients: tuple[LiveClient, ...] = ()

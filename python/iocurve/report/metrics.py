@@ -1,7 +1,7 @@
 """The metrics of a result and of a running measurement. ``docs/grafana-dashboard.json`` draws them.
 
 A point has counters, rates, a histogram of latencies and its limit as soon as it has ended. A running point has the
-rates and quantiles of its newest interval.
+rates and quantiles of its newest interval, and counters of what has completed so far.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from iocurve.engine.outcome import IntervalKind, Live
+from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.report.progress import Progress, StartedPoint
 from iocurve.result.document import Interval, Limit, Result
 from iocurve.result.summary import Latency, Summary
@@ -76,23 +76,41 @@ class RunMetrics(Collector):
         self._index = 0
         self._finished: dict[int, Summary] = {}
         """By number of the point, which may run again."""
+        self._before: Counter[tuple[str, str, str]] = Counter()
+        """Totals of the runs before this one, by point, kind and figure."""
+        self._now: Counter[tuple[str, str, str]] = Counter()
 
     def point_started(self, point: StartedPoint) -> None:
         """A point begins, or one of its turns."""
         with self._lock:
             self._progress.point_started(point)
+            self._end_run()
             self._point, self._live, self._index = point, None, point.index
 
     def preparing(self, purpose: str | None) -> None:
         """A load that is not measured runs for the point, until None is given."""
         with self._lock:
             self._progress.preparing(purpose)
+            self._end_run()
             self._purpose, self._live = purpose, None
 
     def update(self, live: Live) -> None:
         """Keeps the state of the engine."""
         with self._lock:
             self._live = live
+            if self._point and self._purpose is None:
+                self._now = Counter(
+                    {
+                        (self._point.name, kind, figure): getattr(total, figure)
+                        for kind, total in live.totals.items()
+                        for figure in LiveTotals.__struct_fields__
+                    }
+                )
+
+    def _end_run(self) -> None:
+        """Adds the totals of the run that has ended to those before it, so that counters only rise."""
+        self._before.update(self._now)
+        self._now = Counter()
 
     def turn_finished(self) -> None:
         """The turn that was started last has ended; its point has further turns."""
@@ -112,10 +130,12 @@ class RunMetrics(Collector):
         with self._lock:
             point, live, purpose = self._point, self._live, self._purpose
             finished, left_s = list(self._finished.values()), self._progress.seconds_left()
+            totals = self._before + self._now
         yield InfoMetricFamily("iocurve", "The program", value={"version": iocurve_version()})
         yield from _progress(point, live, purpose, len(finished), left_s)
         if point and live and purpose is None:
             yield from _newest_interval(point, live)
+        yield from _totals(totals)
         yield from _points(list(zip(_numbered([one.name for one in finished]), finished, strict=True)))
 
 
@@ -174,6 +194,20 @@ def _newest_interval(point: StartedPoint, live: Live) -> Iterator[Metric]:
         for quantile, latency_ns in _quantiles(part):
             latency.add_metric([point.name, kind, quantile], latency_ns / SECOND_NS)
     yield from (rate, data, errors, latency)
+
+
+def _totals(totals: Counter[tuple[str, str, str]]) -> Iterator[Metric]:
+    """Counters of what has completed in all runs of each point so far, ramps included."""
+    kinds = dict.fromkeys((point, kind) for point, kind, _ in totals)
+    for figure, name, text, unit in (
+        ("operations", "operations", "Operations completed so far, ramps included", ""),
+        ("bytes", "data_bytes", "Bytes that they moved", "bytes"),
+        ("errors", "errors", "Operations that failed", ""),
+    ):
+        family = CounterMetricFamily(f"{RUNNING}_{name}", text, labels=["point", "operation"], unit=unit)
+        for point, kind in kinds:
+            family.add_metric([point, kind], totals[point, kind, figure])
+        yield family
 
 
 def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:

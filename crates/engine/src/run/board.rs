@@ -81,6 +81,7 @@ impl Board {
             layout_bytes_total: 0,
             intervals: 0,
             operations: BTreeMap::new(),
+            totals: BTreeMap::new(),
             waiting: None,
             clients: Vec::new(),
         };
@@ -148,6 +149,12 @@ impl Board {
     pub(crate) fn publish(&self, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
         let mut state = self.lock();
         let running = state.running;
+        for (name, tally) in names.iter().zip(tallies).filter(|(_, tally)| !tally.is_empty()) {
+            let total = state.live.totals.entry((*name).to_owned()).or_default();
+            total.operations += tally.operations;
+            total.bytes += tally.bytes;
+            total.errors += tally.errors;
+        }
         let key = (interval.index, !interval.ramp);
         let (start_ns, end_ns) = (interval.start_ns, interval.end_ns);
         let opened = || OpenInterval { closed_by: 0, start_ns, end_ns, kinds: BTreeMap::new() };
@@ -297,8 +304,14 @@ mod tests {
         board.start(3);
         let close = |index, operations| {
             let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
-            let interval =
-                IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp: false, operations: IntervalKinds::default() };
+            let interval = IntervalOutcome {
+                index,
+                start_ns,
+                end_ns,
+                joined: 1,
+                ramp: false,
+                operations: IntervalKinds::default(),
+            };
             board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
         };
         let shown = || (board.live().intervals, board.live().operations.get("read").map(|read| read.operations));
@@ -314,6 +327,7 @@ mod tests {
         // The last interval is open: a worker that runs has not closed it.
         board.start(2);
         close(2, 16);
+        assert_eq!(board.live().totals["read"].operations, 1 + 2 + 4 + 8 + 16);
         let course: Vec<_> =
             board.take_course().iter().map(|one| (one.index, one.operations["read"].operations)).collect();
         assert_eq!(course, [(0, 7), (1, 8), (2, 16)]);

@@ -48,7 +48,7 @@ iocurve adds
                       CLUSTER is auto, or HOST:PORT of the head. Default: all hosts are workers on this machine
   --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {sd} and {host}
   --size SIZE         override every size=, to try a parameter file
-  --report DIR        write result.json, report.html and points.csv to DIR
+  --out DIR           write result.json, report.html and points.csv to DIR
   --fail-if EXPR      exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
                       --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
   --metrics PORT      serve OpenMetrics while it runs; HOST:PORT serves other machines
@@ -162,7 +162,7 @@ def prepare(
     errors += _cluster_errors(cli, definitions, request)
     prepared = Prepared(
         notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs.runs)),
-        out=cli.report,
+        out=cli.out,
         machine=machine,
         options=cli,
         text=text,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, LiveTotals, Outcome, State, WorkerOutcome
 from iocurve.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, Running
 from iocurve.result.course import group_intervals
@@ -73,6 +73,7 @@ class LiveView:
             elapsed_ns=interval.end_ns,
             intervals=interval.index + 1,
             operations=operations,
+            totals=dict(self._merger.totals),
             clients=clients,
         )
 
@@ -82,10 +83,19 @@ class _Merger:
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, int, bool], dict[int, IntervalRecord]] = {}
+        self.totals: dict[str, LiveTotals] = {}
+        """Totals of the intervals that clients have sent, by kind."""
 
     def add(self, client: int, interval: IntervalRecord) -> None:
         """One more interval of a client."""
         self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
+        for kind, part in interval.operations.items():
+            before = self.totals.get(kind, LiveTotals(operations=0, bytes=0, errors=0))
+            self.totals[kind] = LiveTotals(
+                operations=before.operations + part.operations,
+                bytes=before.bytes + part.bytes,
+                errors=before.errors + part.errors,
+            )
 
     def closed(self, running: dict[int, int]) -> tuple[IntervalRecord, dict[str, IntervalKind]] | None:
         """The newest closed interval, if it was not returned yet; ``running`` has each running client's group."""

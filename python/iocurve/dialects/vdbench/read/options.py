@@ -103,7 +103,7 @@ class Options:
     """Size of every SD; overrides size=."""
     cluster: str | None = None
     """The cluster whose load clients are the hosts; None: the hosts are workers on this machine."""
-    report: Path | None = None
+    out: Path | None = None
     notes: list[PlanNote] = field(default_factory=list)
     errors: list[Diagnostic] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ class _Parser:
             "--map-host": self._map_host,
             "--map-lun": self._map_lun,
             "--on": self._set_cluster,
-            "--report": self._set_report,
+            "--out": self._set_out,
             "--size": self._set_size,
         }
         if name not in handlers:
@@ -178,9 +178,9 @@ class _Parser:
         if value:
             self._options.cluster = value
 
-    def _set_report(self, value: str) -> None:
+    def _set_out(self, value: str) -> None:
         if value:
-            self._options.report = Path(value)
+            self._options.out = Path(value)
 
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
