@@ -88,6 +88,14 @@ GROUPS = {
             "iocurve curve /mnt/data --steps 20",
         ),
     ),
+    "Advise": (
+        Command(
+            "size",
+            "size:size",
+            "Size volumes, disks and clients for a load, or print what a configuration carries.",
+            "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
+        ),
+    ),
     "Run other tools' jobs, unmodified": (
         _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
         _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),

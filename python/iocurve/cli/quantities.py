@@ -7,7 +7,15 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter, Token, validators
 
-from iocurve.units import format_bytes, format_duration, parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
+from iocurve.units import (
+    format_bytes,
+    format_duration,
+    parse_bandwidth,
+    parse_bytes,
+    parse_count,
+    parse_fraction,
+    parse_time_ns,
+)
 
 T = TypeVar("T")
 PORT_MAX = 65535
@@ -30,6 +38,16 @@ def _checked(parse: Callable[[str], Any]) -> Callable[[Any, Sequence[Token]], st
 
 def _fraction(text: str) -> float:
     return float(parse_fraction(text))
+
+
+def _whole(text: str) -> int:
+    return round(parse_count(text))
+
+
+def _mix(text: str) -> float:
+    from iocurve.advice.demand import parse_mix
+
+    return parse_mix(text)
 
 
 def parse_metrics_address(text: str) -> tuple[str, int]:
@@ -67,6 +85,9 @@ MetricsAddress = Annotated[
         converter=_read(parse_metrics_address), metavar="[HOST:]PORT", n_tokens=1, negative="", show_default=False
     ),
 ]
+BandwidthBytes = Annotated[int, Parameter(converter=_read(parse_bandwidth), metavar="BANDWIDTH", show_default=False)]
+Count = Annotated[int, Parameter(converter=_read(_whole), metavar="N", show_default=False)]
+Mix = Annotated[float, Parameter(converter=_read(_mix), metavar="READS:WRITES", show_default=False)]
 SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
 TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]
 FractionText = Annotated[str, Parameter(converter=_checked(parse_fraction), metavar="FRACTION")]

@@ -67,14 +67,14 @@ def _cap_rows(profile: Profile, *scopes: Scope) -> Iterator[Row]:
 
 
 def _figure_rows(label: str, figure: Formula | Number) -> Iterator[Row]:
-    yield label, _formula(figure) if isinstance(figure, Formula) else f"{figure.value:,}", figure.source
+    yield label, formula_text(figure) if isinstance(figure, Formula) else f"{figure.value:,}", figure.source
     if isinstance(figure, Figure) and figure.settable is not None:
         yield f"{label}, set by hand", bounds_text(figure.settable), figure.settable.source
 
 
 def _burst_rows(burst: BurstFigure | None) -> Iterator[Row]:
     if burst is not None:
-        yield "burst IOPS", _formula(burst), burst.source
+        yield "burst IOPS", formula_text(burst), burst.source
         yield "burst credits", f"(burst − IOPS) × {burst.credits_for_s:,}", burst.source
 
 
@@ -86,7 +86,8 @@ def _latency_rows(latency: LatencyFigure | None) -> Iterator[Row]:
         yield "latency, random part", _distribution(latency.distribution), latency.source
 
 
-def _formula(figure: Formula) -> str:
+def formula_text(figure: Formula) -> str:
+    """``64 × TiB, at most 4,500``."""
     parts = [f"{figure.base:,}"] if figure.base or not figure.terms else []
     parts += [part for term in figure.terms for part in _term(term)]
     text = " + ".join(parts)

@@ -1,0 +1,104 @@
+"""A load that was measured or observed, as the start of a sizing: rates, mix, block size, latency with its interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from iocurve.analysis.check_names import Name
+from iocurve.analysis.check_values import Values
+from iocurve.errors import ResultError
+from iocurve.result.document import Interval, Point, Result
+from iocurve.units import MICROSECOND_NS, format_latency, format_number
+
+_MEAN = Name("mean", 1, "time", statistic="mean")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured load. Rates are those of the upper bounds of their intervals, so that what is sized carries them."""
+
+    text: str
+    """The load, its rates and latency with intervals, and where they come from."""
+    bytes_per_s: int
+    iops: int
+    read_percent: float
+    block_bytes: int
+    latency_ns: int | None
+    latency_bounds_ns: tuple[float, float] | None
+    warning: str = ""
+
+
+def from_file(path: Path, *, iops: int, bytes_per_s: int, block_bytes: int | None) -> Measured:
+    """Reads a result and takes the point that carries a demand with the least load, or else the fastest.
+
+    Without a demand (0) that is the fastest point, by throughput where operations are large. Raises ``ResultError``.
+    """
+    result = Result.read(path)
+    points = [point for point in result.points if _block(point) and point.summary().iops > 0]
+    if block_bytes:
+        points = [point for point in points if abs(_block(point) / block_bytes - 1) < 0.5]
+    if not points:
+        what = f"with blocks of about {block_bytes:,} bytes" if block_bytes else "that moved data"
+        raise ResultError(f"{path} has no point {what}: nothing can be sized from it")
+    enough = [one for one in points if _low(one, "iops") >= iops and _low(one, "bytes_per_s") >= bytes_per_s]
+    is_demanded = bool(iops or bytes_per_s)
+    if is_demanded and enough:
+        chosen = min(enough, key=lambda point: point.summary().iops)
+    else:
+        chosen = max(points, key=lambda point: _rate(point, "bytes_per_s" if bytes_per_s else "iops").value)
+    return _measured(result, chosen, is_short=is_demanded and not enough)
+
+
+def _measured(result: Result, point: Point, *, is_short: bool) -> Measured:
+    rate, data = _rate(point, "iops"), _rate(point, "bytes_per_s")
+    latency = Values(result, point).of(_MEAN)
+    mean_ns = float(latency.value) * MICROSECOND_NS if latency and not isinstance(latency.value, str) else None
+    bounds = None
+    if latency and latency.low is not None and latency.high is not None and math.isfinite(latency.high - latency.low):
+        bounds = latency.low * MICROSECOND_NS, latency.high * MICROSECOND_NS
+    shown = f"{point.name}: {format_number(rate.value, 4)} IOPS{_bounds(rate)}"
+    if mean_ns is not None:
+        spread = f" [{format_latency(bounds[0])}, {format_latency(bounds[1])}]" if bounds else ""
+        shown += f", mean latency {format_latency(mean_ns)}{spread}"
+    carried = f"the fastest point ({point.name}) carried {format_number(data.value / (1 << 20), 4)} MiB/s, "
+    short = f"{carried}{format_number(rate.value, 4)} IOPS{_bounds(rate)}: the demand was not measured here"
+    return Measured(
+        text=shown,
+        bytes_per_s=math.ceil(data.value if data.high is None else data.high),
+        iops=math.ceil(rate.value if rate.high is None else rate.high),
+        read_percent=_read_percent(point),
+        block_bytes=_block(point),
+        latency_ns=None if mean_ns is None else round(mean_ns),
+        latency_bounds_ns=bounds,
+        warning=short if is_short else "",
+    )
+
+
+def _rate(point: Point, rate: str) -> Interval:
+    return point.rate_interval("iops" if rate == "iops" else "bytes_per_s")
+
+
+def _low(point: Point, rate: str) -> float:
+    found = _rate(point, rate)
+    return found.value if found.low is None else found.low
+
+
+def _block(point: Point) -> int:
+    """Mean bytes of an operation; 0 where nothing was moved."""
+    figures = point.figures
+    return round(figures.bytes / figures.operations) if figures.bytes and figures.operations else 0
+
+
+def _read_percent(point: Point) -> float:
+    kinds = point.summary().kinds
+    reads = sum(totals.operations for kind, totals in kinds.items() if kind == "read")
+    both = sum(totals.operations for kind, totals in kinds.items() if kind in ("read", "write"))
+    return round(100 * reads / both, 1) if both else 100.0
+
+
+def _bounds(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return ""
+    return f" [{format_number(interval.low, 4)}, {format_number(interval.high, 4)}]"

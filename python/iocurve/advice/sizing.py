@@ -1,0 +1,299 @@
+"""A sizing: what carries a load, from the data to the clients; and the reverse: the load of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from iocurve.advice.alternative import Alternative, Impossible, Prices
+from iocurve.advice.clients import Clients, InFlight, client_links, in_flight, machines
+from iocurve.advice.demand import Demand
+from iocurve.advice.disks import disks
+from iocurve.advice.links import Link, amount, binding, disk_links, most
+from iocurve.advice.volumes import volume_at, volumes
+from iocurve.engine.plan import DiskPlan
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.structs import Struct
+from iocurve.targets import disk_data
+from iocurve.targets.disk import parse_disk
+from iocurve.units import KIB, MIB, parse_bytes
+from iocurve.volume import profile as profiles
+from iocurve.volume import profile_limits
+from iocurve.volume.limits import Limits
+
+SECONDS_NS = 1_000_000_000
+PREFIXES = ("", "anf-", "azure-")
+"""Service levels may be written without them: ``premium``, ``large-ultra``, ``files-v1``."""
+
+
+class Sizing(Struct):
+    """The alternatives for a load, and its clients."""
+
+    demand: Demand
+    measured: str = ""
+    """The measured load that the demand was taken from."""
+    alternatives: tuple[Alternative, ...]
+    """By their price where all have one, or else by capacity; volumes and disks."""
+    impossible: tuple[Impossible, ...]
+    clients_of: str = ""
+    """The volume that the clients were sized for."""
+    clients: tuple[Clients, ...] = ()
+    """By processors."""
+    in_flight: InFlight | None = None
+    currency: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def sized(
+    demand: Demand,
+    *,
+    vm: str | None = None,
+    clients: int | None = None,
+    nconnect: int | None = None,
+    prices: Prices | None = None,
+    kinds: Sequence[str] = ("volume", "disk"),
+    latency_bounds_ns: tuple[float, float] | None = None,
+) -> Sizing:
+    """Everything that carries a load.
+
+    ``vm``, ``clients`` and ``nconnect`` are decided already where they are given.
+    """
+    found: list[Alternative | Impossible] = []
+    if "volume" in kinds:
+        found += volumes(demand)
+    if "disk" in kinds:
+        found += disks(demand, vm)
+    fitting = [prices.priced(one) if prices else one for one in found if isinstance(one, Alternative)]
+    fitting.sort(key=lambda one: (one.month is None, one.month or 0.0, one.gib, one.count, one.name))
+    first = next((one for one in fitting if one.kind == "volume"), None)
+    of_volume = _clients_of(first, demand, vm, clients, nconnect) if first else []
+    count = of_volume[0].count if of_volume else clients or 1
+    each = of_volume[0].nconnect if of_volume else nconnect or 1
+    return Sizing(
+        demand=demand,
+        alternatives=tuple(fitting),
+        impossible=tuple(one for one in found if isinstance(one, Impossible)),
+        clients_of=f"{first.name}, {first.provisioned}" if first else "",
+        clients=tuple(of_volume),
+        in_flight=in_flight(demand, count, each, latency_bounds_ns),
+        currency=prices.currency if prices else "",
+    )
+
+
+def _clients_of(
+    one: Alternative, demand: Demand, vm: str | None, clients: int | None, nconnect: int | None
+) -> list[Clients]:
+    profile = profiles.load(one.name)
+    assert profile.quota is not None
+    # The limits of connections are the same at every size.
+    limits = profile_limits.resolve(one.name, profile.quota.at_least_gib << 30)
+    sizes = [vm] if vm else list(disk_data.vms())
+    return machines(one.name, limits, demand, nconnect or profile.nconnect or 1, sizes, clients)
+
+
+# ---- the reverse
+
+
+class ChainLink(Struct):
+    """A link of a chain and the load that it carries alone."""
+
+    name: str
+    capacity: float
+    """In bytes per second, IOPS or operations in flight."""
+    quantity: str
+    kind: str
+    carries: str
+    """The capacity, and for a part of the mix the whole load that it allows."""
+    standing: str
+    """published, measured by a page, or planned where no limit is published."""
+    source: str
+
+
+class Chain(Struct):
+    """The load that a configuration carries, and the link that binds."""
+
+    have: str
+    read_percent: float
+    block_bytes: int | None
+    bytes_per_s: float | None
+    """By the published limits."""
+    iops: float | None
+    """By the published limits; with a block size those of it."""
+    bytes_per_s_planned: float | None
+    """By these, by the most that pages measured, and by what a plan counts on."""
+    iops_planned: float | None
+    binds: str
+    """The link that a load reaches first, with a block size or by throughput."""
+    next_binds: str
+    """The link after that one."""
+    links: tuple[ChainLink, ...]
+    burst: str = ""
+    next_step: str = ""
+
+
+def chain(
+    have: str,
+    *,
+    demand: Demand,
+    clients: int | None = None,
+    vm: str | None = None,
+    nconnect: int | None = None,
+) -> Chain:
+    """The load that ``LEVEL:SIZE``, ``DISK:COUNT`` or ``disk:…`` carries, with the clients that are given.
+
+    ``demand`` has the mix, the block size and the latency. Raises ``DialectError``.
+    """
+    links, next_step, burst = _have_links(have, clients, vm, nconnect)
+    if demand.latency_ns is None:
+        links = [link for link in links if link.quantity != "in_flight"]
+    published = _carried(links, demand, published_only=True)
+    planned = _carried(links, demand, published_only=False)
+    probe = _probe(demand, planned)
+    first = binding(links, probe)
+    second = binding([link for link in links if link is not first], probe)
+    return Chain(
+        have=have,
+        read_percent=demand.read_percent,
+        block_bytes=demand.block_bytes,
+        bytes_per_s=published[0],
+        iops=published[1],
+        bytes_per_s_planned=planned[0],
+        iops_planned=planned[1],
+        binds=first.text if first else "",
+        next_binds=second.text if second else "",
+        links=tuple(_chain_link(link, demand) for link in links),
+        burst=burst,
+        next_step=next_step,
+    )
+
+
+def _have_links(have: str, clients: int | None, vm: str | None, nconnect: int | None) -> tuple[list[Link], str, str]:
+    """The links of a configuration, its next step up, and its burst."""
+    disk = _disk(have, vm)
+    if disk is not None:
+        return list(disk_links(disk, *_disk_sources(have, disk))), "", _disk_burst(disk)
+    name, size = _level(have)
+    limits, links = volume_at(name, size)
+    profile = profiles.load(name)
+    each = nconnect or (profile.nconnect if clients or vm else None)
+    if each:
+        links += client_links(name, limits, vm, clients or 1, each)
+    gain = profile_limits.next_tib_bytes_per_s(lambda quota: profile_limits.resolve(name, quota), size)
+    step = f"1 TiB more gives {amount('bytes_per_s', gain)}" if gain else "a larger quota gives no more at this level"
+    return links, step, _burst(limits)
+
+
+def _disk_sources(have: str, disk: DiskPlan) -> tuple[str, str]:
+    """The pages of a disk and of its virtual machine."""
+    family, size = disk_data.find(have.removeprefix("disk:").partition("?")[0].partition(":")[0])
+    of_disk = size.source if size else family.provisioned.source if family.provisioned else family.io_kib.source
+    if disk.vm is None:
+        return str(family.sources[of_disk]), ""
+    machines_of, machine = disk_data.vms()[disk.vm.name]
+    return str(family.sources[of_disk]), str(machines_of.sources[machine.source])
+
+
+def _burst(limits: Limits) -> str:
+    if limits.burst is None:
+        return ""
+    return f"bursts to {limits.burst.iops:,} IOPS; {limits.burst.credits:,} credits when full"
+
+
+def _disk_burst(disk: DiskPlan) -> str:
+    burst = disk.limits.burst
+    return f"bursts to {burst.iops:,} IOPS and {burst.bytes_per_s // 1_000_000:,} MB/s" if burst else ""
+
+
+def _level(text: str) -> tuple[str, int]:
+    """``premium:70.31TiB`` as a profile and a size."""
+    word, colon, size = text.rpartition(":")
+    try:
+        quota = parse_bytes(size)
+    except ValueError as error:
+        raise DialectError([Diagnostic(f"--have {text}: {error}")]) from None
+    known = profiles.names()
+    found = next((prefix + word for prefix in PREFIXES if prefix + word in known), word)
+    if not colon:
+        raise DialectError([Diagnostic(f"--have {text}: write a level and a size, as in premium:70.31TiB")])
+    profiles.load(found)
+    return found, quota
+
+
+def _disk(text: str, vm: str | None) -> DiskPlan | None:
+    """A disk of a configuration; None where the text is a service level."""
+    name, _, count = text.partition(":")
+    if text.startswith("disk:"):
+        target = text
+    elif name in disk_data.disk_names() or any(name.startswith(family) for family in disk_data.families()):
+        target = f"disk:{name}?stripe={count or 1}"
+    else:
+        return None
+    for key, value in (("vm", vm), ("path", ".")):
+        if value and f"{key}=" not in target:
+            target += f"{'&' if '?' in target else '?'}{key}={value}"
+    try:
+        return parse_disk(target).described
+    except ValueError as error:
+        raise DialectError([Diagnostic(f"--have {error}")]) from None
+
+
+def _carried(links: Sequence[Link], demand: Demand, *, published_only: bool) -> tuple[float | None, float | None]:
+    """Bytes and operations per second that all links carry; with a block size each follows from the other."""
+    data = most(links, "bytes_per_s", demand, published_only=published_only)
+    rate = most(links, "iops", demand, published_only=published_only)
+    flying = most(links, "in_flight", demand, published_only=published_only)
+    if flying is not None and demand.latency_ns:
+        rate = min(filter(None, (rate, flying * SECONDS_NS / demand.latency_ns)))
+    if demand.block_bytes and (data is not None or rate is not None):
+        rates: list[Fraction] = [one for one in (data and data / demand.block_bytes, rate) if one is not None]
+        rate = min(rates)
+        data = rate * demand.block_bytes
+    return (None if data is None else float(data)), (None if rate is None else float(rate))
+
+
+def _probe(demand: Demand, carried: tuple[float | None, float | None]) -> Demand:
+    """The load at which the first link is full."""
+    data, rate = carried
+    return demand.replace(bytes_per_s=round(data or 0), iops=round(rate or 0) if demand.block_bytes or not data else 0)
+
+
+def _chain_link(link: Link, demand: Demand) -> ChainLink:
+    share = demand.share(link.kind)
+    text = amount(link.quantity, link.capacity)
+    if share == 0:
+        text += "; not in this mix"
+    elif share < 1:
+        text += f", which is {amount(link.quantity, link.capacity / share)} of the mix"
+    if share and link.quantity == "bytes_per_s" and demand.block_bytes:
+        text += f", {float(link.capacity / share / demand.block_bytes):,.0f} IOPS of {demand.block_bytes / KIB:g} KiB"
+    if share and link.quantity == "iops" and demand.block_bytes:
+        text += f", {float(link.capacity / share * demand.block_bytes) / MIB:,.0f} MiB/s"
+    if link.quantity == "in_flight" and demand.latency_ns:
+        text += f", {float(Fraction(link.capacity * SECONDS_NS, demand.latency_ns)):,.0f} IOPS"
+    return ChainLink(
+        name=link.name,
+        capacity=float(link.capacity),
+        quantity=link.quantity,
+        kind=link.kind,
+        carries=text,
+        standing=link.standing,
+        source=link.source,
+    )
+
+
+def sources() -> list[dict[str, str]]:
+    """Every fact that sizings use: its subject, name, value, page and date."""
+    from iocurve.advice import facts
+    from iocurve.volume.profile_text import describe
+
+    rows: list[tuple[str, str, str, str]] = []
+    for name in profiles.names():
+        rows += [(name, *row) for row in describe(name)]
+    for disk in disk_data.disk_names():
+        rows += [(disk, *row) for row in disk_data.describe_disk(disk)]
+    for machine in disk_data.vms():
+        rows += [(machine, *row) for row in disk_data.describe_vm(machine)]
+    for file, content in facts.files().items():
+        for key, fact in content.facts.items():
+            rows.append((file, fact.about, f"{fact.value:,} {fact.unit}".strip(), facts.cite(file, key)))
+    return [dict(zip(("subject", "fact", "value", "source"), row, strict=True)) for row in rows]

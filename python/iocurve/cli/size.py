@@ -1,0 +1,182 @@
+"""The command that sizes volumes, shares, disks and clients for a load, and says what a configuration carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from iocurve.advice import demand as demands
+from iocurve.advice import measured, sizing, sizing_text
+from iocurve.advice.alternative import read_prices
+from iocurve.advice.demand import Demand
+from iocurve.advice.sizing_text import Section
+from iocurve.cli.common import show, show_json
+from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
+from iocurve.errors import Diagnostic, DialectError, unknown
+from iocurve.report.table import FittingTable
+from iocurve.targets import disk_data
+
+Kind = Literal["volume", "disk"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DemandOptions:
+    """The load that must be carried."""
+
+    throughput: BandwidthBytes | None = None
+    """Throughput, reads and writes together: 4500MiB/s."""
+    iops: Count | None = None
+    """Operations per second, reads and writes together: 100k."""
+    mix: Mix | None = None
+    """Per cent of reads and of writes: 70:30. Default: 100:0, or that of --from."""
+    bs: SizeBytes | None = None
+    """Size of an operation: 8k. Throughput and IOPS then follow from each other. Default: each counts by itself."""
+    latency: TimeNs | None = None
+    """Mean latency of an operation, for Little's law: 1ms. Service levels that are slower are left out."""
+    round_trip: TimeNs | None = None
+    """Network round trip, for the TCP window. Default: the latency."""
+    capacity: SizeBytes = 0
+    """Data that must fit."""
+    from_: Annotated[Path | None, Parameter(name="--from")] = None
+    """Take what is not given from a result.json or its directory: the mix, the block size and the mean latency of the
+    point that carries the load, with its interval; without --throughput and --iops also the rates."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DecidedOptions:
+    """The parts that are decided already."""
+
+    have: str | None = None
+    """Print what this carries instead: premium:70.31TiB, large-ultra:100TiB, premium-ssd-p30:3 (disks in a stripe), or
+    disk:NAME?cache=read-only&vm=NAME."""
+    clients: AtLeast1 | None = None
+    """Number of client machines."""
+    vm: str | None = None
+    """Size of the machines, e.g. D32s_v5 (iocurve disk list)."""
+    nconnect: AtLeast1 | None = None
+    """TCP connections of each client. Default: what the service level's pages advise."""
+    only: Annotated[tuple[Kind, ...], Many] = ()
+    """Size volumes or disks only."""
+    prices: Path | None = None
+    """Your prices, a TOML file (docs/sizing.md); alternatives are then sorted by price."""
+
+    def machine(self) -> str | None:
+        """The full name of the machines. Raises ``DialectError``."""
+        if self.vm is None:
+            return None
+        try:
+            return disk_data.vm_name(self.vm)
+        except KeyError:
+            raise DialectError([unknown("virtual machine", self.vm, disk_data.vms(), "iocurve disk list")]) from None
+
+
+DEMAND = DemandOptions()
+DECIDED = DecidedOptions()
+
+
+def size(
+    *,
+    demand: DemandOptions = DEMAND,
+    decided: DecidedOptions = DECIDED,
+    sources: Flag = False,
+    json: Flag = False,
+    markdown: Flag = False,
+) -> int:
+    """Size volumes, shares, disks and clients for a load, or print what a configuration carries.
+
+    Parameters
+    ----------
+    sources
+        Print every published fact that sizes follow from, with its page and date.
+    json
+        Print a JSON object.
+    markdown
+        Print Markdown.
+    """
+    if sources:
+        return _sources(json=json, markdown=markdown)
+    vm = decided.machine()
+    if decided.have is not None:
+        wanted = Demand(
+            read_percent=100.0 if demand.mix is None else demand.mix,
+            block_bytes=demand.bs,
+            latency_ns=demand.latency,
+        )
+        chain = sizing.chain(decided.have, demand=wanted, clients=decided.clients, vm=vm, nconnect=decided.nconnect)
+        if json:
+            show_json(chain.to_builtins())
+            return 0
+        return _show(list(sizing_text.chain_sections(chain)), markdown=markdown)
+    found = _sized(demand, decided, vm)
+    if json:
+        show_json(found.to_builtins())
+        return 0
+    return _show(list(sizing_text.sizing_sections(found)), markdown=markdown)
+
+
+def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> sizing.Sizing:
+    prices = read_prices(decided.prices) if decided.prices else None
+    iops, throughput, block = options.iops or 0, options.throughput or 0, options.bs
+    start = None
+    if options.from_:
+        start = measured.from_file(options.from_, iops=iops, bytes_per_s=throughput, block_bytes=block)
+    mix = options.mix
+    latency = options.latency
+    if start:
+        if not (iops or throughput):
+            iops, throughput = start.iops, start.bytes_per_s
+        block = block or start.block_bytes
+        mix = start.read_percent if mix is None else mix
+        latency = start.latency_ns if latency is None else latency
+    wanted = demands.demanded(
+        bytes_per_s=throughput,
+        iops=iops,
+        read_percent=100.0 if mix is None else mix,
+        block_bytes=block,
+        latency_ns=latency,
+        round_trip_ns=options.round_trip,
+        capacity_bytes=options.capacity,
+    )
+    found = sizing.sized(
+        wanted,
+        vm=vm,
+        clients=decided.clients,
+        nconnect=decided.nconnect,
+        prices=prices,
+        kinds=decided.only or ("volume", "disk"),
+        latency_bounds_ns=start.latency_bounds_ns if start and options.latency is None else None,
+    )
+    if not found.alternatives and not found.impossible:
+        raise DialectError([Diagnostic("nothing is sized: leave out --only")])
+    return found.replace(measured=start.text, warnings=tuple(filter(None, [start.warning]))) if start else found
+
+
+def _sources(*, json: bool, markdown: bool) -> int:
+    rows = sizing.sources()
+    if json:
+        show_json(rows)
+        return 0
+    columns = ("subject", "fact", "value", "source")
+    return _show([Section("", (), columns, tuple(tuple(row.values()) for row in rows))], markdown=markdown)
+
+
+def _show(sections: Sequence[Section], *, markdown: bool) -> int:
+    if markdown:
+        print(sizing_text.markdown(sections), end="")
+        return 0
+    for number, section in enumerate(sections):
+        if number:
+            print()
+        if section.title:
+            print(f"{section.title}")
+        for line in section.lines:
+            print(f"  {line}" if section.title else line)
+        if section.rows:
+            show(FittingTable(section.columns, section.rows, texts=section.columns))
+    return 0

@@ -1,0 +1,201 @@
+"""iocurve size: alternatives for a load, clients, prices, and what a configuration carries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.sizing.__main__ import TABLE, answers, table
+from data.synthetic import fio_run
+from iocurve.advice import measured, sizing, volumes
+from iocurve.advice.alternative import Alternative, read_prices
+from iocurve.advice.demand import Demand, demanded, parse_mix
+from iocurve.cli import commands
+from iocurve.errors import DialectError, ResultError
+from iocurve.targets import disk_data
+from iocurve.units import KIB, MIB, MILLISECOND_NS, TIB
+from iocurve.volume import profile_limits
+
+
+def size(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert commands.run(["size", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def alternative(found: sizing.Sizing, name: str, how: str = "") -> Alternative:
+    return next(one for one in found.alternatives if one.name == name and one.how.startswith(how))
+
+
+@pytest.mark.slow
+def test_the_questions_of_the_documents() -> None:
+    rows = answers()
+    assert len(rows) >= 30
+    # A remark explains every answer that is not the document's.
+    assert [row.asks for row in rows if abs(row.difference_percent) > 2 and not row.remark] == []
+    assert table(rows) == TABLE.read_text()
+
+
+def test_levels_for_4500_mib_per_s() -> None:
+    found = sizing.sized(demanded(bytes_per_s=4500 * MIB))
+    auto = {one.name: one.gib / 1024 for one in found.alternatives if one.how == "auto QoS"}
+    assert auto == {
+        "anf-premium": 70.3125,
+        "anf-ultra": 35.15625,
+        "anf-large-ultra": 50,
+        "anf-large-premium": 70.3125,
+        "anf-large-standard": 281.25,
+    }
+    assert alternative(found, "anf-flexible").provisioned == "pool 8 TiB, volume 50 GiB set to 4,500 MiB/s"
+    assert alternative(found, "anf-ultra", "manual").provisioned == "pool 36 TiB, volume 50 GiB set to 4,500 MiB/s"
+    provisioned = [one.gib for one in found.alternatives]
+    assert provisioned == sorted(provisioned)
+
+
+def test_a_level_that_is_too_small_says_which_limit() -> None:
+    found = sizing.sized(demanded(bytes_per_s=5000 * MIB, latency_ns=MILLISECOND_NS), kinds=("volume",))
+    refused = {one.name: one.why for one in found.impossible}
+    assert refused["anf-premium"] == "the largest has volume's throughput: 4,500 MiB/s"
+    assert refused["azure-files-v1"] == "an operation takes about 2 ms there"
+
+
+def test_a_share_of_azure_files_on_its_burst() -> None:
+    found = sizing.sized(demanded(iops=30_000), kinds=("volume",))
+    steady, bursting = (alternative(found, "azure-files-v1", how) for how in ("", "on burst"))
+    steady = next(one for one in found.alternatives if one.name == "azure-files-v1" and not one.how)
+    assert (steady.gib, bursting.gib) == (27_000, 10_000)
+    # (30,000 - 13,000) x 3,600 s of credits at 17,000 beyond the baseline.
+    assert "30,000 IOPS last 1 h from full credits; then 13,000 IOPS" in bursting.notes
+    limits = profile_limits.resolve("azure-files-v1", 10_000 << 30)
+    assert volumes.burst_ns(limits, 21_500) == 2 * 3_600_000_000_000
+    assert volumes.burst_ns(limits, 13_000) is None
+
+
+def test_provisioned_v2_is_set() -> None:
+    one = alternative(sizing.sized(demanded(iops=50_000, block_bytes=8 * KIB, capacity_bytes=TIB)), "azure-files-v2")
+    assert (one.gib, one.iops_set, one.mib_per_s_set) == (1024, 50_000, 391)
+
+
+@pytest.mark.parametrize(
+    ("demand", "name", "count", "vm"),
+    [
+        (demanded(iops=12_800, block_bytes=8 * KIB), "premium-ssd-p30", 3, "Standard_D8s_v5"),
+        # 512 KiB are two operations of a disk.
+        (demanded(iops=2_500, block_bytes=512 * KIB), "premium-ssd-p10", 14, "Standard_D48s_v5"),
+        (demanded(iops=100_000), "premium-ssd-v2", 2, "Standard_E104is_v5"),
+        (demanded(bytes_per_s=1_000_000_000), "ultra-disk", 1, "Standard_D48s_v5"),
+    ],
+)
+def test_disks(demand: Demand, name: str, count: int, vm: str) -> None:
+    one = alternative(sizing.sized(demand, kinds=("disk",)), name)
+    assert (one.count, one.vm) == (count, vm)
+
+
+def test_clients_with_and_without_nconnect() -> None:
+    found = sizing.sized(demanded(bytes_per_s=10 * 1024 * MIB), vm="Standard_D16_v4", nconnect=4, kinds=("volume",))
+    (one,) = found.clients
+    assert found.clients_of.startswith("azure-files-v2")
+    assert (one.vm, one.nconnect, one.count, one.count_without_nconnect) == ("Standard_D16_v4", 4, 7, 19)
+
+
+def test_in_flight_is_divided_among_clients_and_jobs() -> None:
+    demand = demanded(iops=400_000, latency_ns=2 * MILLISECOND_NS)
+    found = sizing.sized(demand, vm="Standard_D32s_v5", clients=5, kinds=("volume",)).in_flight
+    assert found is not None
+    assert (found.operations, found.per_client, found.jobs, found.depth) == (800, 160, 3, 54)
+
+
+def test_the_window_of_a_connection() -> None:
+    demand = demanded(bytes_per_s=800 * MIB, round_trip_ns=2 * MILLISECOND_NS)
+    found = sizing.sized(demand, vm="Standard_D32s_v5", clients=1, nconnect=1, kinds=("volume",)).in_flight
+    assert found is not None
+    assert found.window_bytes == -(-800 * MIB * 2 // 1000)
+
+
+def test_what_a_chain_carries_and_which_link_binds() -> None:
+    chain = sizing.chain("premium:70.31TiB", demand=Demand(), clients=12, vm="Standard_D32s_v5")
+    assert chain.binds == "volume's throughput: 4,499.8 MiB/s"
+    writes = sizing.chain("large-ultra:101TiB", demand=Demand(read_percent=0), clients=4, vm="Standard_E32s_v5")
+    assert writes.binds == "network of 4 × E32s_v5, writes: 7,629.4 MiB/s"
+    assert writes.bytes_per_s == 4 * 2_000_000_000
+    mixed = sizing.chain(
+        "ultra:10TiB", demand=Demand(read_percent=50, block_bytes=64 * KIB), clients=1, vm="Standard_D32s_v5"
+    )
+    # Half of the load is written: the network of one machine carries twice what it sends.
+    assert (mixed.bytes_per_s, mixed.binds) == (1280 * MIB, "volume's throughput: 1,280 MiB/s")
+
+
+@pytest.mark.parametrize(
+    ("have", "error"),
+    [
+        ("premium", "--have premium"),
+        ("gold:1TiB", "there is no profile 'gold'"),
+        ("premium:1GiB", "is not within"),
+        ("premium-ssd-p99:1", "premium-ssd-p99"),
+    ],
+)
+def test_errors_of_a_configuration(have: str, error: str) -> None:
+    with pytest.raises(DialectError, match=error):
+        sizing.chain(have, demand=Demand())
+
+
+def test_prices_are_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(
+        'currency = "EUR"\n[prices.anf-premium]\ngib_month = 0.25\n[prices.anf-ultra]\ngib_month = 0.35\n'
+        "[prices.anf-flexible]\ngib_month = 0.1\nmib_per_s_month = 2\n"
+    )
+    found = sizing.sized(demanded(bytes_per_s=128 * MIB), prices=read_prices(path), kinds=("volume",))
+    priced = {(one.name, one.how): one.month for one in found.alternatives if one.month is not None}
+    assert priced["anf-premium", "auto QoS"] == 512.0
+    assert priced["anf-ultra", "auto QoS"] == 358.4
+    # 128 MiB/s come with the pool; the user's price counts each of them.
+    assert priced["anf-flexible", "manual QoS"] == 102.4 + 256
+    assert [one.month for one in found.alternatives][: len(priced)] == sorted(priced.values())
+    path.write_text("[prices.anf-premium]\ngib_month = -1\nper_gb = 2\n")
+    with pytest.raises(DialectError, match="per_gb"):
+        read_prices(path)
+
+
+def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result.json"
+    fio_run().write(path)
+    start = measured.from_file(path, iops=0, bytes_per_s=0, block_bytes=None)
+    found = size(capsys, "--from", str(path))
+    assert found["demand"]["iops"] == start.iops
+    assert found["demand"]["latency_ns"] == start.latency_ns
+    assert found["in_flight"]["low"] < found["in_flight"]["operations"] < found["in_flight"]["high"]
+    more = size(capsys, "--from", str(path), "--iops", "10M")
+    assert "the demand was not measured here" in more["warnings"][0]
+    with pytest.raises(ResultError, match="no point with blocks"):
+        measured.from_file(path, iops=0, bytes_per_s=0, block_bytes=64 * MIB)
+
+
+def test_text_markdown_and_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run(["size", "--throughput", "4500MiB/s", "--bs", "64k", "--latency", "1ms"]) == 0
+    text = capsys.readouterr().out
+    assert "in flight = IOPS × latency = 72,000/s × 1 ms = 72" in text
+    assert "anf-premium: MiB/s = 64 × TiB, at most 4,500 (azure-netapp-files-service-levels, 2025)" in text
+    assert commands.run(["size", "--have", "premium:70.31TiB", "--markdown"]) == 0
+    assert "| volume's throughput | 4,499.8 MiB/s | published |" in capsys.readouterr().out
+    assert commands.run(["size", "--sources", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["subject"] for row in rows} >= {"anf-premium", "premium-ssd-p30", "Standard_D32s_v5", "nfs-client"}
+    assert all(row["source"] for row in rows)
+
+
+def test_errors_of_a_load() -> None:
+    with pytest.raises(DialectError, match="nothing to size"):
+        demanded()
+    for wrong in ("70:40", "70", "a:b"):
+        with pytest.raises(ValueError, match="is not a mix"):
+            parse_mix(wrong)
+    assert parse_mix("70:30") == 70.0
+    with pytest.raises(DialectError, match="D99"):
+        commands.run(["size", "--iops", "1k", "--vm", "D99"])
+
+
+def test_machine_names_are_written_short() -> None:
+    assert disk_data.vm_name("d32s_V5") == disk_data.vm_name("Standard_D32s_v5") == "Standard_D32s_v5"
