@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,13 +25,17 @@ from iocurve import _native
 from iocurve.api import measure, results
 from iocurve.api.running import KindSnapshot, Watch
 from iocurve.cli.commands import run
+from iocurve.cluster import session
 from iocurve.engine import plan
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
+from iocurve.measure import programs
 from iocurve.measure.programs import as_written
+from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.search import command
 from iocurve.measure.search.command import Question
 from iocurve.report.progress import StartedPoint
+from iocurve.report.view import NoView
 from iocurve.result import frames
 from iocurve.targets.target import VolumeTarget
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -116,7 +121,21 @@ def test_errors_in_a_text_have_their_lines() -> None:
         (lambda: iocurve.scenario("envelope", form="short", scale=0.1), "form and scale: choose one"),
         (lambda: iocurve.scenario("envelope", scale=2), "scale=2: choose a fraction above 0, at most 1"),
         (lambda: iocurve.scenario("envelope", target={"near": "/tmp"}), "target: envelope has target; give one target"),
-        (lambda: iocurve.scenario("envelope", rounds=0), "rounds=0: choose at least 1"),
+        (lambda: iocurve.scenario("envelope", rounds=0), "rounds=0: choose 1 to 100"),
+        (lambda: iocurve.scenario("envelope", rounds=101), "rounds=101: choose 1 to 100"),
+        (lambda: iocurve.scenario("envelope", margin=0), "margin=0: choose a fraction above 0, at most 1"),
+        (
+            lambda: iocurve.scenario("envelope", resume=True),
+            "resume=True: name the directory of the earlier run by out=",
+        ),
+        (lambda: iocurve.scenario("envelope", points=["surprise"]), "points= surprise: the families are"),
+        (lambda: iocurve.knee("/tmp", workload="rw=sideways"), "command line, argument 6"),
+        (lambda: iocurve.knee("/tmp", workload="iodepth=4"), "workload=: --iodepth=4 is for the search to decide"),
+        (lambda: iocurve.ab("fio a.fio"), "ab compares two commands, or two targets (targets=)"),
+        (lambda: iocurve.ab("dd if=a", "dd if=b"), "'dd if=a' is no command that can take turns"),
+        (lambda: iocurve.ab("fio a", "fio b", runs=0), "runs=0: choose 1 to 100"),
+        (lambda: iocurve.ab("fio a", "fio b", iodepth=2), "iodepth= is for the load on two targets (targets=)"),
+        (lambda: iocurve.load_clients(clients=0).__enter__(), "clients=0: choose at least 1"),
         (lambda: iocurve.knee("/tmp", iodepth_max=0), "iodepth_max=0: choose at least 1"),
         (lambda: iocurve.max_rate("/tmp", "0"), "latency=0: choose at least 1"),
         (lambda: iocurve.run(SCENARIOS / "envelope.toml"), f"{SCENARIOS}/envelope.toml is a scenario; run it with"),
@@ -188,8 +207,9 @@ def test_searches_and_scenarios_get_their_settings(monkeypatch: pytest.MonkeyPat
     iocurve.knee(tmp_path, size="64MiB", iodepth_max=8, percent_of_capacity=95, out="out")
     iocurve.max_rate(tmp_path, "2ms", percentile=99.9, patience="30s")
     iocurve.curve(tmp_path, steps=3, precision=0.1)
-    iocurve.scenario("envelope", target=tmp_path, probe=False)
-    ((knee,), out), ((most, percent, limit_ns), _), ((curve, steps), _), (scenario, _) = asked
+    iocurve.scenario("envelope", target=tmp_path, probe=False, rounds=4, margin=0.05, repeats=0)
+    iocurve.ab(targets=(tmp_path, tmp_path), runs=3, iodepth=4, size="1MiB", runtime="100ms", repeats=1)
+    ((knee,), out), ((most, percent, limit_ns), _), ((curve, steps), _), (scenario, _), (ab, _) = asked
     assert isinstance(knee, Question)
     assert (knee.size_bytes, knee.iodepth_max, knee.percent_of_capacity, out) == (64 * MIB, 8, 95, "out")
     assert (most.size_bytes, most.effort.patience_ns, percent, limit_ns) == (
@@ -201,6 +221,72 @@ def test_searches_and_scenarios_get_their_settings(monkeypatch: pytest.MonkeyPat
     assert (curve.effort.precision, steps) == (0.1, 3)
     (request,) = scenario.args
     assert (request.form_name, request.probe, request.targets["target"].path) == ("full", False, tmp_path)
+    assert (request.form.rounds, request.margin, request.repeats_max) == (4, 0.05, 0)
+    (request,) = ab.args
+    assert (list(request.targets), request.form.size_bytes, request.form.rounds) == (["A", "B"], MIB, 3)
+    assert (request.form.runtime_ns, request.repeats_max) == (300 * MILLISECOND_NS, 1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'surprise'"):
+        iocurve.scenario("envelope", **cast(Any, {"surprise": 1}))
+
+
+def test_loads_run_on_the_clients_of_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Group:
+        count, are_here = 2, False
+
+    @contextmanager
+    def opened(address: str, clients: int | None) -> Iterator[Group]:
+        assert (address, clients) == ("10.0.0.4:6379", 2)
+        yield Group()
+
+    asked: list[Any] = []
+    monkeypatch.setattr(session, "opened", opened)
+    monkeypatch.setattr(measure, "measured", lambda search, _: asked.append(search))
+    with iocurve.load_clients("10.0.0.4:6379", 2) as count:
+        assert count == 2
+        iocurve.scenario("envelope", target=tmp_path)
+        iocurve.run("--name=a --size=64k --rw=read --ioengine=null")
+    iocurve.scenario("envelope", target=tmp_path)
+    assert [asked[0].args[0].machines.count, asked[2].args[0].machines.count] == [2, 1]
+    program = asked[1].__self__
+    assert [worker.client for worker in program.plans[0].groups[0].workers] == [0, 1]
+    with pytest.raises(TargetError, match="the load clients are elsewhere"):
+        programs.measured_on(
+            VolumeTarget.of("volume:anf-ultra"),
+            "fio",
+            measure._prepared("--name=a --size=64k --rw=read", "fio"),
+            NoView(),
+            lambda _: None,
+            overwrite=False,
+            machines=cast(Any, Group()),
+        )
+
+
+def test_an_earlier_run_of_a_scenario_is_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    synthetic.result([]).write(tmp_path / "result.json")
+    with pytest.raises(TargetError, match=r"^resume=: .* is of another scenario, form or target; choose another out="):
+        iocurve.scenario("envelope", target=tmp_path, resume=True, out=tmp_path)
+    found = synthetic.result([])
+    monkeypatch.setattr(scenarios, "earlier", lambda _, directory: found if directory == tmp_path else None)
+    monkeypatch.setattr(measure, "measured", lambda search, _: search.keywords["earlier"])
+    assert iocurve.scenario("envelope", target=tmp_path, resume=True, out=str(tmp_path)) is found
+
+
+def test_metrics_are_served_while_loads_run() -> None:
+    with iocurve.metrics() as url:
+        result = iocurve.run(READS)
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            served = reply.read().decode()
+    assert 'iocurve_point_operations_total{operation="read",point="reads"} 256.0' in served
+    assert 'iocurve_point_operations_total{operation="read",point="reads"} 256.0' in iocurve.openmetrics(result)
+
+
+@pytest.mark.slow
+def test_two_commands_take_turns() -> None:
+    result = iocurve.ab(
+        "fio --name=a --ioengine=null --size=64k --rw=read", "fio --name=b --ioengine=null --size=64k --rw=read", runs=3
+    )
+    assert [len(point.turns) for point in result.points] == [3, 3]
+    assert {one.point for one in iocurve.compare(result).differences} == {"A"}
 
 
 def test_a_running_volume_is_a_target_with_its_limits() -> None:

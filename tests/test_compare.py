@@ -17,6 +17,7 @@ from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
 from iocurve.errors import DialectError, ResultError
 from iocurve.measure import ab
+from iocurve.measure.campaign import into_directory
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.groups import groups_of
 from iocurve.report import compared
@@ -27,6 +28,7 @@ from iocurve.result.imported import ImportedKind, ImportFacts
 from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.percentiles import independent_operations
 from iocurve.targets.opened_target import UNOPENED
+from iocurve.targets.target import VolumeTarget
 from iocurve.units import KIB, SECOND_NS
 
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
@@ -267,7 +269,7 @@ NULL = "fio --name=x --ioengine=null --size=64k --rw=read --number_ios=4"
 
 @pytest.mark.slow
 def test_commands_take_turns_and_are_compared_by_their_pairs(tmp_path: Path) -> None:
-    found = ab.run_commands([f"iocurve {NULL}", NULL], 3, 0.1, tmp_path, quiet=True)
+    found = into_directory(tmp_path, ab.of_commands([f"iocurve {NULL}", NULL], 3, 0.1, 0), quiet=True)
     a, b = found.points
     assert [turn.order for turn in a.turns] == [1, 4, 5]
     assert [turn.order for turn in b.turns] == [2, 3, 6]
@@ -293,7 +295,8 @@ def test_nothing_runs_where_one_command_is_wrong(words: list[str], message: str,
 
 def test_two_targets_are_a_scenario_of_one_load() -> None:
     load = ab.TargetLoad("rw=randrw rwmixread=70 bs=8k", 16, 2, 1 << 20, 2 * SECOND_NS, SECOND_NS)
-    request = ab.of_targets(["volume:anf-ultra", "volume:anf-premium"], load, 5, create=False, overwrite=False)
+    named = [VolumeTarget.of("volume:anf-ultra"), VolumeTarget.of("volume:anf-premium")]
+    request = ab.of_targets(named, load, 5, overwrite=False)
     opened = dict.fromkeys(request.targets, UNOPENED)
     cases = Cases(request.scenario, request.form, opened, "tag").all()
     (group,) = groups_of(cases, request.scenario.comparisons, request.form)

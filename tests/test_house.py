@@ -25,9 +25,9 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 87,
+    "rooms that import a room": 88,
     "files under 60 lines": 49,
-    "classes": 629,
+    "classes": 631,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from iocurve.analysis.checks import Checks
     from iocurve.analysis.compare import Comparison, Difference
     from iocurve.analysis.reading import Reading
-    from iocurve.api.measure import curve, knee, max_rate, run, scenario
-    from iocurve.api.results import charts, check, compare, import_results, load
+    from iocurve.api.contexts import load_clients, metrics
+    from iocurve.api.measure import ab, curve, knee, max_rate, run, scenario
+    from iocurve.api.results import charts, check, compare, import_results, load, openmetrics
     from iocurve.api.running import Running, Snapshot, start
     from iocurve.api.volume import Volume
     from iocurve.engine.plan import Plan
@@ -61,6 +62,7 @@ _MODULES = {
     "Snapshot": "api.running",
     "TargetError": "errors",
     "Volume": "api.volume",
+    "ab": "api.measure",
     "charts": "api.results",
     "check": "api.results",
     "compare": "api.results",
@@ -68,7 +70,10 @@ _MODULES = {
     "import_results": "api.results",
     "knee": "api.measure",
     "load": "api.results",
+    "load_clients": "api.contexts",
     "max_rate": "api.measure",
+    "metrics": "api.contexts",
+    "openmetrics": "api.results",
     "run": "api.measure",
     "scenario": "api.measure",
     "start": "api.running",
@@ -93,6 +98,7 @@ __all__ = [
     "Snapshot",
     "TargetError",
     "Volume",
+    "ab",
     "charts",
     "check",
     "compare",
@@ -100,7 +106,10 @@ __all__ = [
     "import_results",
     "knee",
     "load",
+    "load_clients",
     "max_rate",
+    "metrics",
+    "openmetrics",
     "run",
     "scenario",
     "start",

@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
+from iocurve.api.contexts import in_arguments, machines
 from iocurve.api.running import measured
 from iocurve.api.volume import Volume
 from iocurve.dialects import registry
 from iocurve.dialects.base import Dialect, Prepared
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError
+from iocurve.measure import ab as turns
 from iocurve.measure import programs
 from iocurve.measure.programs import Program
 from iocurve.measure.scenario import command as scenarios
@@ -28,7 +30,8 @@ from iocurve.measure.scenario import runner
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import Result
-from iocurve.targets import target as targets
+from iocurve.result.paired import MARGIN
+from iocurve.targets import target as target_names
 from iocurve.units import GIB, parse_bytes, parse_time_ns
 
 Out: TypeAlias = Path | str | None
@@ -41,6 +44,41 @@ Size: TypeAlias = int | str
 """Bytes, or a text: ``4GiB``."""
 T = TypeVar("T")
 
+
+class ScenarioOptions(TypedDict, total=False):
+    """Further arguments of ``scenario``."""
+
+    rounds: int | None
+    """Turns of points that are compared, 1 to 100; default: the scenario's."""
+    margin: float | None
+    """Smallest difference between them that matters: 0.05 is 5 %; default: the scenario's."""
+    repeats: int
+    """Times that a point is measured again while other programs disturb it; default 3."""
+    keep_data: bool
+    """Keep the data files, for ``resume``."""
+    resume: bool
+    """Keep the points that the result in ``out`` has; measure the others."""
+    probe: bool
+    """Look for limits that the points leave open, after the last of them; default True."""
+
+
+class LoadOptions(TypedDict, total=False):
+    """The load of ``ab`` on two targets."""
+
+    workload: str
+    """In fio's words; default ``rw=randread bs=4k``."""
+    iodepth: int
+    """Queue depth of each job; default 32."""
+    numjobs: int
+    """Default 1."""
+    size: Size
+    """Data set of each target; default 1 GiB."""
+    runtime: str
+    """Measured time of each run; default ``5s``."""
+    ramp: str
+    """Time before it that is not measured; default ``1s``."""
+
+
 WORKLOAD = "rw=randread bs=4k"
 FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
     "iocurve": lambda path: [path],
@@ -49,6 +87,7 @@ FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
     "diskspd": lambda path: [f"-X{path}"],
 }
 """The command line that runs a job file."""
+ROUNDS_MAX = scenarios.ROUNDS_MAX
 JOB_TEXT = "job text"
 """The source in messages about a job that is in no file."""
 
@@ -56,6 +95,7 @@ JOB_TEXT = "job text"
 # ---- jobs
 
 
+@in_arguments
 def run(
     job: str | Path | Plan,
     *,
@@ -76,15 +116,17 @@ def run(
     if isinstance(job, Plan):
         if target is not None or dialect is not None:
             raise DialectError([Diagnostic("a plan has targets and no dialect; leave out target= and dialect=")])
-        return measured(Program("run", (job,)).measure, out)
+        return measured(Program("run", (job,), machines=machines()).measure, out)
     dialect = dialect or ("iocurve" if str(job).endswith(".toml") else "fio")
     if target is None:
         prepared = _prepared(job, dialect)
-        return measured(programs.as_written(_kind(dialect), prepared).measure, out)
+        return measured(programs.as_written(_kind(dialect), prepared, machines()).measure, out)
     # fio's --parse-only opens none of the files that the job names: they may not exist here.
     prepared = _prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
-    found = target_of(target, create=create)
-    return measured(partial(programs.measured_on, found, _kind(dialect), prepared, overwrite=overwrite), out)
+    found, clients = target_of(target, create=create), machines()
+    return measured(
+        partial(programs.measured_on, found, _kind(dialect), prepared, overwrite=overwrite, machines=clients), out
+    )
 
 
 def _kind(dialect: DialectName) -> str:
@@ -136,6 +178,7 @@ def _in_text(error: Diagnostic, path: str) -> Diagnostic:
 # ---- scenarios
 
 
+@in_arguments
 def scenario(
     name: str | Path,
     *,
@@ -143,18 +186,17 @@ def scenario(
     form: Literal["short", "full"] | None = None,
     scale: float | None = None,
     points: Sequence[str] = (),
-    rounds: int | None = None,
     out: Out = None,
     create: bool = False,
     overwrite: bool = False,
-    probe: bool = True,
+    **more: Unpack[ScenarioOptions],
 ) -> Result:
     """Runs a scenario: a name of ``iocurve scenario list``, such as ``envelope``, or a file.
 
     ``target`` is for all targets of the scenario, or gives each by its name; by default the embedded one is measured.
     ``form`` is ``full`` where a target is given, else ``short``; ``scale`` scales the data and the times of the full
-    form down. ``points`` selects families (``random-4k*``) and values of axes (``read_percent=100,0``), ``rounds``
-    sets the turns of compared points; ``probe=False`` looks for no limits after the last point.
+    form down. ``points`` selects families (``random-4k*``) and values of axes (``read_percent=100,0``).
+    ``ScenarioOptions`` has further arguments: ``resume=True`` does not measure again what ``out`` has.
     Raises ``DialectError``, ``PlanError``, and ``TargetError``, ``RunError`` or ``Interrupted`` when nothing could be
     measured.
     """
@@ -164,7 +206,10 @@ def scenario(
         raise DialectError([Diagnostic("form and scale: choose one")])
     if scale is not None and not 0 < scale <= 1:
         raise DialectError([Diagnostic(f"scale={scale}: choose a fraction above 0, at most 1")])
-    _require_at_least(1, rounds=rounds)
+    _require_known(more, ScenarioOptions)
+    _require_between(1, ROUNDS_MAX, rounds=more.get("rounds"))
+    _require_at_least(0, repeats=more.get("repeats"))
+    _require_fraction(margin=more.get("margin"))
     found = documents.load(str(name))
     request = scenarios.requested(
         found,
@@ -173,17 +218,26 @@ def scenario(
         full=form == "full",
         scale=scale,
         points=points,
-        rounds=rounds,
+        rounds=more.get("rounds"),
         overwrite=overwrite,
-        keep_data=False,
+        keep_data=more.get("keep_data", False),
     )
-    request = replace(request, probe=request.probe and probe)
-    return measured(partial(runner.carry_out, request), out)
+    request = replace(
+        request,
+        probe=request.probe and more.get("probe", True),
+        margin=more.get("margin"),
+        repeats_max=more.get("repeats", runner.REPEATS_MAX),
+        machines=machines(),
+    )
+    if more.get("resume") and out is None:
+        raise DialectError([Diagnostic("resume=True: name the directory of the earlier run by out=")])
+    earlier = scenarios.earlier(request, Path(out)) if more.get("resume") and out is not None else None
+    return measured(partial(runner.carry_out, request, earlier=earlier), out)
 
 
 def _named_targets(
     found: documents.Scenario, target: TargetLike | Mapping[str, TargetLike] | None, *, create: bool
-) -> Mapping[str, targets.Target] | Sequence[str]:
+) -> Mapping[str, target_names.Target] | Sequence[str]:
     if target is None:
         return ()
     names = [need.name for need in found.targets]
@@ -198,6 +252,7 @@ def _named_targets(
 # ---- searches
 
 
+@in_arguments
 def knee(
     target: TargetLike,
     *,
@@ -225,6 +280,7 @@ def knee(
     return measured(searches.knee_search(question), out)
 
 
+@in_arguments
 def max_rate(
     target: TargetLike,
     latency: str,
@@ -252,6 +308,7 @@ def max_rate(
     return measured(searches.max_search(question, percentile, limit_ns), out)
 
 
+@in_arguments
 def curve(
     target: TargetLike,
     *,
@@ -273,15 +330,86 @@ def curve(
 def _question(
     target: TargetLike, workload: str, size: Size, precision: float, *, create: bool, overwrite: bool
 ) -> searches.Question:
-    if not 0 < precision <= 1:
-        raise DialectError([Diagnostic(f"precision={precision}: choose a fraction above 0, at most 1")])
+    _require_fraction(precision=precision)
     return searches.Question(
         target=target_of(target, create=create),
         workload=workload,
         size_bytes=size if isinstance(size, int) else _read("size", size, parse_bytes),
         effort=Effort(precision=precision),
         overwrite=overwrite,
+        machines=machines(),
     )
+
+
+# ---- two in turns
+
+
+@in_arguments
+def ab(
+    *commands: str,
+    targets: Sequence[TargetLike] = (),
+    runs: int = 5,
+    margin: float = MARGIN,
+    repeats: int = runner.REPEATS_MAX,
+    out: Out = None,
+    create: bool = False,
+    overwrite: bool = False,
+    **load: Unpack[LoadOptions],
+) -> Result:
+    """Runs two command lines (``"fio a.fio"``), or one load on two ``targets``, in turns A B B A …, as ``iocurve ab``.
+
+    ``compare(result)`` compares them by their turns. Each runs ``runs`` times, 1 to 100, at least 3 for an interval; a
+    run that other programs disturb is measured again, ``repeats`` times at most. ``margin`` is the smallest difference
+    that matters. ``LoadOptions`` has the arguments of the load on targets. Raises ``DialectError``, ``PlanError``, and
+    ``TargetError``, ``RunError`` or ``Interrupted`` when nothing could be measured.
+    """
+    if (len(commands), len(targets)) not in ((2, 0), (0, 2)):
+        raise DialectError([Diagnostic("ab compares two commands, or two targets (targets=)")])
+    _require_between(1, ROUNDS_MAX, runs=runs)
+    _require_at_least(0, repeats=repeats)
+    _require_fraction(margin=margin)
+    _require_known(load, LoadOptions)
+    if commands:
+        if load:
+            raise DialectError([Diagnostic(f"{next(iter(load))}= is for the load on two targets (targets=)")])
+        return measured(turns.of_commands(commands, runs, margin, repeats), out)
+    named = [target_of(target, create=create) for target in targets]
+    request = turns.of_targets(named, _target_load(load), runs, overwrite=overwrite)
+    request = replace(request, margin=margin, repeats_max=repeats, machines=machines())
+    return measured(partial(runner.carry_out, request), out)
+
+
+def _target_load(load: LoadOptions) -> turns.TargetLoad:
+    depth, numjobs, size = load.get("iodepth", 32), load.get("numjobs", 1), load.get("size", GIB)
+    _require_at_least(1, iodepth=depth, numjobs=numjobs)
+    return turns.TargetLoad(
+        workload=load.get("workload", WORKLOAD),
+        depth=depth,
+        numjobs=numjobs,
+        size_bytes=size if isinstance(size, int) else _read("size", size, parse_bytes),
+        runtime_ns=_read("runtime", load.get("runtime", "5s"), parse_time_ns),
+        ramp_ns=_read("ramp", load.get("ramp", "1s"), parse_time_ns),
+    )
+
+
+# ---- arguments
+
+
+def _require_known(found: Mapping[str, object], known: type) -> None:
+    for name in found.keys() - known.__annotations__.keys():
+        raise TypeError(f"got an unexpected keyword argument '{name}'; there are {', '.join(known.__annotations__)}")
+
+
+def _require_fraction(**values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not 0 < value <= 1:
+            raise DialectError([Diagnostic(f"{name}={value}: choose a fraction above 0, at most 1")])
+
+
+def _require_between(least: int, most: int, **values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None and not least <= value <= most:
+            raise DialectError([Diagnostic(f"{name}={value}: choose {least} to {most}")])
 
 
 def _require_at_least(least: int, **values: int | None) -> None:
@@ -298,6 +426,6 @@ def _read(name: str, text: str, parse: Callable[[str], T]) -> T:
         raise DialectError([Diagnostic(f"{name}: {error}")]) from None
 
 
-def target_of(target: TargetLike, *, create: bool = False) -> targets.Target:
+def target_of(target: TargetLike, *, create: bool = False) -> target_names.Target:
     """The target that a caller gave. Raises ``DialectError`` and ``TargetError``."""
-    return target.target if isinstance(target, Volume) else targets.parse(str(target), create=create)
+    return target.target if isinstance(target, Volume) else target_names.parse(str(target), create=create)

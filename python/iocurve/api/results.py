@@ -61,6 +61,15 @@ def check(result: Result, *expressions: str) -> Checks:
     return checking.check(result, parse_all(expressions, Vocabulary.of(result)))
 
 
+def openmetrics(result: Result) -> str:
+    """The result in OpenMetrics text format, as ``iocurve result metrics``."""
+    # The library of metrics takes a while to load.
+    from iocurve.report.metrics import ResultMetrics
+    from iocurve.result.openmetrics import text
+
+    return text(ResultMetrics(result)).decode()
+
+
 def charts(result: Result) -> dict[str, altair.Chart]:
     """The charts of the report as objects of altair, by the names of their images (``iocurve report --images``)."""
     # The libraries that draw take most of a second to load.

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.errors import Interrupted
 from iocurve.measure.campaign import Measure
 from iocurve.report.progress import Progress, StartedPoint
-from iocurve.report.view import NoView
+from iocurve.report.view import NoView, with_observer
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, MICROSECOND_NS, SECOND_NS
@@ -226,7 +227,8 @@ class Running(Generic[T]):
         self._future.set_running_or_notify_cancel()
         _ALL.add(self)
         # A daemon, because the interpreter waits for other threads before it calls ``_end_all``.
-        threading.Thread(target=self._run, args=(measure,), name="iocurve", daemon=True).start()
+        context = copy_context()
+        threading.Thread(target=context.run, args=(self._run, measure), name="iocurve", daemon=True).start()
 
     def _run(self, measure: Callable[[], T]) -> None:
         _HERE.watch = self._watch
@@ -334,13 +336,14 @@ def measured(measure: Measure, out: Path | str | None) -> Result:
     watch = cast(Watch | None, getattr(_HERE, "watch", None))
     if watch is None:
         return start(measured, measure, out).result()
+    view = with_observer(watch)
     if out is None:
-        return measure(watch, lambda _: None)
+        return measure(view, lambda _: None)
     # Loaded here: a run without a report loads nothing that draws one.
     from iocurve.report.directory import ReportDirectory
 
     directory = ReportDirectory(Path(out))
-    return directory.finish(measure(watch, directory.keep))
+    return directory.finish(measure(view, directory.keep))
 
 
 _HERE = threading.local()

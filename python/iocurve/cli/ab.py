@@ -14,12 +14,15 @@ from iocurve.cli import status
 from iocurve.cli.common import served_metrics
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.measure import FILES, FileOptions
-from iocurve.cli.quantities import AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
+from iocurve.cli.quantities import AtLeast0, AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import ab as measured
+from iocurve.measure import campaign as campaigns
 from iocurve.measure.scenario import command as scenarios
+from iocurve.measure.scenario.runner import REPEATS_MAX
 from iocurve.report.compared import Compared
 from iocurve.result.paired import MARGIN
+from iocurve.targets import target as targets
 from iocurve.units import GIB, SECOND_NS
 
 
@@ -55,6 +58,7 @@ def ab(
     runs: Rounds = 5,
     load: LoadOptions = LOAD,
     margin: Ratio = MARGIN,
+    repeats: AtLeast0 = REPEATS_MAX,
     files: FileOptions = FILES,
     out: Path = Path("iocurve-ab"),
     output: ComparisonOutput = OUTPUT,
@@ -73,6 +77,8 @@ def ab(
         Runs of each; at least 3 for an interval.
     margin
         Smallest difference that matters: 5%.
+    repeats
+        Times that the runs of each are measured again while other programs disturb them.
     out
         Directory for report.html, result.json and points.csv.
     metrics
@@ -84,13 +90,15 @@ def ab(
     if commands:
         expressions = output.parsed(Vocabulary())
         with served_metrics(metrics):
-            result = measured.run_commands(commands, runs, margin, out)
+            result = campaigns.into_directory(out, measured.of_commands(commands, runs, margin, repeats))
         sources = commands
     else:
-        request = measured.of_targets(target, load.load(), runs, create=files.create, overwrite=files.overwrite)
+        named = [targets.parse(text, create=files.create) for text in target]
+        request = measured.of_targets(named, load.load(), runs, overwrite=files.overwrite)
+        request = replace(request, margin=margin, repeats_max=repeats)
         expressions = output.parsed(scenarios.vocabulary(request))
         with served_metrics(metrics):
-            result = measured.run_targets(replace(request, margin=margin), out)
+            result = measured.run_targets(request, out)
         sources = target
     if result.state != "finished":
         return status(result)

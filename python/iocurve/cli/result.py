@@ -19,6 +19,13 @@ from iocurve.errors import ResultError
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
+from iocurve.units import counted
+
+NO_PERCENTILES = (
+    "a result keeps those of each of its intervals, and no histograms that --every could join; "
+    "without --every, lines that the run itself joined have theirs"
+)
+"""The reason why percentiles of a time series are not known."""
 
 app = App(
     name="result",
@@ -81,8 +88,8 @@ def print_series(
 ) -> int:
     """Print rates and latencies over time as CSV: one line per point, interval and kind of operation.
 
-    Service latencies are in µs, times in seconds since the start of the workers. Percentiles are empty where intervals
-    were joined.
+    Service latencies are in µs, times in seconds since the start of the workers. Percentiles are empty where
+    --every joins intervals.
 
     Parameters
     ----------
@@ -101,6 +108,8 @@ def print_series(
     ]
     if not rows:
         raise ResultError(f"{source} has no intervals")
+    if without := sum(bool(row["iops"]) and row["p99_us"] is None for row in rows):
+        print(f"info: {counted(without, 'line')} without percentiles: {NO_PERCENTILES}", file=sys.stderr)
     if jsonl:
         sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:

@@ -15,7 +15,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs
-from iocurve.measure.campaign import Campaign, Keep, Measurement, TurnPlace, turn_places
+from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
 from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import RunFiles
@@ -25,7 +25,7 @@ from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search.command import workload_of
 from iocurve.report.view import View
 from iocurve.result.document import Point, Result
-from iocurve.targets import target as targets
+from iocurve.targets.target import Target
 from iocurve.units import MILLISECOND_NS
 
 LABELS = ("A", "B")
@@ -50,8 +50,8 @@ class TargetLoad:
     ramp_ns: int
 
 
-def of_targets(named: Sequence[str], load: TargetLoad, runs: int, *, create: bool, overwrite: bool) -> Request:
-    """A scenario of one load whose axis is the target. Raises ``DialectError`` and ``TargetError``."""
+def of_targets(named: Sequence[Target], load: TargetLoad, runs: int, *, overwrite: bool) -> Request:
+    """A scenario of one load whose axis is the target. Raises ``DialectError``."""
     said, _ = workload_of(load.workload)
     interval_ns = max(50 * MILLISECOND_NS, min(1000 * MILLISECOND_NS, load.runtime_ns // INTERVALS))
     # A scenario shares the time of a point among its turns.
@@ -85,7 +85,7 @@ def of_targets(named: Sequence[str], load: TargetLoad, runs: int, *, create: boo
         scenario=scenario,
         form=form,
         form_name="full",
-        targets={name: targets.parse(text, create=create) for name, text in zip(LABELS, named, strict=True)},
+        targets=dict(zip(LABELS, named, strict=True)),
         overwrite=overwrite,
         probe=False,
     )
@@ -121,11 +121,12 @@ def planned(text: str) -> tuple[str, Prepared]:
     return name, prepared
 
 
-def run_commands(commands: Sequence[str], runs: int, margin: float, directory: Path, *, quiet: bool = False) -> Result:
-    """Runs both command lines in turns; writes result and report.
+def of_commands(commands: Sequence[str], runs: int, margin: float, repeats: int) -> Measure:
+    """The function that runs both command lines in turns.
 
-    Both are planned before either runs. The outputs of their tools are not written. Raises ``DialectError``,
-    ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    Disturbed runs of each are measured again, ``repeats`` times at most. Both are planned before either runs. The
+    outputs of their tools are not written. Raises ``DialectError`` and ``PlanError``; the function ``TargetError`` or
+    ``RunError`` when nothing could be measured.
     """
     prepared = [planned(text)[1] for text in commands]
     checked = [one.check() for one in prepared]
@@ -139,11 +140,11 @@ def run_commands(commands: Sequence[str], runs: int, margin: float, directory: P
     def measure(view: View, keep: Keep) -> Result:
         campaign = Campaign(campaigns.started("ab", name, jobs.target_facts(plans)), view, keep)
         files = jobs.files_to_remove("ab", plans, THIS_MACHINE)
-        turns = _Turns(campaign, prepared, files, runs, margin)
+        turns = _Turns(campaign, prepared, files, runs, margin, repeats)
         result = campaigns.carry_out(campaign, lambda _: turns.run(), jobs.removal(files))
         return jobs.with_notes(result, [note for notes, _ in checked for note in notes])
 
-    return campaigns.into_directory(directory, measure, quiet=quiet)
+    return measure
 
 
 @dataclass
@@ -155,6 +156,7 @@ class _Turns:
     files: RunFiles | None
     rounds: int
     margin: float
+    repeats: int
 
     def run(self) -> None:
         points: dict[str, Point] = {}
@@ -173,7 +175,14 @@ class _Turns:
             if self.files:
                 self.files.announce(plan)
                 enough = jobs.identifying(self.files, enough)
-            one = Measurement(plan, FAMILY, name=names[place.member], enough=enough, margin=self.margin)
+            one = Measurement(
+                plan,
+                FAMILY,
+                name=names[place.member],
+                enough=enough,
+                margin=self.margin,
+                repeats_max=self.repeats,
+            )
             points[one.title], run = self.campaign.take_turn(one, points.get(one.title), place, self.rounds, names)
             return run.outcome
 

@@ -7,15 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from iocurve.dialects.base import Prepared, TimedJob
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import FilePlan, Plan
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import PlanNote, Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measurement
-from iocurve.measure.data_set import target_fields
+from iocurve.measure.data_set import require_reachable, target_fields
+from iocurve.measure.deployment import replicated
 from iocurve.measure.jobs import files_to_remove, measure_plan, removal, target_facts, with_notes
-from iocurve.measure.machines import THIS_MACHINE
+from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets import opened_target
@@ -33,12 +34,14 @@ class Program:
     notes: tuple[PlanNote, ...] = ()
     target: TargetFacts | None = None
     """Default: what the plans name."""
+    machines: Machines = THIS_MACHINE
 
     def measure(self, view: View, keep: Keep) -> Result:
         """Measures all points. Raises ``TargetError`` or ``RunError`` when nothing could be measured."""
         started = campaigns.started(self.kind, self.plans[0].name, self.target or target_facts(self.plans))
-        campaign = Campaign(with_notes(started, self.notes), view, keep, count=len(self.plans))
-        files = files_to_remove(self.kind, self.plans, THIS_MACHINE)
+        noted = with_notes(started, self.notes)
+        campaign = Campaign(noted, view, keep, count=len(self.plans), machines=self.machines)
+        files = files_to_remove(self.kind, self.plans, self.machines)
 
         def body(campaign: Campaign) -> None:
             for plan in self.plans:
@@ -47,7 +50,7 @@ class Program:
         return campaigns.carry_out(campaign, body, removal(files))
 
 
-def as_written(kind: str, prepared: Prepared) -> Program:
+def as_written(kind: str, prepared: Prepared, machines: Machines = THIS_MACHINE) -> Program:
     """The plans of a command line, on the targets that it names. Raises ``PlanError`` and ``TargetError``."""
     _require_this_machine(prepared)
     if prepared.output_without_run() is not None:
@@ -56,21 +59,43 @@ def as_written(kind: str, prepared: Prepared) -> Program:
     # A dialect that writes its output while it measures keeps the loop over its runs to itself.
     plans = tuple(prepared.plans) if prepared.writes_output_at_end else tuple(map(_plan, prepared.jobs()))
     prepared.make_directories()
-    return Program(kind, plans, notes)
+    return Program(kind, _on_machines(plans, prepared, machines), notes, machines=machines)
 
 
-def measured_on(target: Target, kind: str, prepared: Prepared, view: View, keep: Keep, *, overwrite: bool) -> Result:
+def measured_on(
+    target: Target,
+    kind: str,
+    prepared: Prepared,
+    view: View,
+    keep: Keep,
+    *,
+    overwrite: bool,
+    machines: Machines = THIS_MACHINE,
+) -> Result:
     """Measures the loads of a command line on another target, which is open meanwhile.
 
     Raises ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     _require_this_machine(prepared)
+    require_reachable(target, machines)
     jobs = prepared.jobs()
     writes = any(section.load.writes for one in jobs for section in one.job.sections)
     opened_target.check_overwrites(target, overwrite=overwrite, writes=writes)
     with opened_target.opened(target) as found:
         moved = [TimedJob(one.job.changed(partial(_on_target, found)), one.interval_ns) for one in jobs]
-        return Program(kind, tuple(map(_plan, moved)), prepared.notes, found.facts).measure(view, keep)
+        plans = _on_machines(tuple(map(_plan, moved)), prepared, machines)
+        return Program(kind, plans, prepared.notes, found.facts, machines).measure(view, keep)
+
+
+def _on_machines(plans: tuple[Plan, ...], prepared: Prepared, machines: Machines) -> tuple[Plan, ...]:
+    """The plans on every load client, each with its files."""
+    if machines is THIS_MACHINE:
+        return plans
+
+    def own_names(file: FilePlan, client: int) -> FilePlan:
+        return file.replace(path=prepared.client_path(file.path, client))
+
+    return tuple(replicated(plan, machines.count, own_names) for plan in plans)
 
 
 def _require_this_machine(prepared: Prepared) -> None:

@@ -99,15 +99,20 @@ def observed_by(view: View) -> Iterator[None]:
         _OBSERVER.reset(token)
 
 
+def with_observer(view: View) -> View:
+    """The view, together with that of ``observed_by``."""
+    observer = _OBSERVER.get()
+    return Together([view, observer]) if observer else view
+
+
 @contextmanager
 def progress_view(*, keeps_lines: bool = True, quiet: bool = False) -> Iterator[View]:
     """A live view where stderr is a terminal, plain lines elsewhere; nothing if ``quiet``.
 
     ``keeps_lines`` leaves a line for each finished point. The view of ``observed_by`` sees the run, too.
     """
-    observer = _OBSERVER.get()
     with _shown(keeps_lines=keeps_lines, quiet=quiet) as view:
-        yield Together([view, observer]) if observer else view
+        yield with_observer(view)
 
 
 def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:

@@ -21,6 +21,9 @@ from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.units import counted, format_bytes, format_duration
 
+ROUNDS_MAX = 100
+"""Most turns of a point."""
+
 
 def requested(
     scenario: Scenario,
@@ -61,9 +64,9 @@ def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool 
 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    earlier = _earlier(request, directory) if resume else None
+    found = earlier(request, directory) if resume else None
     return campaigns.into_directory(
-        directory, lambda view, keep: runner.carry_out(request, view, keep, earlier), quiet=quiet
+        directory, lambda view, keep: runner.carry_out(request, view, keep, found), quiet=quiet
     )
 
 
@@ -252,15 +255,15 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
     return is_wanted
 
 
-def _earlier(request: Request, directory: Path) -> Result:
-    """The result to resume: it has the same scenario, form and targets. Raises ``ResultError``."""
+def earlier(request: Request, directory: Path) -> Result:
+    """The result to resume: it has the same scenario, form and targets. Raises ``ResultError`` and ``TargetError``."""
     path = directory / RESULT_NAME
-    earlier = Result.read(path)
-    same = earlier.scenario is not None and (earlier.scenario.name, earlier.scenario.form) == (
+    found = Result.read(path)
+    same = found.scenario is not None and (found.scenario.name, found.scenario.form) == (
         request.scenario.name,
         request.form_name,
     )
     facts = {name: targets.facts_of(target) for name, target in request.targets.items()}
-    if not same or earlier.scenario is None or earlier.scenario.targets != facts:
+    if not same or found.scenario is None or found.scenario.targets != facts:
         raise TargetError(f"--resume: {path} is of another scenario, form or target; choose another --out")
-    return earlier
+    return found

@@ -1,0 +1,85 @@
+"""Contexts of measurements for programs: load clients of a cluster, served metrics; and errors in a program's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from iocurve.errors import Diagnostic, DialectError, PlanError, RunError, TargetError
+from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.report.view import observed_by
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_OPTION = re.compile(
+    r"--(create|iodepth-max|margin|metrics|on|out|overwrite|patience|points|precision|resume|rounds|runs|scale|target|workload)"
+    r"(?![\w-])"
+)
+"""Options of commands that are arguments of functions."""
+_MACHINES: ContextVar[Machines] = ContextVar("machines", default=THIS_MACHINE)
+
+
+def machines() -> Machines:
+    """The machines that generate the loads of this context."""
+    return _MACHINES.get()
+
+
+@contextmanager
+def load_clients(on: str = "auto", clients: int | None = None) -> Iterator[int]:
+    """Runs jobs, scenarios and searches that start in the block on the load clients of a Ray cluster.
+
+    Gives the number of clients. ``on`` is HOST:PORT of the cluster's head, or ``auto`` for the cluster of this machine;
+    ``clients`` is None for one on every node. Files, workers and queue depth are for each client; all start at the same
+    instant. Raises ``RunError`` where the cluster cannot be reached or has too few nodes, ``PlanError`` where versions
+    differ.
+    """
+    if clients is not None and clients < 1:
+        raise DialectError([Diagnostic(f"clients={clients}: choose at least 1")])
+    # Only a cluster needs Ray.
+    from iocurve.cluster import session
+
+    with session.opened(on, clients) as group:
+        token = _MACHINES.set(group)
+        try:
+            yield group.count
+        finally:
+            _MACHINES.reset(token)
+
+
+@contextmanager
+def metrics(port: int = 0, host: str = "127.0.0.1") -> Iterator[str]:
+    """Serves OpenMetrics of all measurements that start in the block; gives the URL. Port 0 is any free one.
+
+    Raises ``TargetError`` if the port cannot be listened on.
+    """
+    # The library of metrics takes a while to load.
+    from iocurve.report.metrics import RunMetrics
+    from iocurve.result.openmetrics import metrics_server
+
+    seen = RunMetrics()
+    with metrics_server(seen, host, port) as url, observed_by(seen):
+        yield url
+
+
+def in_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose errors name arguments where those of commands name options: ``iodepth_max=``."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (DialectError, PlanError) as error:
+            raise type(error)([replace(one, text=_renamed(one.text)) for one in error.errors]) from None
+        except (RunError, TargetError) as error:
+            raise type(error)(_renamed(str(error))) from None
+
+    return called
+
+
+def _renamed(text: str) -> str:
+    return _OPTION.sub(lambda found: f"{found[1].replace('-', '_')}=", text)
