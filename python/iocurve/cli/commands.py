@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
 2 an error in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 4 a check of --fail-if failed; \
-5 no check failed, and the interval of a checked value spans its bound; 130 Ctrl-C; 143 TERM; 129 HUP."""
+3 the job that was explained cannot run on this machine; 4 a check of --fail-if failed, or a row of doctor is red; \
+5 no check failed, and the interval of a checked value spans its bound, or doctor's worst row is yellow; \
+130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,12 @@ GROUPS = {
         ),
     ),
     "Advise": (
+        Command(
+            "doctor",
+            "doctor:doctor",
+            "Check the tuning of this client, with the exact fixes.",
+            "iocurve doctor /mnt/data --profile anf-premium",
+        ),
         Command(
             "size",
             "size:size",

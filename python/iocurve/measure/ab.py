@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,11 +121,18 @@ def planned(text: str) -> tuple[str, Prepared]:
     return name, prepared
 
 
-def of_commands(commands: Sequence[str], runs: int, margin: float, repeats: int) -> Measure:
+def of_commands(
+    commands: Sequence[str],
+    runs: int,
+    margin: float,
+    repeats: int,
+    before_turn: Callable[[int], None] = lambda _: None,
+) -> Measure:
     """The function that runs both command lines in turns.
 
     Disturbed runs of each are measured again, ``repeats`` times at most. Both are planned before either runs. The
-    outputs of their tools are not written. Raises ``DialectError`` and ``PlanError``; the function ``TargetError`` or
+    outputs of their tools are not written. ``before_turn`` is called with the index of the command before each of its
+    turns. Raises ``DialectError`` and ``PlanError``; the function ``TargetError`` or
     ``RunError`` when nothing could be measured.
     """
     prepared = [planned(text)[1] for text in commands]
@@ -140,7 +147,7 @@ def of_commands(commands: Sequence[str], runs: int, margin: float, repeats: int)
     def measure(view: View, keep: Keep) -> Result:
         campaign = Campaign(campaigns.started("ab", name, jobs.target_facts(plans)), view, keep)
         files = jobs.files_to_remove("ab", plans, THIS_MACHINE)
-        turns = _Turns(campaign, prepared, files, runs, margin, repeats)
+        turns = _Turns(campaign, prepared, files, runs, margin, repeats, before_turn)
         result = campaigns.carry_out(campaign, lambda _: turns.run(), jobs.removal(files))
         return jobs.with_notes(result, [note for notes, _ in checked for note in notes])
 
@@ -157,10 +164,12 @@ class _Turns:
     rounds: int
     margin: float
     repeats: int
+    before_turn: Callable[[int], None]
 
     def run(self) -> None:
         points: dict[str, Point] = {}
         for place in turn_places(len(self.prepared), self.rounds):
+            self.before_turn(place.member)
             self._run_command(place, points)
 
     def _run_command(self, place: TurnPlace, points: dict[str, Point]) -> None:

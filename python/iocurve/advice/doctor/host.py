@@ -1,0 +1,115 @@
+"""The files of a machine that doctor reads: a live machine, a directory with its files, or a saved bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from iocurve.advice.doctor.azure import Instance
+from iocurve.errors import ResultError
+from iocurve.structs import Struct
+
+FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"
+TEXT_BYTES_MAX = 4 << 20
+"""Longer files are cut: no file that doctor reads is as long."""
+
+
+class Bundle(Struct):
+    """The files of a machine as doctor read them, with names and addresses replaced."""
+
+    format: Literal["iocurve-host-1"] = FORMAT
+    about: str = ""
+    """The origin of the files, for people."""
+    subject: str | None = None
+    """The mount or device that doctor examined."""
+    texts: dict[str, str]
+    """Contents by path, without the leading slash."""
+    directories: dict[str, tuple[str, ...]]
+    """Names in each directory that was listed."""
+    instance: Instance | None = None
+    """The virtual machine, where its cloud told."""
+
+    def pretty(self) -> bytes:
+        """JSON with a line for each file, for people and for comparisons."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    @classmethod
+    def load(cls, path: Path) -> Bundle:
+        """Reads a bundle. Raises ``ResultError``."""
+        try:
+            return cls.from_json(path.read_bytes())
+        except OSError as error:
+            raise ResultError(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise ResultError(f"{path} is not a bundle (iocurve doctor --bundle FILE): {error}") from None
+
+
+@dataclass
+class Host:
+    """Reads files below a root, and keeps what it read. Paths have no leading slash.
+
+    Without a root only what is kept exists.
+    """
+
+    root: Path | None = Path("/")
+    texts: dict[str, str] = field(default_factory=dict)
+    directories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    instance: Instance | None = None
+
+    @classmethod
+    def of_bundle(cls, bundle: Bundle) -> Host:
+        """The machine of a bundle."""
+        return cls(None, dict(bundle.texts), dict(bundle.directories), bundle.instance)
+
+    @property
+    def is_live(self) -> bool:
+        """True for the machine that this process runs on."""
+        return self.root == Path("/")
+
+    def text(self, path: str) -> str:
+        """The content of a file; empty if it is not there or cannot be read."""
+        if path not in self.texts and self.root is not None:
+            try:
+                with (self.root / path).open(encoding="utf-8", errors="replace") as file:
+                    self.texts[path] = file.read(TEXT_BYTES_MAX)
+            except OSError:
+                return ""
+        return self.texts.get(path, "")
+
+    def word(self, path: str) -> str:
+        """The content of a file of one line, stripped."""
+        return self.text(path).strip()
+
+    def number(self, path: str) -> int | None:
+        """The number that a file holds; None if it is not there or holds none."""
+        word = self.word(path)
+        return int(word) if word.lstrip("-").isdigit() and word.isascii() else None
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        """The names in a directory, sorted; none if it is not there."""
+        if directory not in self.directories and self.root is not None:
+            try:
+                self.directories[directory] = tuple(sorted(path.name for path in (self.root / directory).iterdir()))
+            except OSError:
+                return ()
+        return self.directories.get(directory, ())
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Version of the kernel; (0, 0) if it is not known."""
+        parts = self.word("proc/sys/kernel/osrelease").split(".")[:2]
+        numbers = [int(digits) for part in parts if (digits := part[: _digits(part)])]
+        return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
+
+    @property
+    def cpus(self) -> int:
+        """Number of processors; 0 if it is not known."""
+        lines = self.text("proc/stat").splitlines()
+        return sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
+
+
+def _digits(text: str) -> int:
+    return next((place for place, letter in enumerate(text) if not letter.isdigit()), len(text))

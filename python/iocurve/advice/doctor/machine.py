@@ -1,0 +1,188 @@
+"""The rows of the machine: size of the virtual machine, processors, interrupts, memory, other load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from iocurve.advice.doctor.checks import Findings, Setting, State
+from iocurve.advice.doctor.host import Host
+from iocurve.result.caps import EGRESS, Cap, cap_value
+from iocurve.targets.disk_data import VmSize, describe_vm, vms
+from iocurve.units import MIB, counted
+
+MBIT = 10**6
+CPU = "sys/devices/system/cpu"
+IRQ_CPUS_MIN = 2
+IRQS_MIN = 10_000
+"""Fewer interrupts of a device tell nothing of their placement."""
+IRQ_SHARE_MAX = 0.8
+
+
+def find_vm(name: str) -> tuple[str, VmSize] | None:
+    """A size by its name, with or without ``Standard_``; None if it is not in the list."""
+    known = {each.lower(): each for each in vms()}
+    found = known.get(name.lower()) or known.get(f"standard_{name.lower()}")
+    return (found, vms()[found][1]) if found else None
+
+
+def network_bytes_per_s(name: str | None) -> float | None:
+    """Network bandwidth of a virtual machine of this size, in bytes/s; None if it is not known."""
+    found = find_vm(name) if name else None
+    mbit = found[1].network_mbit_per_s if found else None
+    return mbit * MBIT / 8 if mbit else None
+
+
+def check(host: Host, vm: str | None, limits: Sequence[Cap], found: Findings) -> None:
+    """Adds the rows of the machine; ``limits`` are those of the profile that the user gave."""
+    _vm_size(vm, limits, found)
+    _governor(host, found)
+    _steal(host, found)
+    _interrupts(host, found)
+    _huge_pages(host, found)
+    _load(host, found)
+
+
+def _vm_size(name: str | None, limits: Sequence[Cap], found: Findings) -> None:
+    if name is None:
+        return found.leave_out("machine.vm_size", "Azure's instance metadata was not reached; give --vm SIZE")
+    known = find_vm(name)
+    if known is None:
+        fix = "add its figures from its vendor's page by hand; iocurve disk list has the known sizes"
+        return found.add("machine.vm_size", "yellow", f"{name}: not in the list", fix=fix, undo="none needed")
+    size, network = known[0], network_bytes_per_s(known[0])
+    text = "; ".join(f"{label} {value}" for label, value, _ in describe_vm(size))
+    volume = cap_value(tuple(limits), "throughput_bytes_per_s")
+    egress = cap_value(tuple(limits), EGRESS)
+    carried = min(filter(None, (network, egress)), default=None)
+    if volume and carried and volume > carried:
+        text += f"; the volume carries {volume / MIB:,.0f} MiB/s, this machine sends {carried / MIB:,.0f}"
+        clients = -(-Fraction(volume) // Fraction(int(carried)))
+        fix = f"{counted(int(clients), 'client')} of this size, or a size with more network bandwidth"
+        return found.add("machine.vm_size", "yellow", f"{size}: {text}", fix=fix, undo="the former size")
+    return found.add("machine.vm_size", "green", f"{size}: {text}")
+
+
+def _governor(host: Host, found: Findings) -> None:
+    cpus = [name for name in host.names(CPU) if re.fullmatch(r"cpu\d+", name)]
+    paths = [f"{CPU}/{name}/cpufreq/scaling_governor" for name in cpus]
+    governors = {path: word for path in paths if (word := host.word(path))}
+    if not governors:
+        return found.leave_out(
+            "machine.governor", "the processors' frequency is not controlled here, as in most guests"
+        )
+    others = sorted(set(governors.values()) - {"performance"})
+    first, now = next(iter(governors.items()))
+    return found.add(
+        "machine.governor",
+        "yellow" if others else "green",
+        ", ".join(others) or "performance",
+        fix=f"cpupower frequency-set -g performance (or echo performance > /{CPU}/cpu*/cpufreq/scaling_governor)"
+        if others
+        else None,
+        undo=f"cpupower frequency-set -g {others[0] if others else now}",
+        setting=Setting(path=first, now=now, wanted="performance", load="rw=randread bs=4k")
+        if len(governors) == 1
+        else None,
+    )
+
+
+def _steal(host: Host, found: Findings) -> None:
+    line = next((one.split()[1:] for one in host.text("proc/stat").splitlines() if one.startswith("cpu ")), [])
+    ticks = [int(word) for word in line[:8]]
+    if len(ticks) < 8 or not sum(ticks):
+        return found.leave_out("machine.steal", "/proc/stat states no steal")
+    share = ticks[7] / sum(ticks)
+    state: State = "green" if share < 0.01 else "yellow" if share < 0.05 else "red"
+    return found.add(
+        "machine.steal",
+        state,
+        f"{share:.2%} since boot",
+        fix=None
+        if state == "green"
+        else "a size with dedicated processors, or another host (stop and start the machine)",
+        undo="none needed",
+    )
+
+
+def _interrupts(host: Host, found: Findings) -> None:
+    lines = host.text("proc/interrupts").splitlines()
+    cpus = len(lines[0].split()) if lines else 0
+    if cpus < IRQ_CPUS_MIN:
+        return found.leave_out("machine.interrupts", "one CPU, or no /proc/interrupts")
+    queues = _queues(lines[1:], cpus)
+    crowded: list[str] = []
+    spread: list[str] = []
+    for device, rows in sorted(queues.items()):
+        sums = [sum(column) for column in zip(*rows, strict=True)]
+        if len(rows) > 1 and sum(sums) >= IRQS_MIN:
+            share = max(sums) / sum(sums)
+            text = f"{device}: {len(rows)} queues, {share:.0%} on CPU {sums.index(max(sums))}"
+            (crowded if share > IRQ_SHARE_MAX else spread).append(text)
+    if not crowded and not spread:
+        return found.leave_out("machine.interrupts", "no device with several queues has had enough interrupts")
+    return found.add(
+        "machine.interrupts",
+        "yellow" if crowded else "green",
+        "; ".join(crowded or spread),
+        fix="systemctl start irqbalance, or echo CPU > /proc/irq/N/smp_affinity_list for each queue"
+        if crowded
+        else None,
+        undo="systemctl stop irqbalance",
+    )
+
+
+def _queues(lines: Sequence[str], cpus: int) -> dict[str, list[list[int]]]:
+    """Interrupts of each queue by CPU, for network cards and disks, by device."""
+    queues: dict[str, list[list[int]]] = {}
+    for line in lines:
+        words = line.split()
+        counts = words[1 : cpus + 1]
+        if len(counts) < cpus or not all(word.isdigit() for word in counts):
+            continue
+        match = re.search(r"(virtio\d+|mlx\d+|mana|nvme\d+|eth\d+|ens\w+|eno\w+)", words[-1])
+        # Vectors of configuration and of errors carry no data.
+        if match and "config" not in words[-1] and any(map(int, counts)):
+            queues.setdefault(match[1], []).append([int(word) for word in counts])
+    return queues
+
+
+def _huge_pages(host: Host, found: Findings) -> None:
+    directory = "sys/kernel/mm/transparent_hugepage"
+    enabled, defrag = (_chosen(host.word(f"{directory}/{name}")) for name in ("enabled", "defrag"))
+    memory = dict(re.findall(r"^(\w+):\s+(\d+)", host.text("proc/meminfo"), re.MULTILINE))
+    reserved = int(memory.get("HugePages_Total", 0)) * int(memory.get("Hugepagesize", 0))
+    share = reserved / int(memory["MemTotal"]) if memory.get("MemTotal") else 0.0
+    if not enabled and not memory:
+        return found.leave_out("machine.huge_pages", "neither /proc/meminfo nor transparent_hugepage is there")
+    compacts = defrag == "always" and enabled == "always"
+    text = f"transparent: {enabled or 'none'}, defrag {defrag or 'none'}; reserved: {share:.0%} of memory"
+    fixes = [f"echo madvise > /{directory}/defrag"] if compacts else []
+    fixes += ["sysctl -w vm.nr_hugepages=N for what the application uses"] if share > 0.5 else []
+    return found.add(
+        "machine.huge_pages",
+        "yellow" if fixes else "green",
+        text,
+        fix="; ".join(fixes) or None,
+        undo=f"echo {defrag} > /{directory}/defrag; sysctl -w vm.nr_hugepages={memory.get('HugePages_Total', 0)}",
+    )
+
+
+def _chosen(text: str) -> str:
+    return next((word.strip("[]") for word in text.split() if word.startswith("[")), "")
+
+
+def _load(host: Host, found: Findings) -> None:
+    words, cpus = host.text("proc/loadavg").split(), host.cpus
+    if len(words) < 3 or not cpus:
+        return found.leave_out("machine.load", "/proc/loadavg is not there")
+    load = float(words[0])
+    state: State = "green" if load / cpus < 0.7 else "yellow" if load / cpus < 1.5 else "red"
+    return found.add(
+        "machine.load",
+        state,
+        f"{load:g} tasks (1 min) on {counted(cpus, 'CPU')}",
+        fix=None if state == "green" else "stop or move the other work (top, pidstat -d), then run doctor again",
+        undo="start it again",
+    )

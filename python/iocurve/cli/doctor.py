@@ -1,0 +1,204 @@
+"""The command that checks the client's tuning."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from iocurve.advice.doctor import azure, fixes, gain, text
+from iocurve.advice.doctor.bundle import bundle as bundled
+from iocurve.advice.doctor.checks import Diagnosis
+from iocurve.advice.doctor.diagnose import Known, diagnose
+from iocurve.advice.doctor.host import Bundle, Host
+from iocurve.cli import status
+from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
+from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.report.table import FittingTable
+from iocurve.units import GIB, SECOND_NS
+from iocurve.volume import profile as profiles
+from iocurve.volume.profile_limits import resolve
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class HostOptions:
+    """The source of the machine's files."""
+
+    root: Path = Path("/")
+    """Directory with another machine's proc, sys and etc, as captured."""
+    bundle_read: Annotated[Path | None, Parameter(name="--from")] = None
+    """A bundle (--bundle) instead of this machine."""
+    vm: str | None = None
+    """Size of the virtual machine: D32s_v5. Default: what Azure's instance metadata says, where it can be reached."""
+    profile: str | None = None
+    """Service level of the server: anf-premium, azure-files-v2 (iocurve profile list)."""
+    quota: SizeBytes | None = None
+    """Size of the volume, with --profile: compares its throughput with what the VM size sends."""
+
+    def host(self) -> Host:
+        """The machine. Raises ``ResultError`` and ``TargetError``."""
+        if self.bundle_read is not None:
+            return Host.of_bundle(Bundle.load(self.bundle_read))
+        if not (self.root / "proc").is_dir():
+            raise TargetError(f"--root {self.root}: there is no directory {self.root / 'proc'}")
+        host = Host(self.root)
+        # Only the live machine has a metadata service, and only machines of Azure are asked.
+        if host.is_live and self.vm is None and _may_be_azure(host):
+            host.instance = azure.ask()
+        return host
+
+    def known(self) -> Known:
+        """Facts that the user gave. Raises ``DialectError``."""
+        if self.profile is None:
+            if self.quota is not None:
+                raise DialectError([Diagnostic("--quota needs --profile, such as --profile anf-premium")])
+            return Known(vm=self.vm)
+        found = profiles.load(self.profile)
+        limits = resolve(self.profile, self.quota).caps if self.quota is not None else ()
+        return Known(self.profile, found.nconnect, limits, self.vm)
+
+
+def _may_be_azure(host: Host) -> bool:
+    """Azure's machines state Microsoft as their vendor; a machine without that table may be anything."""
+    vendor = host.word("sys/class/dmi/id/sys_vendor")
+    return not vendor or "Microsoft" in vendor
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions:
+    """Options of --measure."""
+
+    directory: Path | None = None
+    """With --measure: directory on the mount or device for the data file. Default: the directory that was given."""
+    size: SizeBytes = GIB
+    """With --measure: size of the data file."""
+    runtime: TimeNs = 5 * SECOND_NS
+    """With --measure: time of each run at most; sequential reads end after one pass over the file."""
+    runs: Rounds = 5
+    """With --measure: runs of each setting; at least 3 for an interval."""
+    out: Path = Path("iocurve-doctor")
+    """With --measure: directory for the results and reports."""
+
+
+HOST, MEASURE = HostOptions(), MeasureOptions()
+
+
+def doctor(
+    subject: TargetText | None = None,
+    /,
+    *,
+    host: HostOptions = HOST,
+    json: Flag = False,
+    markdown: Path | None = None,
+    bundle: Path | None = None,
+    fix: Flag = False,
+    yes: Flag = False,
+    measure: Flag = False,
+    measured: MeasureOptions = MEASURE,
+) -> int:
+    """Check the tuning of this client: NFS mounts, disks and the machine. docs/doctor.md lists all checks.
+
+    Exit status: 0 all rows are green; 5 the worst row is yellow; 4 a row is red.
+
+    Parameters
+    ----------
+    subject
+        A mount, a directory, a device or nfs://host/export. Default: all NFS mounts and disks.
+    json
+        Print a JSON object.
+    markdown
+        Write all rows to this file as Markdown.
+    bundle
+        Write the files that were read to this file, without names and addresses: for a colleague, or a test.
+    fix
+        Show the changes to udev rules, sysctl and modprobe files that make the fixes last, as a diff.
+    yes
+        With --fix: write these files. A file that was there is kept as NAME.before-iocurve.
+    measure
+        Measure what each setting that is not green gains here: before and after take turns. The settings are put back.
+    """
+    if yes and not fix:
+        raise DialectError([Diagnostic("--yes writes what --fix shows; add --fix")])
+    machine, name = host.host(), str(subject) if subject is not None else None
+    if host.bundle_read is not None and name is None:
+        name = Bundle.load(host.bundle_read).subject
+    if measure and not machine.is_live:
+        raise DialectError([Diagnostic("--measure measures on this machine; leave out --root and --from")])
+    if fix and machine.root is None:
+        raise DialectError([Diagnostic("--fix needs a machine's files; leave out --from")])
+    found = diagnose(machine, name, host.known())
+    if bundle is not None:
+        # The files that --fix compares are a part of what a colleague needs.
+        fixes.diff(machine, fixes.files(found))
+        _write(bundle, bundled(machine, name).pretty(), "--bundle")
+    if markdown is not None:
+        _write(markdown, text.markdown(found), "--markdown")
+    if json:
+        show_json(found.to_builtins())
+    else:
+        _show(found)
+    if fix:
+        _fix(machine, found, write=yes)
+    incomplete = _measured(found, measured, name) if measure else 0
+    return incomplete or text.status(found)
+
+
+def _show(found: Diagnosis) -> None:
+    print(text.summary(found))
+    if found.rows:
+        show(FittingTable(text.COLUMNS, text.cells(found), texts=["found"]))
+    print()
+    for line in text.remedies(found):
+        print(line)
+    for line in text.unchecked(found):
+        print(line)
+    print(text.closing(found))
+
+
+def _write(path: Path, content: bytes, option: str) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
+
+
+def _fix(machine: Host, found: Diagnosis, *, write: bool) -> None:
+    wanted = fixes.files(found)
+    changes = fixes.diff(machine, wanted)
+    # --json keeps stdout for the document.
+    print(changes or "--fix: no file needs to change", file=sys.stderr if not changes else sys.stdout)
+    if not write or not changes:
+        return
+    assert machine.root is not None, "a bundle has no files to write"
+    for file in fixes.write(machine.root, wanted):
+        print(f"wrote {file}", file=sys.stderr)
+    for path in wanted:
+        print(f"to apply /{path}: {fixes.APPLY[path]}", file=sys.stderr)
+
+
+def _measured(found: Diagnosis, options: MeasureOptions, subject: str | None) -> int:
+    """Measures each setting that is not green; gives the exit status, 0 if all were measured."""
+    rows = gain.measurable([row for row in found.rows if row.state != "green"])
+    if not rows:
+        print("--measure: no row has a setting that can be changed while the target is in use", file=sys.stderr)
+        return 0
+    directory = options.directory or Path(subject or ".")
+    if not directory.is_dir():
+        raise TargetError(
+            f"--measure needs a directory on the target for its data file; {directory} is none: --directory DIR"
+        )
+    load = gain.Load(directory, options.size, options.runtime, options.runs)
+    print(gain.plan_text(rows, load), file=sys.stderr)
+    for number, row in enumerate(rows, 1):
+        out = options.out if len(rows) == 1 else options.out / f"{number}-{row.check}"
+        one = gain.measure(row, replace(load), out)
+        print(one.text)
+        if undone := status(one.result):
+            return undone
+    return 0

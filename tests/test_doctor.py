@@ -1,0 +1,427 @@
+"""Doctor's rows on captured and composed hosts, and what it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import composed_hosts as composed
+from iocurve.advice.doctor import azure, fixes, gain, text
+from iocurve.advice.doctor.bundle import bundle
+from iocurve.advice.doctor.checks import CHECKS, Diagnosis, Row, Setting
+from iocurve.advice.doctor.diagnose import Known, diagnose
+from iocurve.advice.doctor.host import Bundle, Host
+from iocurve.advice.doctor.mounts import NfsMount, mounts
+from iocurve.cli.commands import run
+from iocurve.errors import IocurveError, ResultError, TargetError
+from iocurve.units import MIB, TIB
+from iocurve.volume.profile_limits import resolve
+
+HOSTS = Path(__file__).parent / "hosts"
+DOC = Path(__file__).parent.parent / "docs/doctor.md"
+
+CAPTURED = {
+    "captured-nfs3-one": {"nfs.read_ahead /mnt": "red", "nfs.nconnect /mnt": "yellow", "nfs.slots /mnt": "yellow"},
+    "captured-nfs3-four": {"nfs.read_ahead /mnt": "red", "nfs.slots /mnt": "yellow"},
+    "captured-nfs3-eight-tuned": {},
+    "captured-nfs3-shared-four": {
+        "nfs.read_ahead /mnt": "red",
+        "nfs.read_ahead /mnt/m1": "red",
+        "nfs.nconnect_shared /mnt/m1": "red",
+        "nfs.slots /mnt": "yellow",
+        "nfs.slots /mnt/m1": "yellow",
+    },
+    "captured-nfs3-lost": {
+        "nfs.read_ahead /mnt": "red",
+        "nfs.read_ahead /mnt/m1": "red",
+        "nfs.nconnect /mnt": "yellow",
+        "nfs.nconnect /mnt/m1": "yellow",
+        "nfs.nconnect_shared /mnt/m1": "red",
+        "nfs.slots /mnt": "yellow",
+        "nfs.slots /mnt/m1": "yellow",
+    },
+    "captured-nfs41-four": {"nfs.read_ahead /mnt": "red", "nfs.session_slots /mnt": "yellow"},
+    "captured-nfs3-soft": {
+        "nfs.read_ahead /mnt": "yellow",
+        "nfs.nconnect /mnt": "yellow",
+        "nfs.transfer_size /mnt": "yellow",
+        "nfs.hard /mnt": "red",
+        "nfs.attributes /mnt": "red",
+        "nfs.slots /mnt": "yellow",
+    },
+    "captured-virtio": {"disk.mount_options /": "yellow"},
+}
+COMPOSED: dict[Callable[[], Bundle], dict[str, str]] = {
+    composed.scenario_1: {"nfs.nconnect /mnt/b": "red"},
+    composed.scenario_2: {
+        "nfs.nconnect /mnt/c": "red",
+        "nfs.nconnect_shared /mnt/a": "yellow",
+        "nfs.nconnect_shared /mnt/b": "yellow",
+        "nfs.nconnect_shared /mnt/c": "yellow",
+    },
+    composed.scenario_3: {},
+    composed.trunked: {
+        "nfs.nconnect /mnt/a": "yellow",
+        "nfs.nconnect /mnt/b": "yellow",
+        "nfs.nconnect_shared /mnt/b": "red",
+    },
+    composed.idle: {},
+    composed.old_kernel: {"nfs.nconnect /mnt/a": "yellow"},
+    composed.lossy: {
+        "nfs.nconnect /mnt/a": "yellow",
+        "nfs.attributes /mnt/a": "yellow",
+        "nfs.slots /mnt/a": "yellow",
+        "nfs.tcp_buffers /mnt/a": "red",
+        "nfs.retransmissions /mnt/a": "red",
+    },
+    composed.nvme: {},
+    composed.bad_stripe: {
+        "disk.scheduler sdc": "yellow",
+        "disk.scheduler sdd": "yellow",
+        "disk.requests sdc": "yellow",
+        "disk.requests sdd": "yellow",
+        "disk.queue_depth sdc": "yellow",
+        "disk.queue_depth sdd": "yellow",
+        "disk.stripe md0": "yellow",
+        "disk.host_cache sdc": "yellow",
+        "disk.mount_options /data": "red",
+        "disk.alignment sdc1": "red",
+        "disk.alignment sdd1": "red",
+        "machine.governor this machine": "yellow",
+        "machine.steal this machine": "red",
+        "machine.interrupts this machine": "yellow",
+        "machine.huge_pages this machine": "yellow",
+        "machine.load this machine": "red",
+    },
+}
+
+
+NOTHING = Known()
+
+
+def examined(source: Bundle, subject: str | None = None, known: Known = NOTHING) -> Diagnosis:
+    return diagnose(Host.of_bundle(source), subject, known)
+
+
+def ailing(diagnosis: Diagnosis) -> dict[str, str]:
+    return {f"{row.check} {row.subject}": row.state for row in diagnosis.rows if row.state != "green"}
+
+
+def row_of(diagnosis: Diagnosis, check: str, subject: str | None = None) -> Row:
+    return next(row for row in diagnosis.rows if row.check == check and subject in (None, row.subject))
+
+
+def tree(source: Bundle, root: Path) -> Path:
+    """The files of a bundle as a directory."""
+    for directory, names in source.directories.items():
+        for name in names:
+            (root / directory).mkdir(parents=True, exist_ok=True)
+            if not any(path.startswith(f"{directory}/{name}/") for path in source.texts):
+                (root / directory / name).touch()
+    for path, content in source.texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    return root
+
+
+def captured(name: str) -> Bundle:
+    return Bundle.load(HOSTS / f"{name}.json")
+
+
+def test_every_captured_host_has_expected_rows() -> None:
+    assert {path.stem for path in HOSTS.glob("*.json")} == set(CAPTURED)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_rows_of_a_captured_host(name: str) -> None:
+    found = examined(captured(name))
+    assert ailing(found) == CAPTURED[name]
+    assert all(row.fix and row.undo for row in found.rows if row.state != "green")
+    assert not any(row.fix or row.undo for row in found.rows if row.state == "green")
+
+
+@pytest.mark.parametrize("make", COMPOSED, ids=lambda make: make.__name__)
+def test_rows_of_a_composed_host(make: Callable[[], Bundle]) -> None:
+    found = examined(make())
+    assert ailing(found) == COMPOSED[make]
+    assert all(row.fix and row.undo for row in found.rows if row.state != "green")
+
+
+def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
+    told = {
+        make.__name__: row_of(examined(make()), "nfs.nconnect_shared", "/mnt/b").found
+        for make in (composed.scenario_1, composed.scenario_2, composed.scenario_3)
+    }
+    assert told == {
+        "scenario_1": "has 1 connection; shares with no other mount; scenario 1: each storage account has its private "
+        "endpoint, and its own setting",
+        "scenario_2": "has 4 connections; /etc/fstab asks for 1; shares with /mnt/a; scenario 2: a public endpoint, "
+        "where separate settings may not last",
+        "scenario_3": "has 4 connections; shares with /mnt/a, /mnt/c; scenario 3: several shares of one storage "
+        "account over its private endpoint, which share",
+    }
+
+
+def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first() -> None:
+    row = row_of(examined(captured("captured-nfs3-lost")), "nfs.nconnect_shared", "/mnt/m1")
+    assert (row.state, row.found) == ("red", "has 1 connection; /etc/fstab asks for 8; shares with /mnt")
+    assert row.fix is not None
+    assert row.fix.startswith("umount /mnt/m1 /mnt; mount all of them again with nconnect=8")
+
+
+def test_idle_connections_are_not_missing_ones() -> None:
+    found = row_of(examined(composed.idle()), "nfs.nconnect").found
+    assert found == "4 connections, 0 open (idle mounts close theirs after 5 min); 4 advised for Azure Files"
+
+
+def test_a_profile_says_how_many_connections_and_slots_a_mount_should_have() -> None:
+    known = Known(profile="anf-premium", nconnect=8)
+    found = ailing(examined(captured("captured-nfs3-four"), "/mnt", known))
+    assert found["nfs.nconnect /mnt"] == "yellow"
+    assert found["nfs.slots /mnt"] == "red"
+
+
+def test_windows_are_judged_by_what_the_virtual_machine_sends() -> None:
+    source = captured("captured-nfs3-one")
+    without = row_of(examined(source, "/mnt"), "nfs.tcp_buffers")
+    sized = row_of(examined(source, "/mnt", Known(vm="e104id_v5")), "nfs.tcp_buffers")
+    assert (without.state, sized.state) == ("green", "red")
+    assert "11,921 MiB/s wanted" in sized.found
+
+
+def test_a_volume_that_carries_more_than_the_machine_sends_needs_several_clients() -> None:
+    known = Known("anf-premium", 8, resolve("anf-premium", 40 * TIB).caps, "D32s_v5")
+    row = row_of(examined(captured("captured-nfs3-one"), "/mnt", known), "machine.vm_size")
+    assert row.state == "yellow"
+    assert row.found.endswith("the volume carries 2,560 MiB/s, this machine sends 1,907")
+    assert row.fix == "2 clients of this size, or a size with more network bandwidth"
+
+
+def test_an_unknown_size_is_said_to_be_unknown() -> None:
+    row = row_of(examined(composed.nvme(), None, Known(vm="Z1")), "machine.vm_size")
+    assert (row.state, row.found) == ("yellow", "Z1: not in the list")
+
+
+def test_a_url_is_checked_by_its_connections() -> None:
+    found = examined(composed.nvme(), "nfs://10.0.0.4/vol?nconnect=2", Known("anf-ultra", 8))
+    assert row_of(found, "nfs.nconnect").fix == "nconnect=8"
+
+
+@pytest.mark.parametrize("subject", ["/dev/sdc1", "sdc", "/data", "/data/file"])
+def test_subjects_on_a_captured_host(subject: str) -> None:
+    found = examined(composed.bad_stripe(), subject)
+    assert {row.subject for row in found.rows if row.check == "disk.scheduler"} >= {"sdc"}
+
+
+@pytest.mark.parametrize("subject", ["/dev/sdz", "/nowhere"])
+def test_a_subject_that_is_not_on_the_host_is_an_error(subject: str) -> None:
+    with pytest.raises(TargetError, match=subject):
+        examined(composed.bad_stripe(), subject)
+
+
+@pytest.mark.parametrize("name", ["captured-nfs3-lost", "captured-virtio"])
+def test_a_directory_with_the_files_gives_the_same_rows_as_the_bundle(name: str, tmp_path: Path) -> None:
+    source = captured(name)
+    assert diagnose(Host(tree(source, tmp_path)), None, Known()) == examined(source)
+
+
+def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
+    host = Host(tree(composed.scenario_2(), tmp_path))
+    before = diagnose(host, None, Known())
+    made = bundle(host, None)
+    after = examined(Bundle.from_json(made.pretty()))
+    assert [(row.check, row.state) for row in after.rows] == [(row.check, row.state) for row in before.rows]
+    assert [mount.server for mount in mounts(Host.of_bundle(made)) if isinstance(mount, NfsMount)] == [
+        "server1.file.core.windows.net",
+        "server1.file.core.windows.net",
+        "server2.file.core.windows.net",
+    ]
+    written = made.to_json()
+    assert not [word for word in ("contoso", "fabrikam", "52.239", "EF34", "/mnt/a", "share0") if word in written]
+
+
+def test_the_counters_of_a_mount_are_read_whole() -> None:
+    (mount,) = (one for one in mounts(Host.of_bundle(captured("captured-nfs3-four"))) if isinstance(one, NfsMount))
+    assert [one.slots_max for one in mount.transports] == [8, 8, 8, 8]
+    read = mount.operations["READ"]
+    assert (read.operations, read.timeouts, read.queue_ms, read.rtt_ms) == (11_429, 0, 2_607, 19_497)
+    assert mount.bytes[4] == 11_429 * 8192
+    assert mount.open_connections == 4
+
+
+def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Path) -> None:
+    root = tree(captured("captured-nfs3-lost"), tmp_path)
+    (root / fixes.SYSCTL).parent.mkdir(parents=True)
+    (root / fixes.SYSCTL).write_text("vm.swappiness = 1\n")
+    host = Host(root)
+    wanted = fixes.files(diagnose(host, None, Known()))
+    assert set(wanted) == {fixes.UDEV_NFS, fixes.SYSCTL, fixes.MODPROBE}
+    assert "-vm.swappiness = 1\n" in fixes.diff(host, wanted)
+    assert len(fixes.write(root, wanted)) == 3
+    assert 'ATTR{read_ahead_kb}="15360"' in (root / fixes.UDEV_NFS).read_text()
+    assert (root / fixes.SYSCTL).with_name("90-iocurve.conf.before-iocurve").read_text() == "vm.swappiness = 1\n"
+    assert fixes.diff(Host(root), wanted) == ""
+    assert fixes.write(root, wanted) == []
+
+
+@pytest.mark.slow
+def test_exit_status_output_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["doctor", "--from", str(HOSTS / "captured-nfs3-four.json")]
+    assert run([*options, "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["rows"][0]["check"] == "nfs.read_ahead"
+    assert run([*options[:2], str(HOSTS / "captured-virtio.json"), "--markdown", str(tmp_path / "rows.md")]) == 5
+    assert "| yellow | mount options | / | discard |" in (tmp_path / "rows.md").read_text()
+    assert "1 row to look at" in capsys.readouterr().out
+    assert run([*options[:2], str(HOSTS / "captured-nfs3-eight-tuned.json")]) == 0
+    assert capsys.readouterr().out.endswith("nothing to change\n")
+
+
+@pytest.mark.slow
+def test_a_root_writes_a_bundle_and_shows_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tree(captured("captured-nfs3-one"), tmp_path / "host")
+    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--bundle", str(tmp_path / "b.json")]) == 4
+    assert "+options sunrpc tcp_max_slot_table_entries=128" in capsys.readouterr().out
+    assert not (root / fixes.MODPROBE).exists()
+    assert run(["doctor", "--from", str(tmp_path / "b.json")]) == 4
+    assert capsys.readouterr().out.startswith("/mnt: 1 red")
+    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--yes"]) == 4
+    assert (root / fixes.MODPROBE).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--yes"], "add --fix"),
+        (["--quota", "1TiB"], "--quota needs --profile"),
+        (["--root", "/nowhere"], "there is no directory /nowhere/proc"),
+        (["--from", "/nowhere"], "No such file"),
+        (["/nowhere"], "no such file, directory or device"),
+        (["--measure", "--from", str(HOSTS / "captured-virtio.json")], "--measure measures on this machine"),
+    ],
+)
+def test_errors(arguments: list[str], message: str) -> None:
+    with pytest.raises(IocurveError, match=message):
+        run(["doctor", "--vm", "D8s_v5", *arguments])
+
+
+def test_a_file_that_is_no_bundle_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text("{}")
+    with pytest.raises(ResultError, match="is not a bundle"):
+        Bundle.load(tmp_path / "b.json")
+
+
+METADATA = {
+    "vmSize": "Standard_D8s_v5",
+    "location": "westeurope",
+    "name": "secret",
+    "storageProfile": {
+        "osDisk": {"caching": "ReadWrite"},
+        "dataDisks": [{"lun": "0", "caching": "None", "diskSizeGB": "1024"}],
+    },
+}
+
+
+def test_instance_metadata_is_asked_for_and_its_names_are_left_out() -> None:
+    class Service(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.headers["Metadata"] == "true" else 400)
+            self.end_headers()
+            self.wfile.write(json.dumps(METADATA).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        found = azure.ask(f"http://127.0.0.1:{server.server_port}/")
+    assert found == azure.Instance(
+        vm_size="Standard_D8s_v5",
+        location="westeurope",
+        os_disk_caching="ReadWrite",
+        data_disks=(azure.DataDisk(lun=0, caching="None", size_gib=1024),),
+    )
+
+
+@pytest.mark.parametrize("reply", ["", "[]", "{}", "not JSON", '{"vmSize": "x", "storageProfile": {"dataDisks": [1]}}'])
+def test_other_replies_are_no_instance(reply: str) -> None:
+    assert azure.parse(reply) is None
+
+
+def setting_row(path: str) -> Row:
+    setting = Setting(path=path, now="128", wanted="15360", load="rw=read bs=64k direct=0")
+    return Row(
+        check="nfs.read_ahead",
+        title="read-ahead",
+        subject="/mnt",
+        state="red",
+        found="",
+        why="",
+        source="",
+        setting=setting,
+    )
+
+
+@pytest.mark.slow
+def test_before_and_after_take_turns_and_the_setting_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "setting").write_text("128")
+    (tmp_path / "data").mkdir()
+    load = gain.Load(tmp_path / "data", MIB, 20_000_000, 3)
+    found = gain.measure(setting_row("setting"), load, tmp_path / "out", tmp_path, quiet=True)
+    assert found.difference is not None
+    assert found.text.startswith("read-ahead of /mnt, 15360 instead of 128: ")
+    assert (tmp_path / "setting").read_text() == "128"
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_setting_is_put_back_after_an_interrupt(tmp_path: Path) -> None:
+    file = tmp_path / "setting"
+    file.write_text("128")
+    with contextlib.suppress(KeyboardInterrupt), gain.kept([(file, "128")]):
+        gain.apply(file, "15360")
+        raise KeyboardInterrupt
+    assert file.read_text() == "128"
+
+
+def test_a_setting_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="cannot be set to 1"):
+        gain.apply(tmp_path / "nowhere/setting", "1")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from iocurve.advice.doctor import gain
+file = Path(sys.argv[1])
+with gain.kept([(file, "128")]):
+    gain.apply(file, "15360")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_setting_is_put_back_although_the_process_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "setting"
+    file.write_text("128")
+    # The guardian has this pipe as its stderr: the end of the file says that it has ended.
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(file)], capture_output=True, timeout=60, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert file.read_text() == "128"
+
+
+def test_the_page_has_the_table_of_all_checks() -> None:
+    assert text.checks_table() in DOC.read_text()
+
+
+def test_every_check_has_a_row_on_some_host() -> None:
+    bundles = [*map(captured, CAPTURED), *(make() for make in COMPOSED)]
+    seen = {row.check for one in bundles for row in examined(one, None, Known(vm="D8s_v5")).rows}
+    assert seen == set(CHECKS)
