@@ -60,7 +60,7 @@ def _daemons(seconds: float) -> dict[str, float]:
     """CPU seconds per second of the head and of the node."""
     names = ("head", "node")
     known = local.LocalCluster.known()
-    groups = known.alive if known else []
+    groups = [process.pid for process in known.alive] if known else []
     before = [session_cpu_s(group) for group in groups]
     time.sleep(seconds)
     after = [session_cpu_s(group) for group in groups]

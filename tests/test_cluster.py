@@ -324,7 +324,7 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     known = local_cluster.LocalCluster.known()
     assert known is not None
     try:
-        assert local_cluster._nodes_at(address) == 3
+        assert len(local_cluster.nodes_at(address) or ()) == 3
         assert len(known.alive) == 4
     finally:
         assert local_cluster.down() == 4
@@ -335,8 +335,7 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
 
 def test_a_node_that_ends_is_told_with_its_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    # This process is no node.
-    cluster = local_cluster.LocalCluster(str(tmp_path), [os.getpid()])
+    cluster = local_cluster.LocalCluster(str(tmp_path), [local_cluster.Process(os.getpid(), "ray", 0)])
     logs = tmp_path / "0/session_latest/logs"
     logs.mkdir(parents=True)
     state_directory().mkdir(parents=True)

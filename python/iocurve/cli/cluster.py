@@ -1,4 +1,4 @@
-"""``iocurve cluster``: check a cluster, print how to start one, try one on this machine."""
+"""``iocurve cluster``: start a cluster, check it, end it, and print how to start one without ssh."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from cyclopts import App, Parameter
 from rich.table import Table
 
 from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.measure import SSH, report_host
 from iocurve.cli.quantities import AtLeast1, Flag
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.units import counted
 
 app = App(
     name="cluster",
-    help="Use many machines at once: check a cluster, print how to start one, try one on this machine.",
-    help_epilogue=example("iocurve cluster commands ssh --head 10.0.0.4 --node vm1 --node vm2"),
+    help="Use many machines for several runs: start a cluster over ssh, check it, end it.",
+    help_epilogue=example("iocurve cluster up --hosts vm[1-12]"),
 )
 
 
@@ -80,18 +83,33 @@ def print_commands(
 
 
 @app.command
-def up(*, local: AtLeast1) -> int:
-    """Start a cluster on this machine to try it. Its nodes have loopback addresses; a token protects its ports.
+def up(*, local: AtLeast1 | None = None, hosts: str | None = None, ssh: str = SSH) -> int:
+    """Start a cluster of several runs: on hosts that ssh reaches, or on this machine to try it.
 
     Parameters
     ----------
     local
-        Number of nodes.
+        Number of nodes on this machine. They have loopback addresses; a token protects their ports.
+    hosts
+        The hosts, each [USER@]HOST[:PORT]: vm1,vm2, or vm[1-12], or a file with such lists. A host needs sshd and the
+        same minor version of Python; it gets the rest from this machine.
+    ssh
+        The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
     """
+    from iocurve.cluster import hosts as over_ssh
     from iocurve.cluster import local as clusters
+    from iocurve.cluster.host_lists import parse_hosts
 
-    address = clusters.up(local)
-    print(f"{local} load clients are up: add --on {address} to a command; iocurve cluster down ends them")
+    if (local is None) == (hosts is None):
+        raise DialectError([Diagnostic("cluster up: say where: --hosts vm1,vm2 or --local N")])
+    if hosts is not None:
+        listed = parse_hosts(hosts)
+        address = over_ssh.up(listed, ssh, report_host).address
+        number = len(listed)
+    else:
+        assert local is not None
+        address, number = clusters.up(local), local
+    print(f"{counted(number, 'load client')}: add --on {address} to a command; iocurve cluster down ends them")
     return 0
 
 
@@ -101,5 +119,5 @@ def down() -> int:
     from iocurve.cluster import local as clusters
 
     ended = clusters.down()
-    print("the local cluster has ended" if ended else "there was no local cluster")
+    print("the cluster has ended" if ended else "there was no cluster")
     return 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iocurve.measure.machines import Machines
 
 
-SHARED = ("--fail-if", "--junit", "--markdown", "--metrics")
+SHARED = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh")
 """Options of iocurve that every dialect takes, anywhere on its command line."""
 
 

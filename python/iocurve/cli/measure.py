@@ -31,6 +31,7 @@ from iocurve.units import GIB
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
 
+SSH = "ssh"
 Scenario = Annotated[
     str | Path,
     Parameter(converter=lambda _, tokens: tokens[0].value, completer=lambda _: documents.names(), show_default=False),
@@ -49,10 +50,19 @@ class ClusterOptions:
     on: str | None = None
     """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
     auto."""
+    hosts: str | None = None
+    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists.
+    A host needs sshd and the same minor version of Python; nothing of iocurve runs there afterwards."""
+    ssh: str = SSH
+    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
 
     @contextmanager
     def machines(self) -> Iterator[Machines]:
         """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
+        if self.hosts is not None:
+            with self._over_ssh(self.hosts) as group:
+                yield group
+            return
         if self.clients is None and self.on is None:
             yield THIS_MACHINE
             return
@@ -60,6 +70,25 @@ class ClusterOptions:
 
         with session.opened(self.on, self.clients) as group:
             yield group
+
+    @contextmanager
+    def _over_ssh(self, listed: str) -> Iterator[Machines]:
+        from iocurve.cluster import hosts, session
+        from iocurve.cluster.host_lists import parse_hosts
+
+        if self.on is not None or self.clients is not None:
+            raise DialectError(
+                [Diagnostic("--hosts starts a cluster of these hosts: --on and --clients do not go with it")]
+            )
+        with hosts.opened(parse_hosts(listed), self.ssh, report_host) as reached:
+            names = reached.in_order()
+            with session.opened(reached.address, len(names), names) as group:
+                yield group
+
+
+def report_host(host: object, text: str) -> None:
+    """A line for a step of a host that joins a cluster."""
+    print(f"{host}: {text}", file=sys.stderr)
 
 
 CLUSTER = ClusterOptions()

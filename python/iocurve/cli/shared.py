@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,16 @@ from iocurve.cli import checks, status
 from iocurve.cli.checks import CheckOptions
 from iocurve.cli.common import served_metrics
 from iocurve.cli.dialects import SHARED
+from iocurve.cli.measure import SSH, report_host
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.dialects.base import Dialect
+from iocurve.cluster.host_lists import Host, parse_hosts
+from iocurve.dialects.base import ClusterRequest, Dialect
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError
 from iocurve.measure import interrupts, jobs
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
+    from iocurve.measure.machines import Machines
 
 
 def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -> int:
@@ -35,6 +39,11 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
     expressions: list[Expression] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
 
+    if own["--hosts"]:
+        hosts = parse_hosts(own["--hosts"][-1])
+        added = dialect.on_hosts([host.name for host in hosts])
+        rest, numbers = [*added, *rest], [*(0 for _ in added), *numbers]
+        clients = partial(_over_ssh, hosts, own["--ssh"][-1] if own["--ssh"] else SSH)
     interrupts.install()
     with served_metrics(_place(own["--metrics"])), _numbered(numbers):
         result = jobs.run(
@@ -49,6 +58,20 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
         return 0
     checked = checks.report(result, expressions, options, sys.stderr)
     return status(result) or checked
+
+
+@contextmanager
+def _over_ssh(hosts: Sequence[Host], ssh: str, asked: ClusterRequest) -> Iterator[Machines]:
+    """Load clients on hosts that ssh reaches, in the order in which the command line names them."""
+    from iocurve.cluster import hosts as over_ssh
+    from iocurve.cluster import session
+
+    if asked.address is not None:
+        raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
+    with over_ssh.opened(hosts, ssh, report_host) as reached:
+        names = reached.in_order(asked.names)
+        with session.opened(reached.address, len(names), names) as group:
+            yield group
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], list[int]]:

@@ -15,9 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -31,8 +34,35 @@ FIRST_ADDRESS = IPv4Address("127.0.0.10")
 PORT = 6379
 UP_S = 180
 DOWN_S = 20
+ASK_S = 60
 ERROR = re.compile(r"Check failed|\bbind\b|^\w*(?:Error|Exception): | [CF] \d+ \d+\] ")
 """A line of Ray's logs that says why a process ends."""
+
+
+class Process(msgspec.Struct, frozen=True):
+    """The leader of a process group that belongs to the cluster."""
+
+    pid: int
+    role: Literal["ray", "ssh", "holder"]
+    """The holder keeps the inputs of all connections open; without it the hosts end their nodes."""
+    started: int
+    """Start in clock ticks after boot (proc_pid_stat(5)), which tells it from another process of the same number."""
+
+    @classmethod
+    def of(cls, pid: int, role: Literal["ray", "ssh", "holder"]) -> Process:
+        """A process that was started just now."""
+        return cls(pid, role, _started(pid) or 0)
+
+    @property
+    def is_alive(self) -> bool:
+        """False for a zombie, too."""
+        return _started(self.pid) == self.started
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the group if its leader is alive."""
+        if self.is_alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
 
 
 class LocalCluster(msgspec.Struct):
@@ -40,8 +70,8 @@ class LocalCluster(msgspec.Struct):
 
     directory: str
     """Holds a directory for each node."""
-    processes: list[int] = []
-    """Process groups of the head and of the nodes, in their order."""
+    processes: list[Process] = []
+    """The head and the nodes on this machine, and the connections to hosts."""
 
     @classmethod
     def known(cls) -> LocalCluster | None:
@@ -51,17 +81,29 @@ class LocalCluster(msgspec.Struct):
         except (OSError, msgspec.DecodeError):
             return None
 
-    @property
-    def alive(self) -> list[int]:
-        """The process groups that have not ended."""
-        return [process for process in self.processes if _is_alive(process)]
+    @classmethod
+    def require_none(cls) -> None:
+        """Raises ``RunError`` while a cluster is up, or where there is no Ray."""
+        # Ray reads its mode of authentication when it is loaded, and there may be no token yet.
+        if find_spec("ray") is None:
+            session.load_ray()
+        known = cls.known()
+        if known and known.alive:
+            raise RunError("a cluster is up; iocurve cluster down ends it")
 
-    def start(self, options: list[str], environment: dict[str, str]) -> None:
+    @property
+    def alive(self) -> list[Process]:
+        """The processes that have not ended."""
+        return [process for process in self.processes if process.is_alive]
+
+    def start(self, options: list[str], environment: Mapping[str, str]) -> None:
         """Starts the head, or the next node, in a separate session."""
+        environment = {**os.environ, **ray_options.ENVIRONMENT, **environment}
+        environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(made_token())}
         ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
         if ray is None:
             raise RunError("the command ray is missing: pip install 'iocurve[scale]'")
-        number = len(self.processes)
+        number = len(self._rays())
         # Nodes that share a directory choose the names of their sockets by what is there: two that start at once take
         # the same.
         common = [*ray_options.common(_free_ports()), f"--temp-dir={self.directory}/{number}"]
@@ -70,44 +112,60 @@ class LocalCluster(msgspec.Struct):
             process = subprocess.Popen(
                 words, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        self.processes.append(process.pid)
+        self.adopt(process.pid, "ray")
+
+    def start_head(self, address: str) -> None:
+        """Starts the head at HOST:PORT of this machine, and returns when it answers. Raises ``RunError``."""
+        host, _, port = address.rpartition(":")
+        self.start([*ray_options.head(int(port)), f"--node-ip-address={host}"], ray_options.HEAD_ENVIRONMENT)
+        self.wait_for(address, 0)
+
+    def _rays(self) -> list[Process]:
+        return [process for process in self.processes if process.role == "ray"]
+
+    def adopt(self, pid: int, role: Literal["ray", "ssh", "holder"]) -> None:
+        """Adds the leader of a process group that ends with the cluster."""
+        self.processes.append(Process.of(pid, role))
+        state_directory().mkdir(parents=True, exist_ok=True)
         _memory().write_bytes(msgspec.json.encode(self))
 
     def wait_for(self, address: str, nodes: int) -> None:
         """Returns once the cluster has that many load clients. Raises ``RunError``, also if a process ends."""
         until = time.monotonic() + UP_S
         while True:
-            found = _nodes_at(address)
-            if found is not None and found >= nodes:
+            found = nodes_at(address)
+            if found is not None and len(found) >= nodes:
                 return
             ended = len(self.alive) < len(self.processes)
             if ended or time.monotonic() > until:
                 why = "a process of the local cluster has ended" if ended else f"it is not up after {UP_S} s"
-                raise RunError(f"{why}; {found or 0} of {counted(nodes, 'node')} joined{self.cause()}")
+                raise RunError(f"{why}; {len(found or ())} of {counted(nodes, 'node')} joined{self.cause()}")
             time.sleep(0.5)
 
     def cause(self) -> str:
         """The last error of the first process that has ended, and its log; nothing while all are alive."""
-        for number, process in enumerate(self.processes):
-            if not _is_alive(process):
+        for number, process in enumerate(self._rays()):
+            if not process.is_alive:
                 logs = [*Path(self.directory, str(number)).glob("session_latest/logs/raylet*.out"), _log(number)]
-                lines = [line.strip() for log in logs for line in log.read_text(errors="replace").splitlines()]
-                told = [line for line in lines if ERROR.search(line)] or lines[-1:] or ["it wrote nothing"]
-                return f"; {f'node {number}' if number else 'the head'}: {told[0]} ({_log(number)})"
+                lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
+                told = last_error(lines) or "it wrote nothing"
+                return f"; {f'node {number}' if number else 'the head'}: {told} ({_log(number)})"
         return ""
 
     def end(self) -> int:
         """Ends the processes and removes their files; gives the number of those that were alive."""
         alive = self.alive
+        hosts = [process for process in alive if process.role == "ssh"]
+        # Without the holder each host ends its node, and then the connection.
+        for process in alive:
+            if process.role == "holder":
+                process.signal(signal.SIGTERM)
+        _wait(hosts)
         for process in reversed(alive):
-            with suppress(ProcessLookupError):
-                os.killpg(process, signal.SIGTERM)
-        until = time.monotonic() + DOWN_S
-        while any(map(_is_alive, alive)) and time.monotonic() < until:
-            time.sleep(0.1)
-        for process in filter(_is_alive, alive):
-            with suppress(ProcessLookupError):
-                os.killpg(process, signal.SIGKILL)
+            process.signal(signal.SIGTERM)
+        _wait(alive)
+        for process in alive:
+            process.signal(signal.SIGKILL)
         _memory().unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
         return len(alive)
@@ -115,20 +173,14 @@ class LocalCluster(msgspec.Struct):
 
 def up(nodes: int) -> str:
     """Starts a cluster; gives the address of its head. Raises ``RunError``."""
-    session.load_ray()
-    known = LocalCluster.known()
-    if known and known.alive:
-        raise RunError("a local cluster is up; iocurve cluster down ends it")
+    LocalCluster.require_none()
     address = f"{FIRST_ADDRESS}:{PORT}"
-    environment = os.environ | ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT
-    environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(made_token())}
     cluster = LocalCluster(tempfile.mkdtemp(prefix="iocurve-"))
     try:
-        cluster.start([*ray_options.head(PORT), f"--node-ip-address={FIRST_ADDRESS}"], environment)
-        cluster.wait_for(address, 0)
+        cluster.start_head(address)
         for number in range(1, nodes + 1):
             at = f"--node-ip-address={FIRST_ADDRESS + number}"
-            cluster.start([*ray_options.node(address), at], environment)
+            cluster.start([*ray_options.node(address), at], ray_options.HEAD_ENVIRONMENT)
         cluster.wait_for(address, nodes)
     except BaseException:
         cluster.end()
@@ -149,14 +201,26 @@ def _free_ports() -> dict[str, int]:
         return {name: one.getsockname()[1] for name, one in zip(ray_options.AGENT_PORTS, sockets, strict=True)}
 
 
-def _nodes_at(address: str) -> int | None:
-    """Load clients of the cluster; None while it does not answer."""
+def last_error(lines: Sequence[str]) -> str | None:
+    """The line of Ray's logs that says why a process has ended; otherwise the last line."""
+    told = [line for line in lines if ERROR.search(line)] or [line for line in lines if line.strip()][-1:]
+    return told[0].strip() if told else None
+
+
+def nodes_at(address: str) -> list[str] | None:
+    """Addresses of the cluster's load clients; None while it does not answer."""
     code = (
         "import sys; from iocurve.cluster import session\n"
-        "ray = session.connect(sys.argv[1]); print(len(session.load_nodes(ray)))"
+        "nodes = session.load_nodes(session.connect(sys.argv[1]))\n"
+        "print('nodes', *(node['NodeManagerAddress'] for node in nodes))"
     )
-    asked = subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, check=False)
-    return int(asked.stdout.split()[-1]) if asked.returncode == 0 and asked.stdout.strip() else None
+    words = [sys.executable, "-c", code, address]
+    try:
+        asked = subprocess.run(words, capture_output=True, text=True, check=False, timeout=ASK_S)
+    except subprocess.TimeoutExpired:
+        return None
+    lines = [line.split()[1:] for line in asked.stdout.splitlines() if line.startswith("nodes")]
+    return lines[-1] if asked.returncode == 0 and lines else None
 
 
 def _log(number: int) -> Path:
@@ -167,11 +231,16 @@ def _memory() -> Path:
     return state_directory() / "local.json"
 
 
-def _is_alive(process: int) -> bool:
-    """True for a node that this module started, and not for another process that got its number."""
+def _wait(processes: Sequence[Process]) -> None:
+    until = time.monotonic() + DOWN_S
+    while any(process.is_alive for process in processes) and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def _started(pid: int) -> int | None:
+    """Start of a process in clock ticks after boot; None for one that has ended."""
     try:
-        text = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return False
-    return state != "Z" and "start" in text and "ray" in text
+        return None
+    return None if fields[0] == "Z" else int(fields[19])

@@ -25,7 +25,13 @@ PORTS = {
 }
 OBJECT_STORE_BYTES = 100_000_000
 LOAD_CLIENT = json.dumps({"load_client": 1})
-ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0"}
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Machines may differ in the patch level of Python; modules in machine code fit all of a minor version.
+    "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
+    # A node that is told to end has nothing to move elsewhere; Ray would wait 30 s.
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+}
 HEAD_ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",

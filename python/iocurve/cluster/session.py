@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
-from iocurve.cluster.ray_options import authentication
+from iocurve.cluster.ray_options import ENVIRONMENT, authentication, state_directory
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
@@ -47,14 +48,42 @@ def opened(address: str | None, clients: int | None, on: Sequence[str] = ()) -> 
     ``clients`` is None for one on every node. ``on`` lists the nodes (hostname or address) in the order of the clients.
     Raises ``RunError`` where the cluster cannot be reached or has too few nodes, ``PlanError`` where versions differ.
     """
-    ray = connect(address or AUTO_CLUSTER)
-    try:
-        with loop_in_thread() as loop, _actors(ray, clients, on) as links:
-            members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()
-            yield ClientGroup(members, loop, f"Ray {ray.__version__}")
-    finally:
-        with suppress(Exception):
-            ray.shutdown()
+    with _messages_of_ray_kept():
+        ray = connect(address or AUTO_CLUSTER)
+        try:
+            with _on(ray, clients, on) as group:
+                yield group
+        finally:
+            with suppress(Exception):
+                ray.shutdown()
+
+
+@contextmanager
+def _on(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator[ClientGroup]:
+    with loop_in_thread() as loop, _actors(ray, clients, on) as links:
+        members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()
+        yield ClientGroup(members, loop, f"Ray {ray.__version__}")
+
+
+@contextmanager
+def _messages_of_ray_kept() -> Iterator[None]:
+    """Sends to ``ray.log`` in the state directory whatever Ray writes to standard error past Python.
+
+    Whoever runs a measurement hears of a lost machine from iocurve.
+    """
+    if sys.__stderr__ is None or sys.stderr is not sys.__stderr__:
+        yield
+        return
+    state_directory().mkdir(parents=True, exist_ok=True)
+    sys.__stderr__.flush()
+    with (state_directory() / "ray.log").open("w") as log, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+        os.dup2(log.fileno(), 2)
+        sys.stderr = shown
+        try:
+            yield
+        finally:
+            sys.stderr = sys.__stderr__
+            os.dup2(shown.fileno(), 2)
 
 
 def connect(address: str) -> ModuleType:
@@ -65,8 +94,7 @@ def connect(address: str) -> ModuleType:
             "with --on auto or --on HEAD:6379"
         )
     _require_listener(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.update(authentication(os.environ))
+    os.environ.update(ENVIRONMENT | authentication(os.environ))
     ray = load_ray()
     try:
         with interrupts.restored():

@@ -176,3 +176,5 @@ class Dialect:
 
     Raises ``DialectError`` if the command line asks about an unknown option or engine.
     """
+    on_hosts: Callable[[Sequence[str]], list[str]] = lambda _: []
+    """The tool's own words for a run on these hosts; none where its files name the hosts."""

@@ -199,4 +199,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP.format(flags="\n".join(flag_lines())).rstrip("\n")
 
 
-DIALECT = Dialect("diskspd", prepare, _information)
+DIALECT = Dialect("diskspd", prepare, _information, on_hosts=lambda hosts: [f"--clients={len(hosts)}"])

@@ -403,4 +403,6 @@ def _jobs_that_write(job: Job) -> list[Diagnostic]:
     ]
 
 
-DIALECT = Dialect("fio", prepare, information.information)
+DIALECT = Dialect(
+    "fio", prepare, information.information, on_hosts=lambda hosts: [f"--client={host}" for host in hosts]
+)

@@ -1,0 +1,178 @@
+"""Keeps a node of a cluster on a host for as long as its standard input is open. It runs there, on Python 3.8 or later.
+
+Its text is sent over ssh, so it uses the standard library alone. It reads lines of JSON and writes lines of JSON:
+
+- ``{"key": …}`` names the packages that the node needs; the answer tells about the host and if they are there.
+- ``{"carry": BYTES}`` is followed by a tar archive with the packages, compressed by gzip.
+- ``{"start": [OPTIONS], "environment": {…}, "token": …}`` starts a node of Ray, again and again while it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+END_S = 10
+AGAIN_S = 2
+LINES = 30
+PLACE_MAX = 16
+RAY = "import sys; from ray.scripts.scripts import main; sys.argv[0] = 'ray'; main()"
+
+
+class Keeper:
+    """The node, its files, and the way to end both."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        place = tempfile.gettempdir()
+        # The path of a socket has at most 107 characters (unix(7)), and Ray adds 70.
+        self.directory = tempfile.mkdtemp(prefix="iocurve-", dir=place if len(place) <= PLACE_MAX else "/tmp")
+        self.packages = Path()
+        self.node: subprocess.Popen[bytes] | None = None
+
+    def serve(self) -> None:
+        """Carries out messages until the input ends."""
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if "key" in message:
+                self.greet(message["key"])
+            elif "carry" in message:
+                self.unpack(message["carry"])
+            elif "start" in message:
+                threading.Thread(target=self.keep, args=(message,), daemon=True).start()
+
+    def greet(self, key: str) -> None:
+        """Tells about the host."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iocurve"
+        self.packages = cache / key
+        cache.mkdir(parents=True, exist_ok=True)
+        say(
+            hostname=platform.node(),
+            python=platform.python_version(),
+            machine=platform.machine(),
+            libc="-".join(platform.libc_ver()),
+            connection=os.environ.get("SSH_CONNECTION", "").split(),
+            free_bytes=shutil.disk_usage(cache).free,
+            has=self.packages.is_dir(),
+        )
+
+    def unpack(self, length: int) -> None:
+        """Unpacks the packages. Of hosts that share a home the first gives its directory the name."""
+        made = Path(tempfile.mkdtemp(prefix=".unpacked-", dir=self.packages.parent))
+        stream = Counted(sys.stdin.buffer, length)
+        try:
+            with tarfile.open(fileobj=stream, mode="r|gz") as archive:
+                archive.extractall(made)
+            stream.skip()
+            made.rename(self.packages)
+        except OSError as error:
+            stream.skip()
+            shutil.rmtree(made, ignore_errors=True)
+            if not self.packages.is_dir():
+                say(error=f"the packages cannot be unpacked in {self.packages.parent}: {error}")
+                return
+        say(unpacked=str(self.packages))
+
+    def keep(self, message: dict[str, Any]) -> None:
+        """Starts the node again whenever it ends, as it does after a cut of the network."""
+        token = Path(self.directory) / "token"
+        token.touch(0o600)
+        token.write_text(message["token"])
+        environment = dict(os.environ, **message["environment"])
+        environment.update(RAY_AUTH_TOKEN_PATH=str(token), PYTHONPATH=str(self.packages))
+        words = [
+            sys.executable,
+            "-c",
+            RAY,
+            "start",
+            *message["start"],
+            "--temp-dir=" + self.directory + "/ray",
+            "--block",
+        ]
+        first = min(os.sched_getaffinity(0))
+        while not self.over.is_set():
+            log = Path(self.directory) / "node.log"
+            with log.open("w") as output:
+                self.node = subprocess.Popen(
+                    words,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    preexec_fn=lambda: os.sched_setaffinity(0, {first}),
+                )
+            self.node.wait()
+            logs = [*Path(self.directory).glob("ray/session_latest/logs/raylet*.out"), log]
+            lines = [line for one in logs for line in one.read_text(errors="replace").splitlines()[-LINES:]]
+            if not self.over.is_set():
+                say(ended=self.node.returncode, lines=lines)
+            self.over.wait(AGAIN_S)
+
+    def end(self) -> None:
+        """Ends the node and removes its files."""
+        self.over.set()
+        if self.node is not None and self.node.poll() is None:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                try:
+                    os.killpg(self.node.pid, number)
+                    self.node.wait(END_S)
+                except (ProcessLookupError, subprocess.TimeoutExpired):
+                    pass
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Counted(io.BufferedIOBase):
+    """The next bytes of a stream, and no byte after them."""
+
+    def __init__(self, stream: BinaryIO, length: int) -> None:
+        self.stream, self.left = stream, length
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As a stream does; nothing at the end."""
+        found = self.stream.read(self.left if size is None or size < 0 else min(size, self.left))
+        self.left -= len(found)
+        return found
+
+    def skip(self) -> None:
+        """Reads what is left."""
+        while self.left and self.read(1 << 20):
+            pass
+
+
+def say(**facts: object) -> None:
+    """Writes a line; to a connection that was cut it writes nothing, and the node goes on."""
+    with contextlib.suppress(OSError):
+        print(json.dumps(facts), flush=True)
+
+
+def main() -> None:
+    """Serves until the input ends or a signal comes."""
+    keeper = Keeper()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        keeper.serve()
+    finally:
+        keeper.end()
+
+
+if __name__ == "__main__":
+    main()

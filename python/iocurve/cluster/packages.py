@@ -1,0 +1,98 @@
+"""The Python packages that a load client needs, as an archive for hosts that have nothing but Python.
+
+They are those that this program runs with, so a host needs no index, no compiler and no permission to install. Modules
+in machine code fit Python of the same minor version on the same kind of processor.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+import iocurve
+from iocurve.cluster.ray_options import state_directory
+from iocurve.errors import RunError
+
+NOT_CARRIED = frozenset({"altair", "vl-convert-python"})
+"""Packages that draw charts: a load client draws none."""
+_LEFT_OUT = frozenset({"__pycache__", "jars", "rllib", "tune", "serve", "cpp", "tests"})
+"""Directories of packages that a load client never loads."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Files by their path below a directory of ``sys.path``."""
+
+    files: dict[str, Path]
+
+    @cached_property
+    def key(self) -> str:
+        """A name that changes with the content: sizes and times of change stand for it."""
+        digest = sha256()
+        for name, path in sorted(self.files.items()):
+            found = path.stat()
+            digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+        return f"packages-{digest.hexdigest()[:16]}"
+
+    def archive(self) -> Path:
+        """The archive (tar, gzip), which is kept until the packages change. Raises ``RunError``."""
+        directory = state_directory() / "packages"
+        path = directory / f"{self.key}.tar.gz"
+        if path.exists():
+            return path
+        made = directory / f".{self.key}.{os.getpid()}"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            for old in directory.glob("packages-*.tar.gz"):
+                old.unlink(missing_ok=True)
+            with tarfile.open(made, "w:gz", compresslevel=1) as archive:
+                for name, source in sorted(self.files.items()):
+                    archive.add(source, name)
+            made.rename(path)
+        except OSError as error:
+            made.unlink(missing_ok=True)
+            raise RunError(f"the packages for the hosts cannot be written to {directory}: {error}") from None
+        return path
+
+
+def needed() -> Packages:
+    """The packages that a load client needs. Raises ``RunError`` if one is not installed."""
+    files: dict[str, Path] = {}
+    package = Path(iocurve.__file__).parent
+    for path in package.rglob("*"):
+        if path.is_file() and not _LEFT_OUT.intersection(path.parts[-2:-1]):
+            files[f"iocurve/{path.relative_to(package)}"] = path
+    for one in _required("iocurve", {"scale"}, {}).values():
+        if one.name == "iocurve":
+            continue
+        for file in one.files or ():
+            parts = PurePosixPath(file).parts
+            # Scripts of a package lie outside of it ("../../../bin").
+            if ".." not in parts and not _LEFT_OUT.intersection(parts):
+                files[str(file)] = Path(str(file.locate()))
+    return Packages({name: path for name, path in files.items() if path.is_file()})
+
+
+def _required(name: str, extras: set[str], found: dict[str, Distribution]) -> dict[str, Distribution]:
+    """A distribution with all that it requires, by name."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        one = found[canonicalize_name(name)] = distribution(name)
+    except PackageNotFoundError:
+        raise RunError(
+            f"many machines need the package {name}, which is not installed: pip install 'iocurve[scale]'"
+        ) from None
+    for text in one.requires or ():
+        required = Requirement(text)
+        wanted = [{"extra": extra} for extra in extras or {""}]
+        applies = required.marker is None or any(map(required.marker.evaluate, wanted))
+        if applies and canonicalize_name(required.name) not in found.keys() | NOT_CARRIED:
+            _required(required.name, required.extras, found)
+    return found

@@ -1,0 +1,182 @@
+"""Clusters on hosts that ssh reaches: lists of hosts, the keeper, and a real sshd."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iocurve.cli.dialects import run as run_dialect
+from iocurve.cluster import keeper
+from iocurve.cluster.host_lists import Host, parse_hosts
+from iocurve.cluster.local import LocalCluster
+from iocurve.errors import PlanError
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("vm1", [Host("vm1")]),
+        ("vm1,root@vm2:2222", [Host("vm1"), Host("vm2", "root", 2222)]),
+        ("vm[08-10,12]-a,b", [Host(name) for name in ("vm08-a", "vm09-a", "vm10-a", "vm12-a", "b")]),
+        ("r[1-2]n[1-2]", [Host(name) for name in ("r1n1", "r1n2", "r2n1", "r2n2")]),
+        ("me@[fd00::1]:2222", [Host("fd00::1", "me", 2222)]),
+        ("10.0.0.4 10.0.0.5", [Host("10.0.0.4"), Host("10.0.0.5")]),
+    ],
+)
+def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, hosts: list[Host]) -> None:
+    assert list(parse_hosts(text)) == hosts
+
+
+def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("# twelve\nvm1 slots=4 max_slots=8\n\nroot@vm[2-3]  # spare\n", encoding="utf-8")
+    expected = (Host("vm1"), Host("vm2", "root"), Host("vm3", "root"))
+    assert parse_hosts(str(file)) == parse_hosts(f"@{file}") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "no host is listed"),
+        ("vm1,vm1", "vm1: listed twice"),
+        ("vm[3-1]", "'3-1' is no range"),
+        ("vm1:4", "4 is no port of ssh"),
+        ("vm1;reboot", "is no host"),
+        ("-oProxyCommand=x", "is no host"),
+        ("@/nowhere", "the file cannot be read"),
+    ],
+)
+def test_a_list_that_is_none_is_refused_with_its_part(text: str, error: str) -> None:
+    with pytest.raises(PlanError, match=error.replace("[", r"\[")):
+        parse_hosts(text)
+
+
+@pytest.mark.slow
+def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "XDG_CACHE_HOME": str(tmp_path),
+        "SSH_CONNECTION": "a 1 b 2",
+    }
+    pids = tmp_path / "pids"
+    node = f"import os, time\ndef main():\n    print(os.getpid(), file=open({str(pids)!r}, 'a'))\n    time.sleep(60)\n"
+    packages = io.BytesIO()
+    with tarfile.open(fileobj=packages, mode="w:gz") as archive:
+        for name, text in {
+            "ray/__init__.py": "",
+            "ray/scripts/__init__.py": "",
+            "ray/scripts/scripts.py": node,
+        }.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, keeper.__file__], env=environment, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def told(message: dict[str, Any], content: bytes = b"") -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(message).encode() + b"\n" + content)
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        greeting = told({"key": "packages-1"})
+        assert (greeting["connection"], greeting["has"]) == (["a", "1", "b", "2"], False)
+        size = len(packages.getvalue())
+        assert told({"carry": size}, packages.getvalue()) == {"unpacked": str(tmp_path / "iocurve/packages-1")}
+        assert told({"key": "packages-1"})["has"]
+        process.stdin.write(json.dumps({"start": [], "environment": {}, "token": "t"}).encode() + b"\n")
+        process.stdin.flush()
+        first = _line(pids, 1)
+        os.kill(first, signal.SIGKILL)
+        assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
+        second = _line(pids, 2)
+        (kept,) = {one for one in _open_files(second) if one.name == "node.log"}
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert not Path(f"/proc/{second}").exists()
+    assert not kept.exists()
+
+
+def _open_files(process: int) -> list[Path]:
+    return [one.readlink() for one in Path(f"/proc/{process}/fd").iterdir()]
+
+
+def _content(path: Path) -> bytes:
+    """The content; nothing of a process that has just ended."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _line(path: Path, number: int) -> int:
+    """The process of a line that is about to be written."""
+    for _ in range(600):
+        lines = path.read_text().splitlines() if path.exists() else []
+        if len(lines) >= number:
+            return int(lines[number - 1])
+        time.sleep(0.05)
+    raise AssertionError(f"no line {number} in {path}")
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[str]:
+    """A real sshd at 127.0.0.31 with its own cache directory; gives HOST:PORT."""
+    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None or os.getuid() != 0:
+        pytest.skip("needs root and sshd: apt-get install openssh-server")
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install 'iocurve[scale]'")
+    Path("/run/sshd").mkdir(exist_ok=True)
+    for name in ("key", "host_key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    with socket.create_server(("127.0.0.31", 0)) as free:
+        port = free.getsockname()[1]
+    path = f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin"
+    (tmp_path / "sshd_config").write_text(
+        f"ListenAddress 127.0.0.31:{port}\nHostKey {tmp_path}/host_key\nAuthorizedKeysFile {tmp_path}/key.pub\n"
+        f"PidFile none\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\n"
+        f"SetEnv XDG_CACHE_HOME={tmp_path}/cache PATH={path}\n",
+        encoding="utf-8",
+    )
+    with subprocess.Popen([program, "-D", "-f", tmp_path / "sshd_config"]) as process:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.31", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"127.0.0.31:{port}"
+        process.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
+    sshd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "known").write_text("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n", "utf-8")
+    ssh = f"ssh -F {tmp_path}/known -i {tmp_path}/key -b 127.0.0.30"
+    words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread"]
+    assert run_dialect("fio", ["--hosts", sshd, "--ssh", ssh, *words]) == 0
+    shown = capsys.readouterr()
+    assert "127.0.0.31: has joined" in shown.err
+    assert "io=1024KiB" in shown.out
+    assert LocalCluster.known() is None
+    assert not [one for one in Path("/proc").glob("[0-9]*/environ") if str(tmp_path).encode() in _content(one)]
