@@ -62,7 +62,7 @@ class Greeting(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What the keeper says later."""
+    """A later line of the keeper."""
 
     unpacked: str | None = None
     error: str | None = None

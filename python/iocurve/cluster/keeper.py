@@ -2,7 +2,7 @@
 
 Its text is sent over ssh, so it uses the standard library alone. It reads lines of JSON and writes lines of JSON:
 
-- ``{"key": …}`` names the packages that the node needs; the answer tells about the host and if they are there.
+- ``{"key": …}`` selects the packages of the node; the answer describes the host, and says if it has them.
 - ``{"carry": BYTES}`` is followed by a tar archive with the packages, compressed by gzip.
 - ``{"start": [OPTIONS], "environment": {…}, "token": …}`` starts a node of Ray, again and again while it ends.
 """
@@ -23,7 +23,7 @@ import tempfile
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 END_S = 10
 AGAIN_S = 2
@@ -52,7 +52,9 @@ class Keeper:
             elif "carry" in message:
                 self.unpack(message["carry"])
             elif "start" in message:
-                threading.Thread(target=self.keep, args=(message,), daemon=True).start()
+                threading.Thread(
+                    target=self.keep, args=(message["start"], message["environment"], message["token"]), daemon=True
+                ).start()
 
     def greet(self, key: str) -> None:
         """Tells about the host."""
@@ -86,19 +88,19 @@ class Keeper:
                 return
         say(unpacked=str(self.packages))
 
-    def keep(self, message: dict[str, Any]) -> None:
+    def keep(self, options: list[str], environment: dict[str, str], text: str) -> None:
         """Starts the node again whenever it ends, as it does after a cut of the network."""
         token = Path(self.directory) / "token"
         token.touch(0o600)
-        token.write_text(message["token"])
-        environment = dict(os.environ, **message["environment"])
+        token.write_text(text)
+        environment = dict(os.environ, **environment)
         environment.update(RAY_AUTH_TOKEN_PATH=str(token), PYTHONPATH=str(self.packages))
         words = [
             sys.executable,
             "-c",
             RAY,
             "start",
-            *message["start"],
+            *options,
             "--temp-dir=" + self.directory + "/ray",
             "--block",
         ]

@@ -29,7 +29,7 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Machines may differ in the patch level of Python; modules in machine code fit all of a minor version.
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
-    # A node that is told to end has nothing to move elsewhere; Ray would wait 30 s.
+    # Ray would wait 30 s for work to move away from a node that ends; a load client has none.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
 }
 HEAD_ENVIRONMENT = {
