@@ -27,7 +27,7 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     "rooms that import a room": 88,
     "files under 60 lines": 50,
-    "classes": 663,
+    "classes": 664,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,

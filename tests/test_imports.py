@@ -508,6 +508,22 @@ def test_elbencho_csv_gives_a_point_for_each_phase(tmp_path: Path) -> None:
     assert written.axes == {"kind": "write", "order": "sequential", "block_bytes": 1 << 20, "depth": 32}
 
 
+def test_the_times_of_mdtest_are_no_rates_but_say_how_many_items_there_were(tmp_path: Path) -> None:
+    head, _, _ = MDTEST.partition("SUMMARY")
+    table = "   File stat  {0}  {0}  {0}  0.000\n   Tree removal  {1}  {1}  {1}  0.000\n\n"
+    text = head + "SUMMARY rate (in ops/sec): (of 1 iterations)\n" + table.format("4000.000", "0.000")
+    text += "SUMMARY time (in ms/op): (of 1 iterations)\n" + table.format("2.500", "3223.793") + "-- finished at x --\n"
+    (point,) = imported(tmp_path, text).points
+    assert (point.name, point.figures.iops, point.figures.operations) == ("File stat", 4000, 10_000)
+    assert point.imported is not None
+    assert point.imported.window_ns == 2_500_000_000
+
+
+def test_the_table_of_old_versions_of_mdtest_has_rates(tmp_path: Path) -> None:
+    text = MDTEST.replace("SUMMARY rate", "SUMMARY")
+    assert imported(tmp_path, text).points == imported(tmp_path, MDTEST).points
+
+
 def test_mdtest_gives_a_point_for_each_operation_with_a_rate(tmp_path: Path) -> None:
     result = imported(tmp_path, MDTEST)
     assert [(point.name, point.figures.iops) for point in result.points] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from iocurve.imports.measured import Load, Measured
@@ -25,7 +26,9 @@ KINDS = {
     "tree removal": "rmdir",
 }
 MEAN = "mdtest states rates only: the mean over its iterations. It states no latencies."
-_HEADING = re.compile(r"SUMMARY rate(?: \(in ops/sec\))?:?\s*\(of (\d+) iterations?\)")
+_HEADING = re.compile(r"SUMMARY(?: (rate|time))?(?: \(in [a-z/]+\))?:?\s*\(of (\d+) iterations?\)")
+"""mdtest 1.9 has one table, of rates, with neither word. Times are in seconds, even where their heading in mdtest 4.1
+says ``ops/sec`` or ``ms/op``."""
 _ROW = re.compile(r"\s*([A-Z][a-z]+ [a-z]+)\s*:?((?:\s+-?[\d.]+){4,})\s*$")
 _TASKS = re.compile(r"(\d+) tasks?, (\d+) (files/directories|files|directories)")
 _STARTED = re.compile(r"started at (\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)")
@@ -38,22 +41,35 @@ def is_mdtest(source: Source) -> bool:
 
 
 def read(source: Source) -> list[Measured]:
-    """A point for each row of each table. Raises ``ResultError``."""
-    found: list[Measured] = []
+    """A point for each row of each table of rates. Raises ``ResultError``."""
+    tables: list[_Table] = []
     facts: dict[str, str] = {}
-    in_table = False
+    table = ""
     for line in source.text.splitlines():
         facts |= _facts(line)
-        row = _ROW.match(line)
-        if _HEADING.search(line):
-            in_table = True
-        elif in_table and row and row[1].lower() in KINDS:
-            found += _point(source, row[1], [number(value) or 0.0 for value in row[2].split()], facts)
+        heading, row = _HEADING.search(line), _ROW.match(line)
+        if heading:
+            table = heading[1] or "rate"
+            if table == "rate":
+                tables.append(_Table(dict(facts), {}, {}))
+        elif table and tables and row and row[1].lower() in KINDS:
+            rows = tables[-1].rates if table == "rate" else tables[-1].seconds
+            rows[row[1]] = number(row[2].split()[2]) or 0.0
         elif line.lstrip().startswith("--") and "finished" in line:
-            in_table = False
+            table = ""
+    found = [_point(source, name, rate, one) for one in tables for name, rate in one.rates.items() if rate > 0]
     if not found:
         raise source.error("mdtest's table has no rate; was it truncated?")
     return found
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The mean rates of the operations, and the mean seconds that an iteration took for them."""
+
+    facts: Mapping[str, str]
+    rates: dict[str, float]
+    seconds: dict[str, float]
 
 
 def _facts(line: str) -> dict[str, str]:
@@ -66,30 +82,25 @@ def _facts(line: str) -> dict[str, str]:
     }
 
 
-def _point(source: Source, name: str, values: list[float], facts: Mapping[str, str]) -> list[Measured]:
-    """The point of a row: largest, smallest and mean rate, and deviation; none where the rate is 0."""
-    rate = values[2]
-    if rate <= 0:
-        return []
-    kind = KINDS[name.lower()]
+def _point(source: Source, name: str, rate: float, table: _Table) -> Measured:
+    """The point of a row. A time limit (stone wall) ends an operation before all items had it."""
+    kind, facts, seconds = KINDS[name.lower()], table.facts, table.seconds.get(name)
     # The tree is made by one task, and its size is not in the output.
-    items = None if name.startswith("Tree") else whole(facts.get("items"))
+    items = round(rate * seconds) if seconds else None if name.startswith("Tree") else whole(facts.get("items"))
     tasks = whole(facts.get("tasks"))
     stated = ImportedKind(operations=items, iops=rate)
-    return [
-        Measured(
-            tool=f"mdtest {facts.get('version', '')}".strip(),
-            source=source.name,
-            name=name,
-            load=Load(kind=kind, depth=tasks),
-            kinds={kind: stated},
-            total=stated,
-            window_ns=round(items / rate * SECOND_NS) if items else None,
-            workers=tasks,
-            created=_time(facts.get("started", "")),
-            notes=(("mdtest_rates", MEAN),),
-        )
-    ]
+    return Measured(
+        tool=f"mdtest {facts.get('version', '')}".strip(),
+        source=source.name,
+        name=name,
+        load=Load(kind=kind, depth=tasks),
+        kinds={kind: stated},
+        total=stated,
+        window_ns=round(items / rate * SECOND_NS) if items else None,
+        workers=tasks,
+        created=_time(facts.get("started", "")),
+        notes=(("mdtest_rates", MEAN),),
+    )
 
 
 def _time(text: str) -> datetime | None:
