@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
 
-from bench.limits import kinds
+from bench.limits import kinds, simulated
 from bench.limits.case import KINDS, Case, Load, drawn
 from bench.limits.examine import binding, final_name, judged_name, stub
 from bench.limits.tables import wilson
 from bench.truth.instruments import program
 from iocurve.measure import local
+from iocurve.result.caps import Burst, Cap
 from iocurve.targets.target import NfsTarget
 
 assert kinds
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc builds the instruments; it is missing here")
 SERVER = frozenset({"volume_iops"})
 ACCOUNT = {"operations": 1000, "seconds": 1.0, "late_s": 0.1}
 
@@ -56,6 +59,10 @@ def test_a_rate_binds_if_the_server_saw_it() -> None:
 def test_the_last_confident_name_counts() -> None:
     likely = {"code": "depth", "confidence": "likely"}
     assert final_name({**likely, "outcome": "confirmed"}) == "depth"
+    possible = {"code": "depth", "confidence": "possible"}
+    assert final_name(possible) is None
+    assert final_name({**possible, "outcome": "confirmed", "verdict_now": possible}) == "depth"
+    assert final_name({**possible, "outcome": "confirmed", "verdict_now": {**possible, "code": "rate"}}) is None
     assert final_name({**likely, "outcome": "refuted"}) is None
     assert final_name({**likely, "outcome": "refuted", "verdict_now": {**likely, "code": "rate"}}) == "rate"
     assert final_name({**likely, "confidence": "possible", "outcome": "not told"}) is None
@@ -96,3 +103,43 @@ def test_the_server_keeps_to_a_rate(policy: str) -> None:
     # The first two windows of 50 operations may pass at once, around the border between them, so that 600 take at
     # least 0.5 s; a busy machine can only make it slower.
     assert 300 <= account["operations"] / account["seconds"] <= 1210
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("setting", "name", "final"),
+    [
+        ("hidden", "cap burst to 3000", "volume_iops"),
+        ("hidden", "latency constant", "depth"),
+        ("known", "requests of a connection", "connection_requests"),
+        ("hogs", "byte cap", "volume_throughput"),
+    ],
+)
+def test_a_simulated_limit_is_named(setting: simulated.Setting, name: str, final: str) -> None:
+    found = simulated.examined(setting, name, 1)
+    assert (found["judged"], found["final"]) == ("right", final)
+
+
+@needs_gcc
+def test_a_simulated_load_gets_the_rate_of_the_limit() -> None:
+    load = Load(depth=16)
+    with simulated.simulated(Case(("bucket,rate=1000,burst=1",), (0,), SERVER, load), 1, beside_hogs=False) as server:
+        point = server.run(simulated.planned(load, 1))
+    assert point.summary().iops == 1000
+    assert point.summary().latency.mean_ns == pytest.approx(16e6, rel=0.01)
+
+
+def test_a_target_states_its_limits() -> None:
+    facts = simulated.stated(
+        (
+            "delay,service=constant:250.0",
+            "bucket,rate=900.0,burst=400",
+            "bucket,rate=1800,burst=20",
+            "pauses,period_ms=1",
+        )
+    )
+    assert facts.latency_mean_ns == 250_000
+    assert facts.caps == (Cap(scope="volume", quantity="iops", value=900, burst=Burst(iops=1800, credits=400)),)
+    assert simulated.stated(("bucket,unit=b,of=r,per=a,rate=5e6,burst=9",)).caps == (
+        Cap(scope="client", quantity="bytes_per_s", kind="read", value=5_000_000),
+    )

@@ -504,3 +504,13 @@ def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
     question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
     with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         find_knee(question, tmp_path / "out")
+
+
+def test_responses_of_several_servers() -> None:
+    """One server is M/M/1; of two, W. Feller's formulas give 1/3 that wait at half of the capacity."""
+    assert open_loops.several_servers_tail(0.01, 1000, 1, 0.5) == pytest.approx(math.exp(-5))
+    assert open_loops.several_servers_tail(0.0, 1000, 2, 0.5) == 1
+    expected = 2 / 3 * math.exp(-1) + 1 / 3 * 2 * math.exp(-1)
+    assert open_loops.several_servers_tail(1 / 500, 1000, 2, 0.5) == pytest.approx(expected, rel=1e-4)
+    case = open_loops.several_servers_case(1000, 8, 0.7, 0.01)
+    assert open_loops.several_servers_tail(case.limit.limit_ns / 1e9, 1000, 8, 0.7) == pytest.approx(0.01)

@@ -17,9 +17,10 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
-from iocurve.analysis.fingerprints import Response, response
+from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdict_of
+from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli import main
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
 from iocurve.measure import variations, why
@@ -310,7 +311,8 @@ def ratio(value: float, spread: float = 0.0) -> Response:
 
     chance = random.Random(3)
     around = [1000 * value * (1 + spread * chance.uniform(-1, 1)) for _ in range(20)]
-    return response("twice the depth", point([1000.0] * 20), point(around), SILENT)
+    base, other = MeasuredLoad(point([1000.0] * 20), SILENT), MeasuredLoad(point(around), SILENT)
+    return Response("twice the depth", base, other)
 
 
 @pytest.mark.parametrize(

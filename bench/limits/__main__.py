@@ -2,7 +2,8 @@
 
 Each run draws a server and a load from a kind by a seed, measures a second, lets ``iocurve why --confirm`` look for the
 limit, and compares the name with the account of the server, which says which limit held the requests back. Runs take
-some ten seconds, most of them asleep, so that several go on at once.
+some ten seconds, most of them asleep, so that several go on at once. Simulated ones take a third of a second of a
+processor: all kinds in ``make truth``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from bench.limits import kinds, own, tables
+from bench.limits import kinds, own, simulated, tables
 from bench.limits.case import KINDS
 from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
@@ -29,9 +30,10 @@ TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] =
     "stub": (tuple(KINDS), examined),
     "known": (own.NAMES, own.known),
     "hidden": (own.HIDDEN_NAMES, own.hidden),
+    **{name: (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
 }
-"""The stub server, and iocurve's own volume and disks that state their limits or hide them: kinds, and how one is
-examined."""
+"""The stub server, iocurve's own volume and disks that state their limits or hide them, and the stub server's limits in
+simulated time: kinds, and how one is examined."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)
-        tables.write("kinds", tables.kinds_table())
+        if options.target == "stub":
+            tables.write("kinds", tables.kinds_table())
     return 0
 
 
@@ -64,7 +67,7 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     order = random.Random(options.seed)
     todo.sort(key=lambda one: (one[1], order.random()))
     ends = time.monotonic() + (options.seconds or float("inf"))
-    program("stub_server")
+    program("simulated_load" if options.target in simulated.EXAMINERS else "stub_server")
     under_way: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
         try:

@@ -121,11 +121,16 @@ def binding(case: Case, account: dict[str, Any]) -> bool:
 
 
 def final_name(document: dict[str, Any]) -> str | None:
-    """The name with which ``why --confirm`` leaves its user; none if it cannot tell."""
-    now = document.get("verdict_now")
-    if document.get("outcome") == "refuted" and (now is None or now["code"] == document["code"]):
+    """The name with which ``why --confirm`` leaves its user; none if it cannot tell.
+
+    A verdict that an experiment confirmed is one, also if the repeated load by itself tells it less surely or not.
+    """
+    code, outcome, now = document.get("code"), document.get("outcome"), document.get("verdict_now")
+    if outcome == "refuted" and (now is None or now["code"] == code):
         return None
-    return _named(now or document)
+    named = _named(now or document)
+    is_confirmed = outcome == "confirmed" and code not in GENERAL and (now is None or now["code"] in (code, "unknown"))
+    return code if named is None and is_confirmed else named
 
 
 def _named(verdict: dict[str, Any]) -> str | None:

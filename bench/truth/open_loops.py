@@ -221,6 +221,34 @@ def exponential_case(capacity: float, load: float, share: float) -> Case:
     return Case(exponential(capacity), capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
 
 
+def several_servers_case(capacity: float, servers: int, load: float, share: float) -> Case:
+    """M/M/c; the limit is exact. Below the knee many servers have the same late share at all rates."""
+    low, high = 0.0, 1e6 * servers / capacity
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if several_servers_tail(middle, capacity, servers, load) > share else (low, middle)
+    limit = Limit(100 * (1 - share), high * 1e9)
+    return Case(several_servers(capacity, servers), capacity, load * capacity, limit)
+
+
+def several_servers_tail(seconds: float, capacity: float, servers: int, load: float) -> float:
+    """Probability that a response takes longer (M/M/c; Erlang's C formula)."""
+    service, blocked = capacity / servers, 1.0
+    for number in range(1, servers + 1):
+        blocked = load * servers * blocked / (number + load * servers * blocked)
+    waits_share = blocked / (1 - load * (1 - blocked))
+    spare = capacity * (1 - load)
+    served = math.exp(-service * seconds)
+    # The sum of an exponential wait and an exponential service; equal rates give an Erlang distribution.
+    if abs(spare / service - 1) < EQUAL_RATES:
+        return served + waits_share * service * seconds * served
+    delayed = (spare * served - service * math.exp(-spare * seconds)) / (spare - service)
+    return (1 - waits_share) * served + waits_share * delayed
+
+
+EQUAL_RATES = 1e-6
+
+
 def drawn(family: str, chance: np.random.Generator) -> Case:
     """A case of a family with parameters drawn at random."""
     capacity = math.exp(chance.uniform(math.log(50), math.log(10_000)))
@@ -230,11 +258,12 @@ def drawn(family: str, chance: np.random.Generator) -> Case:
         return bucket_case(capacity, burst, base_s, chance.uniform(1.2, 3), share)
     if family == "M/M/1":
         return exponential_case(capacity, load, share)
+    if family == "M/M/c":
+        return several_servers_case(capacity, int(chance.integers(2, 33)), load, share)
     made: dict[str, Callable[[], Serve]] = {
         "M/D/1": lambda: fixed(capacity),
         "M/G/1, lognormal": lambda: lognormal(capacity, chance.uniform(0.5, 1.8)),
         "M/G/1, two kinds": lambda: two_kinds(capacity, chance.uniform(0.005, 0.1), chance.uniform(5, 50)),
-        "M/M/c": lambda: several_servers(capacity, int(chance.integers(2, 33))),
         "two speeds": lambda: two_levels(
             capacity, chance.uniform(1.5, 10), chance.uniform(0.02, 0.3), chance.uniform(0.01, 0.1)
         ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import mul
 from statistics import fmean
 
@@ -19,7 +19,6 @@ from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
 from iocurve.result.summary import intervals
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
@@ -103,11 +102,7 @@ class Response:
         return near and factor / bound <= self.estimate.low and self.estimate.high <= factor * bound
 
 
-def response(text: str, base: Point, changed: Point, target: TargetFacts) -> Response:
-    """How a load responded to a change."""
-    return Response(text, MeasuredLoad(base, target), MeasuredLoad(changed, target))
-
-
+@lru_cache(maxsize=64)
 def rate_of(load: MeasuredLoad) -> Estimate:
     """IOPS between stalls of this machine, with the error that the intervals of the load show."""
     series = rates(load)

@@ -61,9 +61,9 @@ class WorkerLoad:
         return list(kinds.values()) if kind is None else [kinds[kind]] if kind in kinds else []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeasuredLoad:
-    """A point with the figures that limits are compared with."""
+    """A point with the figures that limits are compared with. One is equal to itself alone, so that caches know it."""
 
     point: Point
     target: TargetFacts

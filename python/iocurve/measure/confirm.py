@@ -99,10 +99,14 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
     ``RunError``, and ``TargetError`` for a load that writes to a file or device that was named.
     """
     with opened_target.opened(target) as opened, _load(point.plan, opened) as plan:
-        before = point.limit or verdict_of(point, facts)
-        if before is None or before.code not in EXPERIMENTS:
-            return _diagnosed(plan, facts, _measured, before)
-        return run_experiment(Probes(plan, facts, _measured, _measured(plan)), before)
+        return tested(plan, facts, _measured, point.limit or verdict_of(point, facts))
+
+
+def tested(plan: Plan, facts: TargetFacts, run: Run, before: Limit | None) -> Confirmation:
+    """Tests a verdict on a load by the change that would refute it, or looks for the limit by all probes."""
+    if before is None or before.code not in EXPERIMENTS:
+        return _diagnosed(plan, facts, run, before)
+    return run_experiment(Probes(plan, facts, run, run(plan)), before)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:

@@ -70,6 +70,8 @@ class Probes:
     responses: list[Response] = field(default_factory=list)
     starved: bool = False
     """The load or a probe got too little of the processors, also when it was repeated."""
+    _loads: dict[int, MeasuredLoad] = field(default_factory=dict)
+    """By the identity of their points."""
     is_steady: bool = True
     """False where the load got another rate after the probes than before them."""
 
@@ -89,7 +91,13 @@ class Probes:
     @property
     def load(self) -> MeasuredLoad:
         """The load without a change."""
-        return MeasuredLoad(self.base, self.target)
+        return self.of(self.base)
+
+    def of(self, point: Point) -> MeasuredLoad:
+        """The figures of a run, which many comparisons use."""
+        found = self._loads.setdefault(id(point), MeasuredLoad(point, self.target))
+        assert found.point is point, "the load keeps the point, so no other has its identity"
+        return found
 
     @property
     def length_ns(self) -> int:
@@ -102,7 +110,7 @@ class Probes:
         point = self.changed(variation)
         if point is None:
             return None
-        found = fingerprints.response(variation.text, base or self.base, point, self.target)
+        found = Response(variation.text, self.of(base or self.base), self.of(point))
         self.responses.append(found)
         return found
 
@@ -144,7 +152,7 @@ class Probes:
 
     def check(self) -> None:
         """Repeats the load without a change: probes tell nothing of a target that changed meanwhile."""
-        again = fingerprints.response("the same load again", self.base, self.measured(self.plan), self.target)
+        again = Response("the same load again", self.load, self.of(self.measured(self.plan)))
         self.is_steady = not again.grows and not again.is_lower
 
     def bursts(self, size: int) -> Bursts | None:
@@ -152,10 +160,10 @@ class Probes:
         iops = fingerprints.rate_of(self.load).mean
         enough_ns = round(BURSTS * (1 + variations.PAUSE) * size / iops * SECOND_NS) if iops else 0
         point = self.changed(variations.in_bursts(size, iops), enough_ns) if iops else None
-        return pauses.bursts_of(MeasuredLoad(point, self.target), size) if point else None
+        return pauses.bursts_of(self.of(point), size) if point else None
 
     def _iops(self, point: Point) -> float:
-        return fingerprints.rate_of(MeasuredLoad(point, self.target)).mean
+        return fingerprints.rate_of(self.of(point)).mean
 
 
 def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATIENCE_S) -> tuple[Limit, Point]:
@@ -222,7 +230,7 @@ def _stays_low(probes: Probes) -> bool:
 
 def _last_rate(probes: Probes) -> float:
     """The IOPS at which a repetition ends. A few credits return before it, so only its second half counts."""
-    again = MeasuredLoad(probes.measured(probes.plan), probes.target)
+    again = probes.of(probes.measured(probes.plan))
     rates = [interval.iops for interval in again.course] or [fingerprints.rate_of(again).mean]
     return median(rates[len(rates) // 2 :])
 
@@ -232,7 +240,7 @@ def _returns(probes: Probes) -> bool:
     step = levels([interval.iops for interval in probes.load.course])
     if step is None or probes.changed(variations.in_bursts(1, step.after)) is None:
         return False
-    rested = MeasuredLoad(probes.run(variations.from_the_start(probes.plan)), probes.target)
+    rested = probes.of(probes.run(variations.from_the_start(probes.plan)))
     rates = [interval.iops for interval in rested.course][:3]
     return bool(rates) and median(rates) > (step.before + step.after) / 2
 
@@ -266,7 +274,7 @@ def _probed(probes: Probes) -> Limit:
 
 def _cap(probes: Probes, base: Point) -> Limit:
     """The limit of the volume as a whole: on bytes, on operations, or of the server."""
-    load = MeasuredLoad(base, probes.target)
+    load = probes.of(base)
     blocks = probes.response(variations.HALF_BLOCKS, base)
     if blocks is None:
         return fingerprints.unknown(load, "blocks of another size were not tried", [])
@@ -326,6 +334,12 @@ def _remembers(probes: Probes, large: Bursts, evidence: list[str]) -> str | None
     """``limit`` if as many in flight without pauses get its rate. A server that slows down with what is in flight gives
     them more."""
     kept = probes.response(variations.at_depth(large.size))
+    for _ in range(REPEATS):
+        if kept is None or kept.is_same:
+            break
+        # A large bucket has gained operations in the pauses before.
+        probes.responses.remove(kept)
+        kept = probes.response(variations.at_depth(large.size))
     if kept is None:
         return None
     evidence.append(kept.evidence)
