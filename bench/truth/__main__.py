@@ -1,34 +1,53 @@
 """``make truth``: measures how true iocurve's figures and conclusions are, and writes the tables of docs/truth.md.
 
 Each section is a function that gives the rows of a table, which lies between two marks in the page, so that sections
-can be measured by themselves: ``python -m bench.truth intervals steps``. A new section needs a function, a line in
-``SECTIONS`` and its two marks in the page.
+can be measured by themselves: ``python -m bench.truth intervals steps``. Sections that measure in real time run first,
+one by one; the simulated ones share the processors. The last table has the time and the load of the machine for each
+section. A new section needs a function, a line in ``SECTIONS`` and its two marks in the page.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 
-from bench.truth import comparisons, conclusions, curves, delayed, measured, searches, served
-from bench.truth.table import PAGE, Section, with_table
+from bench.truth import comparisons, conclusions, curves, delayed, measured, percentiles, searches, served
+from bench.truth.table import PAGE, Row, Section, rows_of, with_table
 
+QUEUES = ("figure", "theory", "stub's log", "iocurve", "two standard errors")
 SECTIONS = {
-    "closed": Section(served.closed, measured.COLUMNS),
-    "open": Section(served.opened, measured.COLUMNS),
-    "queues": Section(served.theory, ("figure", "theory", "stub's log", "iocurve", "two standard errors")),
-    "calls": Section(delayed.calls, measured.COLUMNS),
+    "closed": Section(served.closed, measured.COLUMNS, is_real_time=True),
+    "open": Section(served.opened, measured.COLUMNS, is_real_time=True),
+    "queues": Section(served.theory, QUEUES, is_real_time=True),
+    "calls": Section(delayed.calls, measured.COLUMNS, is_real_time=True),
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
     "gains": Section(conclusions.gains),
     "compared": Section(comparisons.compared),
     "steps": Section(conclusions.steps),
     "law": Section(conclusions.law),
+    "percentiles": Section(percentiles.percentiles),
     "capacity": Section(curves.capacity, curves.COLUMNS),
     "most-load": Section(searches.most_load),
 }
+LONGEST_FIRST = ("most-load", "compared", "steps", "capacity", "stopping", "intervals", "gains", "percentiles", "law")
+"""Simulated sections, so that the processors finish together."""
+
+MACHINE_COLUMNS = ("section", "scale", "began (UTC)", "seconds", "processes", "load average before", "after")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The rows of a section, and the machine meanwhile."""
+
+    name: str
+    rows: Sequence[Row]
+    machine: Row
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,16 +55,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make truth", description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all, if none is named")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of runs and operations")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="for simulated sections")
     options = parser.parse_args(arguments)
-    for name in options.sections or SECTIONS:
-        section, began, rows = SECTIONS[name], time.monotonic(), []
-        for row in section.rows(options.scale):
-            print(f"{name}: {' | '.join(row)}", flush=True)
-            rows.append(row)
-        page = with_table(PAGE.read_text(encoding="utf-8"), name, section.columns, rows)
-        PAGE.write_text(page, encoding="utf-8")
-        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    names = options.sections or list(SECTIONS)
+    for name in names:
+        if SECTIONS[name].is_real_time:
+            _write(_measured(name, options.scale, 1))
+    simulated = sorted((name for name in names if not SECTIONS[name].is_real_time), key=LONGEST_FIRST.index)
+    if simulated:
+        processes = min(options.processes, len(simulated))
+        with ProcessPoolExecutor(processes) as pool:
+            tasks = [pool.submit(_measured, name, options.scale, processes) for name in simulated]
+            for task in as_completed(tasks):
+                _write(task.result())
     return 0
+
+
+def _measured(name: str, scale: float, processes: int) -> Measured:
+    began, start, before = time.gmtime(), time.monotonic(), os.getloadavg()[0]
+    rows = []
+    for row in SECTIONS[name].rows(scale):
+        print(f"{name}: {' | '.join(row)}", flush=True)
+        rows.append(row)
+    seconds = time.monotonic() - start
+    when = time.strftime("%Y-%m-%d %H:%M", began)
+    loads = f"{before:.1f}", f"{os.getloadavg()[0]:.1f}"
+    print(f"{name}: {seconds:.0f} s", file=sys.stderr)
+    return Measured(name, rows, (name, f"{scale:g}", when, f"{seconds:.0f}", str(processes), *loads))
+
+
+def _write(found: Measured) -> None:
+    page = with_table(PAGE.read_text(encoding="utf-8"), found.name, SECTIONS[found.name].columns, found.rows)
+    kept = {row[0]: row for row in rows_of(page, "machine")} | {found.name: found.machine}
+    machine = [kept[name] for name in SECTIONS if name in kept]
+    PAGE.write_text(with_table(page, "machine", MACHINE_COLUMNS, machine), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ class Section:
 
     rows: Rows
     columns: Sequence[str] = CONCLUSION
+    is_real_time: bool = False
+    """True if it measures this machine: it runs alone."""
 
 
 def row(case: str, expected: str, measured: str, runs: int) -> Row:
@@ -36,6 +38,13 @@ def with_table(page: str, name: str, columns: Sequence[str], rows: Sequence[Row]
         raise SystemExit(f"{PAGE} has no marks for a table named {name}")
     lines = [_line(columns), _line(["---", *["---:"] * (len(columns) - 1)]), *map(_line, rows)]
     return before + opening + "\n" + "\n".join(lines) + "\n\n" + closing + after
+
+
+def rows_of(page: str, name: str) -> list[Row]:
+    """The rows of a table in the page, without its columns."""
+    text = page.partition(f"<!-- table: {name} -->\n")[2].partition(f"<!-- end: {name} -->\n")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:]]
 
 
 def _line(cells: Sequence[str]) -> str:
