@@ -8,10 +8,11 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
-from iocurve.analysis.fingerprints import connection_verdict, response
+from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
+from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
 from iocurve.engine.plan import FileOpen, Flow, NfsEngine, Rate, SyncEngine, Think, Worker
 from iocurve.result.caps import Burst, caps
@@ -458,7 +459,9 @@ def test_what_the_kernel_says_of_connections_is_evidence() -> None:
 @pytest.mark.parametrize(("retransmits", "code"), [(30, "connection_throughput"), (3000, "tcp_congestion")])
 def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: str) -> None:
     base, more, half = (connected(retransmits, 0), point(1900, nconnect=2), point(1950, nconnect=1))
-    connections, blocks = (response("a change", base, changed, NFS) for changed in (more, half))
+    connections, blocks = (
+        Response("a change", MeasuredLoad(base, NFS), MeasuredLoad(changed, NFS)) for changed in (more, half)
+    )
     assert connection_verdict(connections, blocks).code == code
 
 

@@ -278,7 +278,7 @@ def _outcome(number: int, worker: Worker, done: Array, ran_ns: int, interval_ns:
     start, end = worker.ramp_ns, worker.ramp_ns + (worker.end.runtime_ns or 0)
     at = done[:, 4]
     measured = done[(at >= start) & (at < end)]
-    kinds = {one.kind: measured[measured[:, 1] == (one.kind == "write")] for one in worker.operations}
+    kinds: dict[str, Array] = {one.kind: measured[measured[:, 1] == (one.kind == "write")] for one in worker.operations}
     return WorkerOutcome(
         group=0,
         worker=number,

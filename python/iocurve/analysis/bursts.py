@@ -35,6 +35,8 @@ NO_GAIN = 0.9
 """A burst that takes at least this part does not."""
 AT_ONCE = 1.2
 """Operations of a burst that take at most this many times as long as one alone are worked on all at once."""
+SPARE = 1.03
+"""More operations at once than this many times those in service at the rate of the load: not all stations were busy."""
 LARGER = 1.5
 """So many times the operations that are worked on at once have to wait in part."""
 STEEPER = 1.3
@@ -123,18 +125,28 @@ def profits(bursts: Bursts, rate: Estimate) -> bool:
     return bursts.gain(rate).high < GAIN
 
 
+def at_once(alone: Bursts, large: Bursts) -> int:
+    """Operations of a burst that are worked on all at once."""
+    return large.done_by(AT_ONCE * alone.mean_of(1).mean)
+
+
+def has_spare_stations(alone: Bursts, large: Bursts, rate: Estimate) -> bool:
+    """True if the server works on more operations at once than its rate needs: something else limits that rate."""
+    return at_once(alone, large) > SPARE * in_service(rate, alone).high
+
+
 def is_served_in_steps(alone: Bursts, large: Bursts, rate: Estimate) -> bool:
     """True if the first operations of a burst are worked on all at once, and those after them wait for a whole service.
 
     What the first wait bounds the capacity of a bucket from below, and so what the next wait from above.
     """
     single = alone.mean_of(1)
-    at_once = large.done_by(AT_ONCE * single.mean)
-    more = math.ceil(LARGER * at_once)
-    if at_once < 2 or more > large.size or alone.typical > VARIED:
+    first = at_once(alone, large)
+    more = math.ceil(LARGER * first)
+    if first < 2 or more > large.size or alone.typical > VARIED or has_spare_stations(alone, large, rate):
         return False
-    waited = max(0.0, large.mean_of(at_once).high - single.low)
-    most = _wait(more, _capacity(at_once, waited, rate.mean), rate.mean)
+    waited = max(0.0, large.mean_of(first).high - single.low)
+    most = _wait(more, _capacity(first, waited, rate.mean), rate.mean)
     return large.mean_of(more).low - single.high > STEEPER * most
 
 

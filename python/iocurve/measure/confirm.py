@@ -131,6 +131,10 @@ def run_experiment(probes: Probes, before: Limit) -> Confirmation:
         # Without a requested pause a load may be many times as fast.
         if experiment.without or probes.is_consistent:
             outcome = judged(response, experiment)
+    if outcome == "not told" and experiment.without and response is not None:
+        # A limit of the load without its rate or pauses does not refute them.
+        verdict = verdict_of(probes.base, probes.target)
+        return Confirmation(outcome, verdict, (told,), _next_limit(probes, experiment.without))
     if outcome != "confirmed":
         plan = experiment.without.apply(probes.plan) if experiment.without else None
         found = _diagnosed(plan or probes.plan, probes.target, probes.run, before, outcome)

@@ -318,6 +318,10 @@ def _cause(probes: Probes, load: MeasuredLoad) -> tuple[str | None, list[str]]:
     if not pauses.profits(alone, rate):
         size = min(max(2, math.ceil(LARGE * stations)), BURST_MAX)
         large = probes.bursts(size) or alone
+        if not pauses.profits(large, rate) and pauses.has_spare_stations(alone, large, rate):
+            # The last operations of this burst kept few of the stations busy.
+            size = min(math.ceil(LARGE) * pauses.at_once(alone, large), BURST_MAX)
+            large = probes.bursts(size) or large
     evidence = [fingerprints.burst_evidence(large, rate)]
     if pauses.profits(large, rate):
         return _remembers(probes, large, evidence), evidence
