@@ -52,13 +52,13 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 Setting = Literal["known", "hidden", "hogs"]
 Array = NDArray[np.int64]
 WAKE_UPS = Path(__file__).with_name("wake_ups_beside_hogs.txt")
-"""How late a thread woke up, in us, beside two processes that never slept, on a machine with two processors."""
+"""How late a thread woke up, in us, next to two processes that never slept, on a machine with two processors."""
 ADDRESS = "nfs://127.0.0.1/stub"
 GAP_NS = 60 * MILLISECOND_NS
 """Time between two runs: mounts and connections."""
 CPUS = 2
 IDLE_SHARE, HOGS_SHARE = 0.03, 0.97
-"""Share of the processors that other programs use on an idle machine and beside the hogs."""
+"""Share of the processors that other programs use on an idle machine and next to the hogs."""
 COLUMNS = ("worker", "is_write", "due", "submitted", "done", "bytes")
 
 
