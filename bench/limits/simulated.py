@@ -52,7 +52,7 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 Setting = Literal["known", "hidden", "hogs"]
 Array = NDArray[np.int64]
 WAKE_UPS = Path(__file__).with_name("wake_ups_beside_hogs.txt")
-"""How late a thread woke up, in us, next to two processes that never slept, on a machine with two processors."""
+"""Delays of the wake-ups of a thread, in us, next to two processes that never slept, on a machine with two processors."""
 ADDRESS = "nfs://127.0.0.1/stub"
 GAP_NS = 60 * MILLISECOND_NS
 """Time between two runs: mounts and connections."""
@@ -188,7 +188,7 @@ class Server:
     records: IO[bytes]
     beside_hogs: bool
     held_s: tuple[float, ...] = ()
-    """How long each limit held requests of the last run."""
+    """Time for which each limit held requests of the last run."""
 
     def run(self, plan: Plan) -> Point:
         """Runs a plan."""
