@@ -52,7 +52,7 @@ from iocurve.units import MILLISECOND_NS, SECOND_NS
 Setting = Literal["known", "hidden", "hogs"]
 Array = NDArray[np.int64]
 WAKE_UPS = Path(__file__).with_name("wake_ups_beside_hogs.txt")
-"""Delays of the wake-ups of a thread, in us, next to two processes that never slept, on a machine with two processors."""
+"""Delays of wake-ups in us, next to two processes that never slept, on a machine with two processors."""
 ADDRESS = "nfs://127.0.0.1/stub"
 GAP_NS = 60 * MILLISECOND_NS
 """Time between two runs: mounts and connections."""
