@@ -86,7 +86,7 @@ def test_every_kind_is_counted_once_per_local_file(tmp_path: Path) -> None:
 def test_every_kind_is_counted_once_per_file_over_nfs(volume: Server, version: str, keep_open: bool) -> None:
     outcome = all_kinds(nfs_metadata(volume, version, keep_open=keep_open), "")
     assert counts(outcome) == EXPECTED
-    assert outcome.workers[0].engine.startswith(f"metadata operations over NFSv{version}, one call at a time")
+    assert outcome.workers[0].engine.startswith(f"metadata operations over user-space NFSv{version} over 1 TCP")
 
 
 def data_of(engine: plan.EnginePlan, root: str) -> Outcome:

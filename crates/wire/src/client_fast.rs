@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::nfs3::{FATTR3_BYTES, NFS_PROGRAM, NFS_V3, NFS3_FHSIZE, nfsproc3, stable_how};
 use crate::record::{RECORD_MARK_BYTES, RecordMark};
 use crate::rpc::{AUTH_BODY_BYTES_MAX, RPC_VERSION};
+use crate::xdr::{Encode, Writer};
 
 /// Bytes before the payload of a successful READ reply that carries attributes and an empty verifier, record mark included.
 /// Receive only these if the payload is to go elsewhere.
@@ -18,6 +19,8 @@ pub const READ_REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + REPLY_HEAD_BYTES + 
 
 /// `wcc_attr` on the wire (RFC 1813 §2.6).
 const WCC_ATTR_BYTES: usize = 24;
+/// From `xid` to the procedure.
+const PROCEDURE_AT: usize = 20;
 /// From `xid` to `accept_stat`, with an empty verifier.
 const REPLY_HEAD_BYTES: usize = 24;
 /// REPLY, `MSG_ACCEPTED`, verifier `AUTH_NONE` of length 0, SUCCESS: nearly every reply has these bytes behind its `xid`.
@@ -31,6 +34,13 @@ impl ReadTemplate {
     /// `credential` is an encoded `opaque_auth` (flavor, length, body); `file` a file handle of at most 64 bytes.
     pub fn new(credential: &[u8], file: &[u8]) -> Self {
         Self(Template::new(nfsproc3::NFSPROC3_READ, credential, file, &[0; 12]))
+    }
+
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, credential: &[u8], file: &[u8]) {
+        if !self.0.set_file(credential, file, 12) {
+            *self = Self::new(credential, file);
+        }
     }
 
     /// Appends the call, record mark first.
@@ -47,6 +57,13 @@ impl CommitTemplate {
     /// As [`ReadTemplate::new`].
     pub fn new(credential: &[u8], file: &[u8]) -> Self {
         Self(Template::new(nfsproc3::NFSPROC3_COMMIT, credential, file, &[0; 12]))
+    }
+
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, credential: &[u8], file: &[u8]) {
+        if !self.0.set_file(credential, file, 12) {
+            *self = Self::new(credential, file);
+        }
     }
 
     /// Appends the call, record mark first. Count 0 is "to the end of the file".
@@ -83,6 +100,13 @@ impl WriteTemplate {
         Self(Template::new(nfsproc3::NFSPROC3_WRITE, credential, file, &tail))
     }
 
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, credential: &[u8], file: &[u8], stable: stable_how) {
+        if !self.0.set_file(credential, file, 20) {
+            *self = Self::new(credential, file, stable);
+        }
+    }
+
     /// Appends the call up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
     /// [`padding`] of `count` zeros.
     pub fn append(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
@@ -94,6 +118,30 @@ impl WriteTemplate {
         call[tail..tail + 8].copy_from_slice(&offset.to_be_bytes());
         put(call, tail + 8, count);
         put(call, tail + 16, count);
+    }
+}
+
+/// Calls of any procedure, whose arguments the codec encodes.
+#[derive(Debug, Clone)]
+pub struct CallTemplate {
+    /// Up to the arguments.
+    head: Box<[u8]>,
+}
+
+impl CallTemplate {
+    /// As [`ReadTemplate::new`].
+    pub fn new(credential: &[u8]) -> Self {
+        Self { head: head(nfsproc3::NFSPROC3_NULL, credential).into_boxed_slice() }
+    }
+
+    /// Appends the call, record mark first.
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3, arguments: &impl Encode) {
+        let start = out.len();
+        out.extend_from_slice(&self.head);
+        put(out, start + RECORD_MARK_BYTES, xid);
+        put(out, start + RECORD_MARK_BYTES + PROCEDURE_AT, procedure as u32);
+        arguments.encode(&mut Writer::new(out));
+        mark(&mut out[start..]);
     }
 }
 
@@ -109,19 +157,24 @@ struct Template(Box<[u8]>);
 impl Template {
     fn new(procedure: nfsproc3, credential: &[u8], file: &[u8], tail: &[u8]) -> Self {
         assert!(file.len() <= NFS3_FHSIZE, "a file handle has at most 64 bytes");
-        let mut bytes = vec![0; RECORD_MARK_BYTES];
-        for word in [0, 0, RPC_VERSION, NFS_PROGRAM, NFS_V3, procedure as u32] {
-            bytes.extend_from_slice(&u32::to_be_bytes(word));
-        }
-        bytes.extend_from_slice(credential);
-        bytes.extend_from_slice(&[0; 8]);
+        let mut bytes = head(procedure, credential);
         bytes.extend_from_slice(&(file.len() as u32).to_be_bytes());
         bytes.extend_from_slice(file);
         bytes.resize(bytes.len() + padding(file.len() as u32) as usize, 0);
         bytes.extend_from_slice(tail);
-        let length = (bytes.len() - RECORD_MARK_BYTES) as u32;
-        bytes[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
+        mark(&mut bytes);
         Self(bytes.into_boxed_slice())
+    }
+
+    /// Replaces the file handle by one of the same length, before a tail of `tail` bytes; `false` if the lengths differ.
+    fn set_file(&mut self, credential: &[u8], file: &[u8], tail: usize) -> bool {
+        let at = RECORD_MARK_BYTES + PROCEDURE_AT + 4 + credential.len() + 8;
+        let length = 4 + file.len() + padding(file.len() as u32) as usize;
+        if self.0.len() != at + length + tail || self.0[at..at + 4] != (file.len() as u32).to_be_bytes() {
+            return false;
+        }
+        self.0[at + 4..at + 4 + file.len()].copy_from_slice(file);
+        true
     }
 
     /// Returns the offset of the call.
@@ -139,6 +192,23 @@ impl Template {
         range[..8].copy_from_slice(&offset.to_be_bytes());
         range[8..12].copy_from_slice(&count.to_be_bytes());
     }
+}
+
+/// A call up to its arguments.
+fn head(procedure: nfsproc3, credential: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_MARK_BYTES];
+    for word in [0, 0, RPC_VERSION, NFS_PROGRAM, NFS_V3, procedure as u32] {
+        bytes.extend_from_slice(&u32::to_be_bytes(word));
+    }
+    bytes.extend_from_slice(credential);
+    bytes.extend_from_slice(&[0; 8]);
+    bytes
+}
+
+/// Sets the record mark of a complete call.
+fn mark(call: &mut [u8]) {
+    let length = (call.len() - RECORD_MARK_BYTES) as u32;
+    call[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
 }
 
 fn flag(word: u32) -> Result<bool, Unparsed> {
@@ -330,6 +400,11 @@ impl<'a> Reply<'a> {
             self.ends_at(result_at + 4 + FATTR3_BYTES)?;
         }
         Ok(status)
+    }
+
+    /// What has arrived of the record from an offset on.
+    pub fn results(&self, at: usize) -> &'a [u8] {
+        self.arrived.get(at..).unwrap_or_default()
     }
 
     /// True if the whole record has arrived.

@@ -151,6 +151,13 @@ impl nfs_fh3 {
     }
 }
 
+/// A handle of no bytes, which names no file.
+impl Default for nfs_fh3 {
+    fn default() -> Self {
+        Self { length: 0, bytes: [0; NFS3_FHSIZE] }
+    }
+}
+
 impl fmt::Debug for nfs_fh3 {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("nfs_fh3(")?;

@@ -294,7 +294,7 @@ trim: Discards a range (``BLKDISCARD``; ``FALLOC_FL_PUNCH_HOLE`` on files).
 create: Creates a regular file, or opens it if it exists (NFS: CREATE, UNCHECKED).
 open: Opens a file (NFS: LOOKUP).
 close: Closes an open file (NFS: COMMIT if unstable data were written to it, else no call).
-getattr: Gets the attributes of a name with ``stat(2)`` (NFS: LOOKUP unless the file is open, then GETATTR).
+getattr: Gets the attributes of a name with ``stat(2)`` (NFS: LOOKUP, or GETATTR if the file is open).
 setattr: Sets access and modification time to now with ``utimensat(2)`` (NFS: LOOKUP unless the file is open, then
     SETATTR).
 access: Checks that a name may be read with ``faccessat(2)`` (NFS: LOOKUP unless the file is open, then ACCESS).

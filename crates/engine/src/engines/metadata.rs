@@ -129,6 +129,7 @@ impl MetadataEngine {
 impl Engine for MetadataEngine {
     const SYNCHRONOUS: bool = true;
     const SEND_BATCH: usize = 1;
+    const WALKS: bool = true;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         check(&request, self.paths.count(), &self.slots)?;

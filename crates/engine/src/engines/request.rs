@@ -47,6 +47,9 @@ pub trait Engine {
     /// Requests that `submit` collects before it sends them at once. The next reap sends the rest.
     const SEND_BATCH: usize = usize::MAX;
 
+    /// Creates, opens and removes files, and can so carry out a walk on a tree.
+    const WALKS: bool = false;
+
     /// Takes one request. It may complete now or later; `reap` reports it either way. An error ends the worker; an
     /// operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;

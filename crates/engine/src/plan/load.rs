@@ -22,7 +22,7 @@ pub enum OperationKind {
     Open,
     /// Closes an open file (NFS: COMMIT if unstable data were written to it, else no call).
     Close,
-    /// Gets the attributes of a name with `stat(2)` (NFS: LOOKUP unless the file is open, then GETATTR).
+    /// Gets the attributes of a name with `stat(2)` (NFS: LOOKUP, or GETATTR if the file is open).
     Getattr,
     /// Sets access and modification time to now with `utimensat(2)` (NFS: LOOKUP unless the file is open, then
     /// SETATTR).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
 use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
-use crate::engines::nfs::{NfsEngine, NfsMetadataEngine, with_version};
+use crate::engines::nfs::{NfsEngine, NfsMetadataEngine, Opening, with_version};
 use crate::engines::request::Engine;
 use crate::engines::{
     AioEngine, MetadataEngine, MmapEngine, NullEngine, Setup, SpaceEngine, SyncEngine, UringEngine, capabilities,
@@ -51,10 +51,11 @@ pub(super) fn open_and_run(
             run.drive(MetadataEngine::open(setup(open), *keep_open, shared.tree.as_ref())?)
         }
         EnginePlan::NfsMetadata { mount, keep_open } => {
-            let (clock, stop) = (shared.clock.clone(), &*shared.stop);
-            let (files, slots, keep_open, tree) = (&worker.files, slots.clone(), *keep_open, shared.tree.as_ref());
+            let (clock, stop) = (shared.clock.clone(), Arc::clone(&shared.stop));
+            let (files, slots, depth) = (&worker.files, slots.clone(), worker.depth);
+            let opening = Opening { keep_open: *keep_open, tree: shared.tree.as_ref() };
             with_version!(mount, P => {
-                run.drive(NfsMetadataEngine::<P>::connect(mount, files, slots, clock, stop, keep_open, tree)?)
+                run.drive(NfsMetadataEngine::<P>::connect(mount, files, slots, depth, clock, stop, opening)?)
             })
         }
         EnginePlan::Nfs { mount } => {

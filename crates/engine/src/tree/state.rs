@@ -1,7 +1,7 @@
 //! The existing directories and files of a tree. All workers of a group on one tree share it; every change is one atomic operation.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Shape;
@@ -58,8 +58,8 @@ pub(crate) struct TreeState {
     directory_turn: AtomicU64,
     /// By task: entries taken, and entries done.
     stages: Vec<(AtomicU64, AtomicU64)>,
-    /// A worker removes the entries.
-    removal_claimed: AtomicBool,
+    /// Number of the first entry to remove of each level of directories.
+    removal_levels: Vec<u64>,
     /// Tasks of all workers.
     tasks: Vec<TreeTask>,
     /// Offsets at which sequential transfers continue, for files that were not transferred to their end.
@@ -86,7 +86,7 @@ impl TreeState {
             file_turn: AtomicU64::new(0),
             directory_turn: AtomicU64::new(0),
             stages: (0..stages).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect(),
-            removal_claimed: AtomicBool::new(false),
+            removal_levels: Vec::new(),
             tasks,
             positions: Mutex::new(HashMap::new()),
         };
@@ -97,9 +97,11 @@ impl TreeState {
             state.add(entry);
         }
         let mut removals = std::mem::take(&mut state.removals);
-        removals.sort_by_cached_key(|&(entry, is_directory)| {
-            (is_directory, if is_directory { usize::MAX - depth(&state.path(entry)) } else { 0 }, entry)
-        });
+        let level = |(entry, is_directory)| if is_directory { usize::MAX - depth(&state.path(entry)) } else { 0 };
+        removals.sort_by_cached_key(|&removal| (level(removal), removal.0));
+        let levels: Vec<usize> = removals.iter().map(|&removal| level(removal)).collect();
+        state.removal_levels =
+            (1..levels.len()).filter(|&at| levels[at] != levels[at - 1]).map(|at| at as u64).collect();
         state.removals = removals;
         Ok(state)
     }
@@ -147,9 +149,10 @@ impl TreeState {
         self.directories.len() + self.files.len()
     }
 
-    /// Returns `true` for the first caller.
-    pub(crate) fn claim_removal(&self) -> bool {
-        !self.removal_claimed.swap(true, Ordering::AcqRel)
+    /// Entries that must be gone before one of the removals: the files, and the directories of lower levels.
+    pub(crate) fn removed_before(&self, number: u64) -> u64 {
+        let levels = self.removal_levels.partition_point(|&first| first <= number);
+        levels.checked_sub(1).map_or(0, |level| self.removal_levels[level])
     }
 
     pub(crate) fn removals(&self) -> &[(u32, bool)] {

@@ -113,3 +113,17 @@ fn a_directory_is_removed_only_when_it_is_empty_and_nothing_enters_it_then() {
     state.directory_removed(3);
     assert!(state.reserve_empty_directory(0));
 }
+
+#[test]
+fn a_directory_is_removed_after_the_files_and_the_directories_below() {
+    let tree_found = [
+        found("vdb.1_1.dir", true),
+        found("vdb.1_2.dir", true),
+        found("vdb.1_1.dir/vdb.2_1.dir", true),
+        found("vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file", false),
+        found("vdb.1_1.dir/vdb.2_1.dir/vdb_f0002.file", false),
+    ];
+    let state = state(&tree(), &tree_found);
+    let before: Vec<u64> = (0..5).map(|number| state.removed_before(number)).collect();
+    assert_eq!(before, [0, 0, 2, 3, 3]);
+}

@@ -68,7 +68,7 @@ impl<'a> Load<'a> {
     ) -> Result<Self, EngineError> {
         Ok(Self {
             plan,
-            supply: Supply::new(plan, &mut shared)?,
+            supply: Supply::new(plan, depth, &mut shared)?,
             slots: Slots::new(depth, plan.submission_latency),
             data: Data {
                 filler: Filler::new(plan, buffers.slots_mut())?,
@@ -232,7 +232,13 @@ impl<'a> Load<'a> {
         done: &mut Vec<Completion>,
     ) -> Result<usize, EngineError> {
         let wanted = self.gate.as_ref().map_or(1, |gate| gate.reap_min(wake, self.slots.count()));
-        engine.reap(wanted.saturating_sub(done.len()), wake.at().min(limit), done)?;
+        let known = done.len();
+        engine.reap(wanted.saturating_sub(known), wake.at().min(limit), done)?;
+        if E::WALKS
+            && let Some(walk) = self.supply.walk()
+        {
+            done[known..].iter().for_each(|completion| walk.completed(completion.slot, completion.result >= 0));
+        }
         Ok(wanted)
     }
 

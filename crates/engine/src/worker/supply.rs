@@ -30,9 +30,9 @@ pub(super) struct Supply {
 }
 
 impl Supply {
-    pub(super) fn new(plan: &Worker, shared: &mut Shared) -> Result<Self, EngineError> {
+    pub(super) fn new(plan: &Worker, depth: u32, shared: &mut Shared) -> Result<Self, EngineError> {
         let replay = Replay::open(plan)?;
-        let walk = shared.tree.as_ref().map(|tree| Walk::new(plan, tree)).transpose()?.flatten();
+        let walk = shared.tree.as_ref().map(|tree| Walk::new(plan, tree, depth)).transpose()?.flatten();
         let offsets = Offsets::new(plan, &shared.positions)?.or_replayed(replay.as_ref());
         let flow = shared.flow.take();
         Ok(Self {
@@ -76,6 +76,14 @@ impl Supply {
         self.issued_bytes += u64::from(length);
         if let Some(flow) = &mut self.flow {
             flow.submitted();
+        }
+    }
+
+    /// The walk on a tree, if there is one.
+    pub(super) fn walk(&mut self) -> Option<&mut Walk> {
+        match &mut self.mix {
+            Mix::Walked(walk) => Some(walk),
+            _ => None,
         }
     }
 

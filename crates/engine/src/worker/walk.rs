@@ -1,10 +1,11 @@
 //! Work on a tree: selects a file, opens it, transfers, closes it, and selects the next.
 //!
-//! The walk decides one step at a time. The engine is synchronous, so that a step has succeeded when the next is asked
-//! for: a failed one has ended the worker.
+//! A walk has a lane for each operation that may be in flight. A lane has one file at a time, and its next step is decided
+//! when the step before has completed: so each file keeps its order, and as many files are in progress as there are lanes.
 
 mod pick;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,10 +40,30 @@ pub(super) struct Walk {
     jumps: bool,
     schedule: Option<Schedule>,
     rng: Rng,
-    open: Option<Open>,
-    pending: Option<Step>,
-    issued: Option<Step>,
+    lanes: Vec<Lane>,
+    /// Lanes that have a file in progress, and no step in flight.
+    working: VecDeque<u32>,
+    /// Lanes that have neither a file nor a step in flight.
+    idle: Vec<u32>,
+    /// By slot: the lane whose step is there.
+    of_slot: Vec<u32>,
+    /// The next step, and its lane.
+    pending: Option<(u32, Step)>,
+    /// Lane of the step that was issued last.
+    issued: u32,
     handover: Handover,
+}
+
+/// One file or directory in progress.
+#[derive(Debug, Default)]
+struct Lane {
+    open: Option<Open>,
+    /// The file that is being opened.
+    opening: Option<Open>,
+    /// A file that was deleted in order to be created.
+    deleted: Option<u32>,
+    /// The step in flight.
+    step: Option<Step>,
 }
 
 /// An open file.
@@ -54,6 +75,8 @@ struct Open {
     bytes: u64,
     transfers_max: u64,
     bytes_max: u64,
+    /// The file is closed without a transfer.
+    only_opens: bool,
     /// Writes have not been flushed yet.
     is_dirty: bool,
 }
@@ -94,8 +117,8 @@ enum Halt {
 }
 
 impl Walk {
-    /// The walk of a worker with a tree.
-    pub(super) fn new(worker: &Worker, state: &Arc<TreeState>) -> Result<Option<Self>, EngineError> {
+    /// The walk of a worker with a tree, with `depth` lanes.
+    pub(super) fn new(worker: &Worker, state: &Arc<TreeState>, depth: u32) -> Result<Option<Self>, EngineError> {
         let Some(work) = &worker.tree else { return Ok(None) };
         let number = |kind| worker.operations.iter().position(|operation| operation.kind == kind);
         let lengths = worker.operations.iter().map(|operation| Lengths::new(&operation.blocks));
@@ -113,9 +136,12 @@ impl Walk {
             jumps: worker.operations.iter().any(|operation| operation.random_percent > 0),
             schedule: worker.rate.map(|rate| Schedule::new(rate, rng.next_u64())),
             rng,
-            open: None,
+            lanes: (0..depth).map(|_| Lane::default()).collect(),
+            working: VecDeque::with_capacity(depth as usize),
+            idle: (0..depth).rev().collect(),
+            of_slot: vec![0; depth as usize],
             pending: None,
-            issued: None,
+            issued: 0,
             handover: Handover::default(),
         }))
     }
@@ -138,17 +164,14 @@ impl Walk {
 
     /// The next operation, if one is due.
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
-        if let Some(step) = self.issued.take() {
-            self.commit(step);
-        }
-        let step = match self.pending {
-            Some(step) => step,
+        let (lane, step) = match self.pending {
+            Some(pending) => pending,
             None => self.decide().map_err(|halt| match halt {
                 Halt::Wait => Wake::At(now + RETRY_NS),
                 Halt::Over => Wake::Exhausted,
             })?,
         };
-        self.pending = Some(step);
+        self.pending = Some((lane, step));
         let due = match &self.schedule {
             Some(schedule) if self.is_requested(step.kind) => Some(schedule.due()),
             _ => None,
@@ -163,13 +186,32 @@ impl Walk {
 
     /// Called when the step was issued.
     pub(super) fn issued(&mut self) {
-        let Some(step) = self.pending.take() else { return };
+        let Some((lane, step)) = self.pending.take() else { return };
         if self.is_requested(step.kind)
             && let Some(schedule) = &mut self.schedule
         {
             schedule.advance(1);
         }
-        self.issued = Some(step);
+        self.lanes[lane as usize].step = Some(step);
+        self.issued = lane;
+    }
+
+    /// Called with the slot that the step issued last is in.
+    pub(super) fn submitted(&mut self, slot: u32) {
+        self.of_slot[slot as usize] = self.issued;
+    }
+
+    /// Called when the step in a slot has completed. A step that failed ends its lane, as it ends the worker.
+    pub(super) fn completed(&mut self, slot: u32, succeeded: bool) {
+        let lane = self.of_slot[slot as usize];
+        let Some(step) = self.lanes[lane as usize].step.take().filter(|_| succeeded) else { return };
+        self.commit(lane, step);
+        let Lane { open, deleted, .. } = &self.lanes[lane as usize];
+        if open.is_some() || deleted.is_some() {
+            self.working.push_back(lane);
+        } else {
+            self.idle.push(lane);
+        }
     }
 
     /// A rate counts what a task is for, and not the opens and closes around it.
@@ -187,20 +229,47 @@ impl Walk {
         self.work.tasks.get(self.task).copied()
     }
 
-    fn decide(&mut self) -> Result<Step, Halt> {
-        loop {
-            if self.open.is_some() {
-                return Ok(self.on_open_file());
+    /// The next step, and its lane. A lane with a file in progress comes first: others may wait for the file.
+    fn decide(&mut self) -> Result<(u32, Step), Halt> {
+        if let Some(lane) = self.working.pop_front() {
+            if let Some(step) = self.on_file(lane)? {
+                return Ok((lane, step));
             }
+            self.idle.push(lane);
+        }
+        let Some(lane) = self.idle.pop() else { return Err(Halt::Wait) };
+        let decided = self.begin(lane);
+        if decided.is_err() {
+            self.idle.push(lane);
+        }
+        decided.map(|step| (lane, step))
+    }
+
+    /// The next step on the file of a lane; `None` if the lane has none any more.
+    fn on_file(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
+        if self.lanes[lane as usize].open.is_some() {
+            return Ok(Some(self.on_open_file(lane)));
+        }
+        let Some(entry) = self.lanes[lane as usize].deleted.take() else { return Ok(None) };
+        let created = self.open_to_transfer(lane, entry, None);
+        if created.is_err() {
+            self.idle.push(lane);
+        }
+        created
+    }
+
+    /// The first step on the next file or directory.
+    fn begin(&mut self, lane: u32) -> Result<Step, Halt> {
+        loop {
             let decided = match self.task() {
                 None => Err(Halt::Over),
                 Some(TreeTask::Remove) => self.remove(),
                 Some(TreeTask::MakeDirectories) => self.make_directory(),
-                Some(TreeTask::Fill) => self.fill(),
-                Some(TreeTask::Transfer) => self.begin_transfers(),
-                Some(TreeTask::Create) => self.create(),
+                Some(TreeTask::Fill) => self.fill(lane),
+                Some(TreeTask::Transfer) => self.begin_transfers(lane),
+                Some(TreeTask::Create) => self.create(lane),
                 Some(TreeTask::Mkdir | TreeTask::Rmdir) => self.change_directory(),
-                Some(task) => self.on_existing_file(task),
+                Some(task) => self.on_existing_file(lane, task),
             };
             match decided {
                 Ok(Some(step)) => return Ok(step),
@@ -218,14 +287,15 @@ impl Walk {
         if self.state.is_complete(self.task, total) { Ok(None) } else { Err(Halt::Wait) }
     }
 
-    /// Only one worker removes: the order counts.
+    /// A directory is removed once all that is below it has been.
     fn remove(&mut self) -> Result<Option<Step>, Halt> {
         let total = self.state.removals().len() as u64;
-        self.pick.removes |= self.state.claim_removal();
-        if !self.pick.removes {
-            return self.end_task(total);
+        let taken = self.pick.removal.take().or_else(|| self.state.take(self.task, total));
+        let Some(number) = taken else { return self.end_task(total) };
+        if !self.state.is_complete(self.task, self.state.removed_before(number)) {
+            self.pick.removal = Some(number);
+            return Err(Halt::Wait);
         }
-        let Some(number) = self.state.take(self.task, total) else { return self.end_task(total) };
         let (entry, is_directory) = self.state.removals()[number as usize];
         let kind = if is_directory { OperationKind::Rmdir } else { OperationKind::Delete };
         let effect = match (entry as usize >= self.state.entries_of_tree(), is_directory) {
@@ -261,7 +331,7 @@ impl Walk {
         }
     }
 
-    fn fill(&mut self) -> Result<Option<Step>, Halt> {
+    fn fill(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
         let total = self.state.used_files();
         loop {
             let Some(number) = self.state.take(self.task, total) else { return self.end_task(total) };
@@ -270,7 +340,7 @@ impl Walk {
             let reservation = self.state.reserve(entry, false);
             if let Reservation::Made { length } = reservation {
                 if length != Some(size) {
-                    return Ok(Some(self.open_to_fill(entry, length, size)));
+                    return Ok(Some(self.open_to_fill(lane, entry, length, size)));
                 }
                 self.state.release(entry);
             }
@@ -279,7 +349,7 @@ impl Walk {
     }
 
     /// Continues at the last whole transfer of a file that is too short.
-    fn open_to_fill(&mut self, entry: u32, length: Option<u64>, size: u64) -> Step {
+    fn open_to_fill(&mut self, lane: u32, entry: u32, length: Option<u64>, size: u64) -> Step {
         let transfer =
             self.operations[OperationKind::Write as usize].map_or(1, |number| self.lengths[number].largest());
         let position = length.unwrap_or(0).min(size) / transfer * transfer;
@@ -294,14 +364,15 @@ impl Walk {
             bytes: 0,
             transfers_max: u64::MAX,
             bytes_max: u64::MAX,
+            only_opens: false,
             is_dirty: false,
         };
-        self.open_file(entry, length, open)
+        self.open_file(lane, length, open)
     }
 
     // -- files ------------------------------------------------------------------------------------------------------
 
-    fn begin_transfers(&mut self) -> Result<Option<Step>, Halt> {
+    fn begin_transfers(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
         let may_create = self.write_share > 0 && self.read_share == 0 && !self.jumps;
         let needs_data = self.read_share > 0;
         let suits = move |length: Option<u64>| match length {
@@ -310,14 +381,18 @@ impl Walk {
         };
         let (entry, length) = self.select(suits, &[TreeTask::Create])?;
         if length.is_some() && self.work.delete_first && self.write_share > 0 {
-            self.pick.deleted = Some(entry);
+            self.lanes[lane as usize].deleted = Some(entry);
             return Ok(Some(Step::on(entry, OperationKind::Delete, Effect::DeletedFirst)));
         }
+        self.open_to_transfer(lane, entry, length)
+    }
+
+    fn open_to_transfer(&mut self, lane: u32, entry: u32, length: Option<u64>) -> Result<Option<Step>, Halt> {
         if length.is_none() && !self.state.enter(entry) {
             return self.without_directory(entry);
         }
         let open = self.opened(entry, length);
-        Ok(Some(self.open_file(entry, length, open)))
+        Ok(Some(self.open_file(lane, length, open)))
     }
 
     fn opened(&self, entry: u32, length: Option<u64>) -> Open {
@@ -333,20 +408,29 @@ impl Walk {
             Some(length) if continues => Some(self.state.position(entry)).filter(|&place| place < length).unwrap_or(0),
             _ => 0,
         };
-        Open { entry, position, transfers: 0, bytes: 0, transfers_max, bytes_max, is_dirty: false }
+        Open {
+            entry,
+            position,
+            transfers: 0,
+            bytes: 0,
+            transfers_max,
+            bytes_max,
+            only_opens: self.task() != Some(TreeTask::Transfer),
+            is_dirty: false,
+        }
     }
 
-    fn open_file(&mut self, entry: u32, length: Option<u64>, open: Open) -> Step {
-        let created = length.is_none();
+    fn open_file(&mut self, lane: u32, length: Option<u64>, open: Open) -> Step {
+        let (created, entry) = (length.is_none(), open.entry);
         let kind = if created { OperationKind::Create } else { OperationKind::Open };
-        self.pick.opening = Some(open);
+        self.lanes[lane as usize].opening = Some(open);
         Step::on(entry, kind, Effect::Opened { created })
     }
 
-    fn on_open_file(&mut self) -> Step {
-        let Some(open) = &self.open else { unreachable!("asked with an open file") };
+    fn on_open_file(&mut self, lane: u32) -> Step {
+        let Some(open) = &self.lanes[lane as usize].open else { unreachable!("asked with an open file") };
         let (entry, flushes) = (open.entry, open.is_dirty && self.work.flush_before_close);
-        let transfer = if self.pick.only_opens { None } else { self.transfer() };
+        let transfer = if open.only_opens { None } else { self.transfer(lane) };
         transfer.unwrap_or_else(|| {
             let flush = (OperationKind::Fsync, Effect::Flushed);
             let (kind, effect) = if flushes { flush } else { (OperationKind::Close, Effect::Closed) };
@@ -355,8 +439,8 @@ impl Walk {
     }
 
     /// The next transfer on the open file; `None` if it is to be closed.
-    fn transfer(&mut self) -> Option<Step> {
-        let open = self.open.as_ref()?;
+    fn transfer(&mut self, lane: u32) -> Option<Step> {
+        let open = self.lanes[lane as usize].open.as_ref()?;
         if open.transfers >= open.transfers_max || open.bytes >= open.bytes_max {
             return None;
         }
@@ -371,17 +455,16 @@ impl Walk {
         (length > 0).then_some(Step { kind, address, effect: Effect::Transferred })
     }
 
-    fn create(&mut self) -> Result<Option<Step>, Halt> {
+    fn create(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
         let (entry, _) = self.select(|length| length.is_none(), &[TreeTask::Delete])?;
         if !self.state.enter(entry) {
             return self.without_directory(entry);
         }
-        self.pick.only_opens = true;
         let open = self.opened(entry, None);
-        Ok(Some(self.open_file(entry, None, open)))
+        Ok(Some(self.open_file(lane, None, open)))
     }
 
-    fn on_existing_file(&mut self, task: TreeTask) -> Result<Option<Step>, Halt> {
+    fn on_existing_file(&mut self, lane: u32, task: TreeTask) -> Result<Option<Step>, Halt> {
         let (entry, length) = self.select(|length| length.is_some(), &[TreeTask::Create, TreeTask::Transfer])?;
         let (kind, effect) = match task {
             TreeTask::Getattr => (OperationKind::Getattr, Effect::Looked),
@@ -389,9 +472,8 @@ impl Walk {
             TreeTask::Access => (OperationKind::Access, Effect::Looked),
             TreeTask::Delete => (OperationKind::Delete, Effect::Deleted),
             _ => {
-                self.pick.only_opens = true;
                 let open = self.opened(entry, length);
-                return Ok(Some(self.open_file(entry, length, open)));
+                return Ok(Some(self.open_file(lane, length, open)));
             }
         };
         Ok(Some(Step::on(entry, kind, effect)))
@@ -408,9 +490,6 @@ impl Walk {
     /// Selects and reserves a file whose length (`None`: it does not exist) suits. `makers` are the tasks of other
     /// workers that bring such files into being.
     fn select(&mut self, suits: impl Fn(Option<u64>) -> bool, makers: &[TreeTask]) -> Result<(u32, Option<u64>), Halt> {
-        if let Some(entry) = self.pick.deleted.take() {
-            return Ok((entry, None));
-        }
         let is_shared = self.work.files_shared && self.task() == Some(TreeTask::Transfer);
         for _ in 0..self.state.used_files().min(pick::TRIES) {
             let Some(position) = self.pick.file(&self.state, &mut self.rng) else { return Err(Halt::Over) };
@@ -456,22 +535,23 @@ impl Walk {
 
     // -- effects ----------------------------------------------------------------------------------------------------
 
-    fn commit(&mut self, step: Step) {
+    fn commit(&mut self, lane: u32, step: Step) {
         let Address { file: entry, offset, length } = step.address;
         match step.effect {
             Effect::Opened { created } => {
                 if created {
                     self.state.created(entry);
                 }
-                self.open = self.pick.opening.take();
+                let lane = &mut self.lanes[lane as usize];
+                lane.open = lane.opening.take();
             }
-            Effect::Transferred => self.transferred(step.kind, offset + u64::from(length), u64::from(length)),
+            Effect::Transferred => self.transferred(lane, step.kind, offset + u64::from(length), u64::from(length)),
             Effect::Flushed => {
-                if let Some(open) = &mut self.open {
+                if let Some(open) = &mut self.lanes[lane as usize].open {
                     open.is_dirty = false;
                 }
             }
-            Effect::Closed => self.closed(entry),
+            Effect::Closed => self.closed(lane, entry),
             Effect::Looked => self.state.release(entry),
             Effect::Deleted => {
                 self.state.deleted(entry);
@@ -488,8 +568,8 @@ impl Walk {
         }
     }
 
-    fn transferred(&mut self, kind: OperationKind, end: u64, length: u64) {
-        let Some(open) = &mut self.open else { return };
+    fn transferred(&mut self, lane: u32, kind: OperationKind, end: u64, length: u64) {
+        let Some(open) = &mut self.lanes[lane as usize].open else { return };
         (open.position, open.transfers, open.bytes) = (end, open.transfers + 1, open.bytes + length);
         if kind == OperationKind::Write {
             open.is_dirty = true;
@@ -497,14 +577,13 @@ impl Walk {
         }
     }
 
-    fn closed(&mut self, entry: u32) {
-        if let Some(open) = self.open.take()
+    fn closed(&mut self, lane: u32, entry: u32) {
+        if let Some(open) = self.lanes[lane as usize].open.take()
             && self.work.stop_after.is_some()
             && !self.jumps
         {
             self.state.set_position(entry, open.position);
         }
-        self.pick.only_opens = false;
         self.state.release(entry);
         if self.task() == Some(TreeTask::Fill) {
             self.state.done(self.task);

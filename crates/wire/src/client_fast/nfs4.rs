@@ -48,6 +48,13 @@ impl ReadTemplate {
         Self(Template::on_file(calls, file, &nfs_argop4::READ(READ4args { stateid, offset: 0, count: 0 })))
     }
 
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4) {
+        if !self.0.set_file(file, Some(stateid)) {
+            *self = Self::new(calls, file, stateid);
+        }
+    }
+
     /// Appends the call, record mark first.
     pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
         self.0.append_range(out, xid, at, offset, count);
@@ -62,6 +69,13 @@ impl CommitTemplate {
     /// `file` is a file handle.
     pub fn new(calls: &SessionCalls<'_>, file: &[u8]) -> Self {
         Self(Template::on_file(calls, file, &nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 })))
+    }
+
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8]) {
+        if !self.0.set_file(file, None) {
+            *self = Self::new(calls, file);
+        }
     }
 
     /// Appends the call, record mark first. Count 0 is "to the end of the file".
@@ -79,6 +93,13 @@ impl WriteTemplate {
     pub fn new(calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4, stable: stable_how4) -> Self {
         let write = WRITE4args { stateid, offset: 0, stable, data: &[] };
         Self(Template::on_file(calls, file, &nfs_argop4::WRITE(write)))
+    }
+
+    /// Makes the calls go to another file.
+    pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4, stable: stable_how4) {
+        if !self.0.set_file(file, Some(stateid)) {
+            *self = Self::new(calls, file, stateid, stable);
+        }
     }
 
     /// Appends the call up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
@@ -110,13 +131,48 @@ impl SequenceTemplate {
     }
 }
 
+/// Calls of any operations, which the codec encodes.
+#[derive(Debug, Clone)]
+pub struct CompoundTemplate(Template);
+
+impl CompoundTemplate {
+    /// For calls of a session.
+    pub fn new(calls: &SessionCalls<'_>) -> Self {
+        Self(Template::new(calls, 1, |_| {}))
+    }
+
+    /// Appends SEQUENCE and the operations, record mark first; `keeps_reply` asks the server to keep the reply for a
+    /// repetition.
+    pub fn append(
+        &self,
+        out: &mut Vec<u8>,
+        xid: u32,
+        at: SlotSequence,
+        keeps_reply: bool,
+        operations: &[nfs_argop4<'_>],
+    ) {
+        let start = self.0.append(out, xid, at);
+        // The count of operations is the word before SEQUENCE's number and session.
+        put(out, start + self.0.sequence_at - 24, 1 + operations.len() as u32);
+        put(out, start + self.0.sequence_at + 12, u32::from(keeps_reply));
+        let mut writer = Writer::new(out);
+        for operation in operations {
+            operation.encode(&mut writer);
+        }
+        super::mark(&mut out[start..]);
+    }
+}
+
 /// A call with its record mark; the fields that change from call to call are zero.
 #[derive(Debug, Clone)]
 struct Template {
     bytes: Box<[u8]>,
-    /// Offset of SEQUENCE's sequence id; the slot follows it.
+    /// Offset of SEQUENCE's sequence id; the slot follows it, then the highest slot and whether the reply is kept.
     sequence_at: usize,
 }
+
+/// From SEQUENCE's sequence id to the file handle of PUTFH.
+const FILE_AFTER_SEQUENCE: usize = 16 + 4;
 
 impl Template {
     fn on_file(calls: &SessionCalls<'_>, file: &[u8], operation: &nfs_argop4<'_>) -> Self {
@@ -148,6 +204,21 @@ impl Template {
         let length = (bytes.len() - RECORD_MARK_BYTES) as u32;
         bytes[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
         Self { bytes: bytes.into_boxed_slice(), sequence_at }
+    }
+
+    /// Replaces the file handle by one of the same length, and the state of the open; `false` if the lengths differ.
+    fn set_file(&mut self, file: &[u8], stateid: Option<stateid4>) -> bool {
+        let at = self.sequence_at + FILE_AFTER_SEQUENCE;
+        let state_at = at + 4 + file.len() + padding(file.len() as u32) as usize + 4;
+        if self.bytes.len() < state_at + 12 || self.bytes[at..at + 4] != (file.len() as u32).to_be_bytes() {
+            return false;
+        }
+        self.bytes[at + 4..at + 4 + file.len()].copy_from_slice(file);
+        if let Some(stateid4 { seqid, other }) = stateid {
+            put(&mut self.bytes, state_at, seqid);
+            self.bytes[state_at + 4..state_at + 16].copy_from_slice(&other);
+        }
+        true
     }
 
     /// Returns the offset of the call.
@@ -217,6 +288,26 @@ impl Reply<'_> {
             return Err(CONTRADICTION);
         }
         Ok(Compound::Sequenced(last))
+    }
+
+    /// Parses a COMPOUND's result at [`super::Head::result_at`] up to the result behind SEQUENCE, which [`Compound::Sequenced`]
+    /// then means; the results of the operations follow there.
+    pub fn sequenced(&self, result_at: usize, session: &sessionid4, call: SlotSequence) -> Result<Compound, Unparsed> {
+        let [status, tag_bytes, count] = self.words(result_at)?;
+        if tag_bytes != 0 {
+            return Err(Unparsed::Malformed("its tag is not that of the call"));
+        }
+        if count == 0 {
+            return if status == 0 { Err(CONTRADICTION) } else { Ok(Compound::Refused(status)) };
+        }
+        let at = result_at + 12;
+        let [operation, sequence] = self.words(at)?;
+        expect(operation, nfs_opnum4::OP_SEQUENCE)?;
+        if sequence != 0 {
+            return Ok(Compound::Refused(sequence));
+        }
+        self.check_sequence(at + 8, session, call)?;
+        Ok(Compound::Sequenced(at + SEQUENCE_RESULT_BYTES))
     }
 
     fn check_sequence(&self, at: usize, session: &sessionid4, call: SlotSequence) -> Result<(), Unparsed> {

@@ -331,6 +331,12 @@ xdr_union! {
 }
 
 /// State ids with a meaning of their own (RFC 8881 §8.2.3).
+impl Default for stateid4 {
+    fn default() -> Self {
+        Self::ANONYMOUS
+    }
+}
+
 impl stateid4 {
     /// Stands for no state: READ, WRITE and SETATTR by a client that has not opened the file.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };

@@ -78,8 +78,8 @@ class FilePlans:
         workers, shares = [], []
         for tree in {tree.anchor: tree for tree in self._trees(run)}.values():
             tasks = _format_tasks(words, cleans=self.cleans and tree.anchor not in used)
-            for jobnum in range(threads if tasks else 0):
-                base = self._worker(run, None, tree, f"format_{tree.name}", jobnum)
+            for jobnum, depth in enumerate(_depths(tree, threads) if tasks else ()):
+                base = self._worker(run, None, tree, f"format_{tree.name}", jobnum, depth)
                 work = plans.TreeWork(
                     tree=_tree(tree, tree.total_bytes, creates_parents=self._creates_anchors),
                     tasks=tasks,
@@ -105,10 +105,11 @@ class FilePlans:
             hosts = workload.hosts or self.hosts[:1]
             places = [(tree, host) for tree in workload.trees for host in hosts]
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
-            each = None if per_second is None else per_second * skew / len(places) / threads
             for tree, host in places:
-                for jobnum in range(threads):
-                    workers.append(self._of_workload(run, workload, tree, jobnum, each))
+                depths = _depths(tree, threads)
+                each = None if per_second is None else per_second * skew / len(places) / len(depths)
+                for jobnum, depth in enumerate(depths):
+                    workers.append(self._of_workload(run, workload, tree, jobnum, depth, each))
                     shares.append(Share(workload.name, tree.name, host))
         counted = frozenset(kind for workload in workloads for kind in _requested(workload))
         return _planned(run, run.name, rate, workers, shares, counted)
@@ -155,9 +156,9 @@ class FilePlans:
         return found.where if found else None
 
     def _of_workload(
-        self, run: Run, workload: Workload, tree: Tree, jobnum: int, per_second: float | None
+        self, run: Run, workload: Workload, tree: Tree, jobnum: int, depth: int, per_second: float | None
     ) -> plans.Worker:
-        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum)
+        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum, depth)
         task = _task(workload)
         flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
         work = plans.TreeWork(
@@ -184,7 +185,7 @@ class FilePlans:
             rate=rate,
         )
 
-    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int) -> plans.Worker:
+    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int, depth: int) -> plans.Worker:
         opened = self._opened(run, workload, tree)
         engine, root = _engine(tree, opened)
         general = self.definitions.general
@@ -197,7 +198,7 @@ class FilePlans:
             file_select="round_robin",
             operations=(_on_name("open"),),
             access=plans.Access(),
-            depth=1,
+            depth=depth,
             start_delay_ns=0,
             ramp_ns=0,
             end=_end(None),
@@ -244,6 +245,15 @@ def _engine(tree: Tree, opened: Opening) -> tuple[plans.EnginePlan, str]:
         return plans.NfsMetadataEngine(mount=mount, keep_open=True), root
     how = plans.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
     return plans.MetadataEngine(open=how, keep_open=True), tree.anchor
+
+
+def _depths(tree: Tree, threads: int) -> list[int]:
+    """Operations in flight of each worker: the threads together.
+
+    Over NFS, operations of many threads are in flight on the connection of one worker; on local files, each waits in
+    a system call.
+    """
+    return [threads] if tree.anchor.startswith("nfs:") else [1] * threads
 
 
 def _end(runtime_ns: int | None) -> plans.End:

@@ -21,7 +21,7 @@ def on_each_file(section: Section, worker: planned.Worker) -> planned.Worker:
         files=tuple(_file(file, kind) for file in worker.files),
         operations=(operation,),
         access=planned.Access(),
-        depth=1,
+        depth=worker.depth if isinstance(worker.engine, planned.NfsEngine) else 1,
         batch=planned.Batch(),
         rate=None,
         syncs=(),

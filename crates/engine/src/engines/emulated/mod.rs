@@ -87,6 +87,7 @@ impl<E: Engine> Emulated<E> {
 
 impl<E: Engine> Engine for Emulated<E> {
     const SYNCHRONOUS: bool = E::SYNCHRONOUS;
+    const WALKS: bool = E::WALKS;
     const SEND_BATCH: usize = E::SEND_BATCH;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {

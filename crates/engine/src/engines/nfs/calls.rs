@@ -69,12 +69,6 @@ pub(super) struct Entry<'n, H> {
     pub name: &'n str,
 }
 
-/// An object of a metadata operation.
-pub(super) enum Object<'n, H, O> {
-    Open(&'n O),
-    Entry(Entry<'n, H>),
-}
-
 /// A file, a directory or something else that a name leads to.
 pub(super) struct Node<H> {
     pub handle: H,
@@ -95,14 +89,6 @@ pub struct FileFacts {
     pub modified_ns: u64,
     /// User number, or the name that a server of `NFSv4.1` gives.
     pub owner: String,
-}
-
-/// Result of a WRITE.
-pub(super) struct Written {
-    pub bytes: u32,
-    /// The server may hold the data in memory only.
-    pub is_unstable: bool,
-    pub verifier: [u8; 8],
 }
 
 /// Position in the list of a directory; the default is its beginning.
@@ -170,27 +156,10 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
     /// Creates an empty file, which must not exist; returns its handle if the server tells it.
     fn create(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>>;
 
-    /// Creates a file, or opens the one that exists.
-    fn create_open(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
-
-    fn open_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Self::Open>;
-
     /// A file for single READs and WRITEs, of whose use the server keeps no state.
     fn stateless(handle: P::Handle) -> Self::Open;
 
-    fn close_file(&mut self, open: Self::Open) -> Answer<()>;
-
-    fn get_attributes(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
-
-    /// Sets the times of access and modification to the server's time.
-    fn set_times(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<()>;
-
     fn set_size(&mut self, object: &P::Handle, bytes: u64) -> Answer<()>;
-
-    /// Returns `true` if the caller may read the object.
-    fn may_read(&mut self, object: &Object<'_, P::Handle, Self::Open>) -> Answer<bool>;
-
-    fn rename(&mut self, from: &Entry<'_, P::Handle>, to: &Entry<'_, P::Handle>) -> Answer<()>;
 
     fn remove_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
 
@@ -202,10 +171,8 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
     /// Reads into a buffer; returns the bytes read, and whether they reach the end of the file.
     fn read(&mut self, open: &mut Self::Open, offset: u64, into: &mut [u8]) -> Answer<(u32, bool)>;
 
-    fn write(&mut self, open: &mut Self::Open, offset: u64, data: &[u8], durability: Durability) -> Answer<Written>;
-
-    /// Commits a whole file; returns the server's write verifier.
-    fn commit(&mut self, open: &Self::Open) -> Answer<[u8; 8]>;
+    /// Writes a buffer; returns the bytes written.
+    fn write(&mut self, open: &mut Self::Open, offset: u64, data: &[u8], durability: Durability) -> Answer<u32>;
 
     /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.
     fn start(self, mount: &NfsMount, files: &[(String, P::Handle)]) -> Result<(P, Vec<Socket>), EngineError>;

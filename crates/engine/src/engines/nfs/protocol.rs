@@ -10,6 +10,7 @@ use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs3::stable_how;
 
+use super::names::{Named, NamedCall, Procedure};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
@@ -25,6 +26,8 @@ pub(super) enum CallKind {
     Commit,
     /// Renewal of the lease; without a slot.
     Renewal,
+    /// A call on a name.
+    Named,
 }
 
 /// A version of NFS, with the files of one load.
@@ -37,7 +40,13 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Makes a call and its repetitions execute once: slot and sequence id of a session.
     type Sequence: Copy + Default + Debug + Send;
     /// Names a file to the server.
-    type Handle: Clone + Debug;
+    type Handle: Clone + Debug + Default + Send;
+    /// State of an open file.
+    type State: Copy + Debug + Default + Send;
+    /// A call on a name finds the object, too; else the object is looked up before.
+    const FINDS_BY_NAME: bool;
+    /// The server is told that a file is closed.
+    const CLOSES: bool;
 
     /// Number of files.
     fn files(&self) -> usize;
@@ -47,6 +56,21 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
 
     /// Appends a call, record mark first; a WRITE ends where its payload begins.
     fn append(&self, kind: CallKind, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
+
+    /// Appends a call on a name, record mark first.
+    fn append_named(&self, call: &NamedCall<Self::Handle>, xid: u32, sequence: Self::Sequence, out: &mut Vec<u8>);
+
+    /// As [`Self::pass`], for a call on a name.
+    fn pass_named(&self, reply: &Reply<'_>, result_at: usize, sequence: Self::Sequence) -> Result<Passed, Unparsed>;
+
+    /// Parses the results of a call on a name: a value or a status.
+    fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed>;
+
+    /// Makes an open file the file of this number, the next one at most.
+    fn set_file(&mut self, number: u32, path: &str, handle: &Self::Handle, state: Self::State);
+
+    /// A file of that number is open no longer.
+    fn close_file(&mut self, number: u32);
 
     /// Takes what a new call needs to be sent; `None` if it must wait until an earlier call has returned its own.
     fn acquire(&mut self) -> Option<Self::Sequence>;
@@ -90,6 +114,9 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Gives back at the end what the server keeps for this client, by a connection on which no call is in flight.
     fn leave(&mut self, socket: Socket, route: Route, server: &str);
 }
+
+/// Result of a call on a name.
+pub(super) type Found<P> = Named<<P as Protocol>::Handle, <P as Protocol>::State>;
 
 /// A protocol that can go on, with new connections.
 #[derive(Debug)]

@@ -7,6 +7,16 @@ use iocurve_wire::nfs4::nfsstat4::{self, *};
 use super::protocol::Protocol;
 use crate::error::EngineError;
 
+/// The caller may not do that.
+pub(super) const PERM: u32 = NFS4ERR_PERM as u32;
+/// The caller has no access.
+pub(super) const ACCES: u32 = NFS4ERR_ACCESS as u32;
+/// The file system cannot be written.
+pub(super) const ROFS: u32 = NFS4ERR_ROFS as u32;
+/// A handle of a file that is gone.
+pub(super) const STALE: u32 = NFS4ERR_STALE as u32;
+/// A handle that is none.
+pub(super) const BADHANDLE: u32 = NFS4ERR_BADHANDLE as u32;
 /// A name that does not exist.
 pub(super) const NOENT: u32 = NFS4ERR_NOENT as u32;
 /// A name that exists.

@@ -158,6 +158,11 @@ impl Load<'_> {
         if let Some(gate) = &mut self.gate {
             gate.submitted();
         }
+        if E::WALKS
+            && let Some(walk) = self.supply.walk()
+        {
+            walk.submitted(slot);
+        }
         engine.submit(Request { slot, kind, address })
     }
 

@@ -1,8 +1,7 @@
-//! Selection of files and directories, and what the walk has selected but not finished.
+//! Selection of files and directories, and what the walk has selected but not begun.
 
 use iocurve_meter::Rng;
 
-use super::Open;
 use crate::permutation::Permutation;
 use crate::plan::{TreeSelect, TreeWork};
 use crate::tree::TreeState;
@@ -17,31 +16,15 @@ pub(super) struct Pick {
     order: Option<Permutation>,
     /// Files or directories in a row that did not suit.
     pub(super) rejected: u64,
-    /// The file that is being opened.
-    pub(super) opening: Option<Open>,
-    /// The open file is closed without a transfer.
-    pub(super) only_opens: bool,
-    /// A file that was deleted in order to be created.
-    pub(super) deleted: Option<u32>,
     /// A directory whose parent does not exist yet.
     pub(super) waiting: Option<u32>,
-    /// This worker removes the tree.
-    pub(super) removes: bool,
+    /// Number of a directory to remove, below which entries are still being removed.
+    pub(super) removal: Option<u64>,
 }
 
 impl Pick {
     pub(super) fn new(work: &TreeWork) -> Self {
-        Self {
-            how: work.select,
-            once: work.select_once,
-            order: None,
-            rejected: 0,
-            opening: None,
-            only_opens: false,
-            deleted: None,
-            waiting: None,
-            removes: false,
-        }
+        Self { how: work.select, once: work.select_once, order: None, rejected: 0, waiting: None, removal: None }
     }
 
     /// Position of the next file; `None` if each was selected once.

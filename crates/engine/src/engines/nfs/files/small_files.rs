@@ -62,7 +62,7 @@ impl<P: Mountable> SmallFiles for Export<'_, P> {
     fn write(&mut self, name: &str, data: &[u8], new: bool) -> Result<(), EngineError> {
         let file = if new { self.create(name)? } else { self.existing(name)? };
         let written = self.calls.write(&mut P::Calls::stateless(file), 0, data, Durability::FileSync)?;
-        let bytes = written.map_err(|status| refused::<P>("write", name, status))?.bytes as usize;
+        let bytes = written.map_err(|status| refused::<P>("write", name, status))? as usize;
         if bytes != data.len() {
             return Err(EngineError::Target(format!("{name}: the server wrote {bytes} of {} bytes", data.len())));
         }

@@ -9,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use iocurve_meter::{Clock, Nanos};
-use iocurve_wire::client_fast::{CommitResult, ReadResult, Verdict, WriteResult, padding};
+use iocurve_wire::client_fast::{CommitResult, ReadResult, Unparsed, Verdict, WriteResult, padding};
 use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
 use crate::engines::buffers::SlotMap;
@@ -17,7 +17,8 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
 use super::super::calls::CallLimits;
-use super::super::protocol::{Arguments, CallKind, Judgement, Protocol};
+use super::super::names::NamedCall;
+use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol};
 use super::super::status::errno;
 use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::outgoing::Outgoing;
@@ -128,6 +129,22 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     pub retry_later: Vec<u32>,
     /// A COMMIT that failed: file and status.
     pub commit_failure: Option<(u32, u32)>,
+    /// By index of the call: calls on names. Empty until there is one.
+    named: Vec<NamedCall<P::Handle>>,
+    /// By index of the call: a call on a name was sent more than once.
+    repeated: Vec<bool>,
+    /// Replies to calls on names, in the order of arrival.
+    pub answered: VecDeque<Answered<P>>,
+}
+
+/// The reply to a call on a name.
+#[derive(Debug)]
+pub(in crate::engines::nfs) struct Answered<P: Protocol> {
+    /// Slot of the operation.
+    pub slot: u32,
+    pub result: Result<Found<P>, u32>,
+    /// The call was sent more than once: the server may have executed it before a restart.
+    pub was_repeated: bool,
 }
 
 impl<P: Protocol> Flight<P> {
@@ -181,6 +198,9 @@ impl<P: Protocol> Flight<P> {
             retry_now: Vec::new(),
             retry_later: Vec::new(),
             commit_failure: None,
+            named: Vec::new(),
+            repeated: Vec::new(),
+            answered: VecDeque::new(),
         }
     }
 
@@ -233,6 +253,47 @@ impl<P: Protocol> Flight<P> {
             _ => return self.open(CallKind::Commit, request.slot, request.address.file, 0, 0, 0),
         };
         self.open(kind, request.slot, request.address.file, request.address.offset + u64::from(at), length, at)
+    }
+
+    /// Opens a call on a name for the operation in a slot; `fill` writes the call over an earlier one.
+    pub(in crate::engines::nfs) fn open_named(
+        &mut self,
+        slot: u32,
+        fill: impl FnOnce(&mut NamedCall<P::Handle>),
+    ) -> u32 {
+        let index = self.open(CallKind::Named, slot, 0, 0, 0, 0);
+        if self.named.is_empty() {
+            self.named.resize_with(self.calls.len(), NamedCall::default);
+            self.repeated.resize(self.calls.len(), false);
+        }
+        fill(&mut self.named[index as usize]);
+        self.repeated[index as usize] = false;
+        index
+    }
+
+    /// Takes up an open file under a number, the next one at most.
+    pub(in crate::engines::nfs) fn set_file(&mut self, number: u32, path: &str, handle: &P::Handle, state: P::State) {
+        self.protocol.set_file(number, path, handle, state);
+        if self.unstable.len() < self.protocol.files() {
+            self.unstable.push(false);
+        }
+    }
+
+    /// Returns `true` if a file has data that the server may hold in memory only, and counts them as committed.
+    pub(in crate::engines::nfs) fn take_unstable(&mut self, file: u32) -> bool {
+        if !std::mem::take(&mut self.unstable[file as usize]) {
+            return false;
+        }
+        self.unstable_files.retain(|&other| other != file);
+        true
+    }
+
+    /// Notes that the calls of a connection were sent again.
+    pub(in crate::engines::nfs) fn note_repeated(&mut self, connection: usize) {
+        let place = Place::On(connection as u8);
+        for (call, repeated) in self.calls.iter().zip(&mut self.repeated) {
+            *repeated |= call.place == place;
+        }
     }
 
     /// Opens a COMMIT for the next file that needs one, if the table has room.
@@ -302,6 +363,9 @@ impl<P: Protocol> Flight<P> {
         }
         for index in 0..self.calls.len() as u32 {
             if matches!(self.calls[index as usize].place, Place::On(_)) {
+                if let Some(repeated) = self.repeated.get_mut(index as usize) {
+                    *repeated = true;
+                }
                 // No reply has come and none will: the call does not count in the session that is lost.
                 self.unload(index, false);
                 self.reissue(index);
@@ -332,6 +396,10 @@ impl<P: Protocol> Flight<P> {
     pub(in crate::engines::nfs) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
         let Call { xid, sequence, file, offset, length, .. } = *call;
+        if call.kind == CallKind::Named {
+            let named = &self.named[index as usize];
+            return outgoing.call(|heads| self.protocol.append_named(named, xid, sequence, heads));
+        }
         outgoing
             .call(|heads| self.protocol.append(call.kind, Arguments { xid, sequence, file, offset, length }, heads));
         if call.kind == CallKind::Write {
@@ -444,6 +512,29 @@ impl<P: Protocol> Flight<P> {
         self.close(index, 0, 0, done);
     }
 
+    /// Handles the reply to a call on a name, whose results are `results`.
+    pub(in crate::engines::nfs) fn named_done(
+        &mut self,
+        index: u32,
+        results: &[u8],
+        done: &mut Vec<Completion>,
+    ) -> Result<(), Unparsed> {
+        match P::named(self.named[index as usize].procedure, results)? {
+            Ok(found) => self.answer(index, Ok(found)),
+            Err(status) => self.refused(index, status, done),
+        }
+        Ok(())
+    }
+
+    /// Frees a call on a name.
+    fn answer(&mut self, index: u32, result: Result<Found<P>, u32>) {
+        self.unload(index, true);
+        let call = &mut self.calls[index as usize];
+        call.place = Place::Free;
+        self.free.push(index);
+        self.answered.push_back(Answered { slot: call.slot, result, was_repeated: self.repeated[index as usize] });
+    }
+
     /// Handles the reply to a renewal.
     pub(in crate::engines::nfs) fn renewed(&mut self, index: u32, done: &mut Vec<Completion>) {
         self.close(index, 0, 0, done);
@@ -495,6 +586,9 @@ impl<P: Protocol> Flight<P> {
 
     fn fail(&mut self, index: u32, status: u32, done: &mut Vec<Completion>) {
         let call = &self.calls[index as usize];
+        if call.kind == CallKind::Named {
+            return self.answer(index, Err(status));
+        }
         if call.slot == NO_SLOT && call.kind == CallKind::Commit {
             self.commit_failure = Some((call.file, status));
         }

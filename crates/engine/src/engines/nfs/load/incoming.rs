@@ -293,6 +293,9 @@ fn answer<P: Protocol>(
         return Err(Unparsed::Malformed("it answers no call that was made"));
     };
     let passed = match head.verdict {
+        Verdict::Success if kind == CallKind::Named => {
+            flight.protocol.pass_named(reply, head.result_at, flight.sequence(call))?
+        }
         Verdict::Success => flight.protocol.pass(reply, head.result_at, flight.sequence(call))?,
         _ => Passed::At(0),
     };
@@ -340,6 +343,7 @@ fn executed<P: Protocol>(
             flight.write_done(call, result, done);
         }
         CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
+        CallKind::Named => flight.named_done(call, reply.results(at), done)?,
         CallKind::Renewal => return Err(Unparsed::Malformed("it has a result of no operation")),
     }
     Ok(())

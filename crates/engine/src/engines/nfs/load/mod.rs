@@ -161,7 +161,7 @@ impl<P: Mountable> NfsEngine<P> {
 #[expect(private_bounds, reason = "the versions are this module's")]
 impl<P: Protocol> NfsEngine<P> {
     /// Sends a call, or lets it wait for a slot of the session.
-    fn dispatch(&mut self, call: u32) {
+    pub(in crate::engines::nfs) fn dispatch(&mut self, call: u32) {
         if self.flight.acquire(call, &self.clock) {
             self.place(call);
         }
@@ -191,7 +191,7 @@ impl<P: Protocol> NfsEngine<P> {
         best.1
     }
 
-    fn flush(&mut self) -> Result<(), EngineError> {
+    pub(in crate::engines::nfs) fn flush(&mut self) -> Result<(), EngineError> {
         for number in 0..self.connections.len() {
             if let Err(lost) = self.connections[number].flush(&self.flight, &self.epoll) {
                 self.lost(number, lost)?;
@@ -201,7 +201,12 @@ impl<P: Protocol> NfsEngine<P> {
     }
 
     /// Waits for replies or events, at most 100 ms or until `deadline`, and handles them.
-    fn round(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+    pub(in crate::engines::nfs) fn round(
+        &mut self,
+        now: Nanos,
+        deadline: Nanos,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), EngineError> {
         if now >= self.alarm {
             self.maintain(now)?;
             self.flush()?;
@@ -241,7 +246,10 @@ impl<P: Protocol> NfsEngine<P> {
             let number = event.u64 as usize;
             match self.connections[number].attempt_ended(&self.flight, &self.epoll, &self.clock) {
                 Ok(false) => self.receive_on(number, DONTWAIT, done)?,
-                Ok(true) => self.reconnects += 1,
+                Ok(true) => {
+                    self.reconnects += 1;
+                    self.flight.note_repeated(number);
+                }
                 Err(error) => self.lost(number, Lost::Closed(error))?,
             }
         }
@@ -411,12 +419,19 @@ impl<P: Protocol> NfsEngine<P> {
 
     fn commit_failed(&self) -> Result<(), EngineError> {
         match self.flight.commit_failure {
-            Some((file, status)) => Err(refused::<P>("commit", &self.paths[file as usize], status)),
+            Some((file, status)) => {
+                let path = self.paths.get(file as usize).map_or("a file that is still open", String::as_str);
+                Err(refused::<P>("commit", path, status))
+            }
             None => Ok(()),
         }
     }
 
-    fn stopped(&self) -> bool {
+    pub(in crate::engines::nfs) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    pub(in crate::engines::nfs) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }

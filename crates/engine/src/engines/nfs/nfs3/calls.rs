@@ -3,17 +3,16 @@
 use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::nfs3::{
-    ACCESS3args, ACCESS3res, COMMIT3args, COMMIT3res, CREATE3args, CREATE3res, FSINFO3args, FSINFO3res, Failed,
-    GETATTR3args, GETATTR3res, LOOKUP3args, LOOKUP3res, MKDIR3args, MKDIR3res, NFS_PROGRAM, NFS_V3, READ3args,
-    READ3res, READDIR3args, READDIR3res, READDIRPLUS3args, READDIRPLUS3res, REMOVE3args, REMOVE3res, RENAME3args,
-    RENAME3res, RMDIR3args, RMDIR3res, SETATTR3args, SETATTR3res, WRITE3args, WRITE3res, access, createhow3,
-    diropargs3, entryplus3, fattr3, ftype3, nfs_fh3, nfsproc3, sattr3, set_time, stable_how,
+    CREATE3args, CREATE3res, FSINFO3args, FSINFO3res, Failed, GETATTR3args, GETATTR3res, LOOKUP3args, LOOKUP3res,
+    MKDIR3args, MKDIR3res, NFS_PROGRAM, NFS_V3, READ3args, READ3res, READDIR3args, READDIR3res, READDIRPLUS3args,
+    READDIRPLUS3res, REMOVE3args, REMOVE3res, RMDIR3args, RMDIR3res, SETATTR3args, SETATTR3res, WRITE3args, WRITE3res,
+    createhow3, diropargs3, entryplus3, fattr3, ftype3, nfs_fh3, nfsproc3, sattr3,
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
 use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
-    Node, Object, Page, Written, granted,
+    Node, Page, granted,
 };
 use super::super::protocol::{Protocol, stability};
 use super::super::status::refused;
@@ -110,52 +109,12 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         self.create_as(entry, createhow3::GUARDED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() }))
     }
 
-    fn create_open(&mut self, entry: &Entry<'_, nfs_fh3>) -> Answer<nfs_fh3> {
-        let how = createhow3::UNCHECKED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
-        match granted!(self.create_as(entry, how)) {
-            Some(handle) => Ok(Ok(handle)),
-            None => self.look_up(entry),
-        }
-    }
-
-    fn open_file(&mut self, entry: &Entry<'_, nfs_fh3>) -> Answer<nfs_fh3> {
-        self.look_up(entry)
-    }
-
     fn stateless(handle: nfs_fh3) -> nfs_fh3 {
         handle
     }
 
-    fn close_file(&mut self, _open: nfs_fh3) -> Answer<()> {
-        Ok(Ok(()))
-    }
-
-    fn get_attributes(&mut self, object: &Object<'_, nfs_fh3, nfs_fh3>) -> Answer<()> {
-        let object = granted!(self.handle(object));
-        Ok(self.attributes(object)?.map(drop))
-    }
-
-    fn set_times(&mut self, object: &Object<'_, nfs_fh3, nfs_fh3>) -> Answer<()> {
-        let object = granted!(self.handle(object));
-        let now = set_time::SET_TO_SERVER_TIME(());
-        self.set_attributes(object, sattr3 { atime: now, mtime: now, ..sattr3::default() })
-    }
-
     fn set_size(&mut self, object: &nfs_fh3, bytes: u64) -> Answer<()> {
         self.set_attributes(*object, sattr3 { size: Some(bytes), ..sattr3::default() })
-    }
-
-    fn may_read(&mut self, object: &Object<'_, nfs_fh3, nfs_fh3>) -> Answer<bool> {
-        let object = granted!(self.handle(object));
-        let arguments = ACCESS3args { object, access: access::ACCESS3_READ };
-        let checked: ACCESS3res = self.rpc.nfs(nfsproc3::NFSPROC3_ACCESS, &arguments)?;
-        value(checked.map(|checked| checked.access & access::ACCESS3_READ != 0))
-    }
-
-    fn rename(&mut self, from: &Entry<'_, nfs_fh3>, to: &Entry<'_, nfs_fh3>) -> Answer<()> {
-        let arguments = RENAME3args { from: place(from), to: place(to) };
-        let renamed: RENAME3res = self.rpc.nfs(nfsproc3::NFSPROC3_RENAME, &arguments)?;
-        value(renamed.map(drop))
     }
 
     fn remove_file(&mut self, entry: &Entry<'_, nfs_fh3>) -> Answer<()> {
@@ -187,21 +146,11 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         Ok(Ok((bytes as u32, eof)))
     }
 
-    fn write(&mut self, open: &mut nfs_fh3, offset: u64, data: &[u8], durability: Durability) -> Answer<Written> {
+    fn write(&mut self, open: &mut nfs_fh3, offset: u64, data: &[u8], durability: Durability) -> Answer<u32> {
         let stable = stability(durability);
         let arguments = WRITE3args { file: *open, offset, count: data.len() as u32, stable, data };
         let written: WRITE3res = self.rpc.nfs(nfsproc3::NFSPROC3_WRITE, &arguments)?;
-        value(written.map(|written| Written {
-            bytes: written.count,
-            is_unstable: written.committed == stable_how::UNSTABLE,
-            verifier: written.verf,
-        }))
-    }
-
-    fn commit(&mut self, open: &nfs_fh3) -> Answer<[u8; 8]> {
-        let arguments = COMMIT3args { file: *open, offset: 0, count: 0 };
-        let committed: COMMIT3res = self.rpc.nfs(nfsproc3::NFSPROC3_COMMIT, &arguments)?;
-        value(committed.map(|committed| committed.verf))
+        value(written.map(|written| written.count))
     }
 
     fn start(self, mount: &NfsMount, files: &[(String, nfs_fh3)]) -> Result<(Nfs3, Vec<Socket>), EngineError> {
@@ -241,13 +190,6 @@ impl Nfs3Calls<'_> {
         let arguments = CREATE3args { r#where: place(entry), how };
         let created: CREATE3res = self.rpc.nfs(nfsproc3::NFSPROC3_CREATE, &arguments)?;
         value(created.map(|created| created.obj))
-    }
-
-    fn handle(&mut self, object: &Object<'_, nfs_fh3, nfs_fh3>) -> Answer<nfs_fh3> {
-        match object {
-            Object::Open(handle) => Ok(Ok(**handle)),
-            Object::Entry(entry) => self.look_up(entry),
-        }
     }
 }
 

@@ -1,19 +1,21 @@
 //! `NFSv3` (RFC 1813) as a [`Protocol`]: calls stand alone, and servers keep no state for them.
 
 mod calls;
+mod names;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{
-    CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed, WriteResult,
-    WriteTemplate,
+    CallTemplate, CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed,
+    WriteResult, WriteTemplate,
 };
 use iocurve_wire::nfs3::{nfs_fh3, nfsstat3};
 
 use super::calls::Mountable;
-use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::names::{NamedCall, Procedure};
+use super::protocol::{Arguments, CallKind, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
@@ -26,6 +28,9 @@ const STATELESS: &str = "a server of NFSv3 keeps no state";
 #[derive(Debug)]
 pub struct Nfs3 {
     files: Vec<FileCalls>,
+    others: CallTemplate,
+    credential: Vec<u8>,
+    durability: Durability,
 }
 
 /// Templates of the calls on a file.
@@ -39,7 +44,12 @@ struct FileCalls {
 impl Nfs3 {
     /// Makes the templates for each file.
     pub(super) fn new(credential: &[u8], files: &[nfs_fh3], durability: Durability) -> Self {
-        Self { files: files.iter().map(|handle| FileCalls::new(credential, handle, durability)).collect() }
+        Self {
+            files: files.iter().map(|handle| FileCalls::new(credential, handle, durability)).collect(),
+            others: CallTemplate::new(credential),
+            credential: credential.to_vec(),
+            durability,
+        }
     }
 }
 
@@ -51,6 +61,13 @@ impl FileCalls {
             write: WriteTemplate::new(credential, file, stability(durability)),
             commit: CommitTemplate::new(credential, file),
         }
+    }
+
+    fn set(&mut self, credential: &[u8], handle: &nfs_fh3, durability: Durability) {
+        let file = handle.as_bytes();
+        self.read.set_file(credential, file);
+        self.write.set_file(credential, file, stability(durability));
+        self.commit.set_file(credential, file);
     }
 }
 
@@ -64,6 +81,9 @@ impl Protocol for Nfs3 {
 
     type Sequence = ();
     type Handle = nfs_fh3;
+    type State = ();
+    const FINDS_BY_NAME: bool = false;
+    const CLOSES: bool = false;
 
     fn files(&self) -> usize {
         self.files.len()
@@ -82,8 +102,30 @@ impl Protocol for Nfs3 {
             CallKind::Write => file.write.append(out, xid, offset, length),
             CallKind::Commit => file.commit.append(out, xid, offset, length),
             CallKind::Renewal => unreachable!("{STATELESS}"),
+            CallKind::Named => unreachable!("has no template of a file"),
         }
     }
+
+    fn append_named(&self, call: &NamedCall<nfs_fh3>, xid: u32, (): (), out: &mut Vec<u8>) {
+        names::append(&self.others, call, xid, out);
+    }
+
+    fn pass_named(&self, _reply: &Reply<'_>, result_at: usize, (): ()) -> Result<Passed, Unparsed> {
+        Ok(Passed::At(result_at))
+    }
+
+    fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed> {
+        names::parse(procedure, results)
+    }
+
+    fn set_file(&mut self, number: u32, _path: &str, handle: &nfs_fh3, (): ()) {
+        match self.files.get_mut(number as usize) {
+            Some(file) => file.set(&self.credential, handle, self.durability),
+            None => self.files.push(FileCalls::new(&self.credential, handle, self.durability)),
+        }
+    }
+
+    fn close_file(&mut self, _number: u32) {}
 
     #[inline]
     fn acquire(&mut self) -> Option<()> {

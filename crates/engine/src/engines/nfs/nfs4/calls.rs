@@ -9,16 +9,15 @@ use iocurve_wire::nfs4::attributes::{
     FATTR4_SPACE_USED, FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY, FATTR4_TYPE, bitmap4, fattr4,
 };
 use iocurve_wire::nfs4::operations::{
-    ACCESS4args, COMMIT4args, CREATE4args, GETATTR4args, LOOKUP4args, READ4args, READDIR4args, READDIR4resok,
-    REMOVE4args, RENAME4args, SETATTR4args, WRITE4args, access, createhow4, createtype4, entry4, nfs_argop4,
-    nfs_resop4, open_claim4, openflag4, share,
+    CREATE4args, GETATTR4args, LOOKUP4args, READ4args, READDIR4args, READDIR4resok, REMOVE4args, SETATTR4args,
+    WRITE4args, createhow4, createtype4, entry4, nfs_argop4, nfs_resop4, open_claim4, openflag4, share,
 };
-use iocurve_wire::nfs4::{nfs_ftype4, settime4, stable_how4, stateid4};
+use iocurve_wire::nfs4::{nfs_ftype4, stateid4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
 use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
-    Node, Object, Page, Written, granted,
+    Node, Page, granted,
 };
 use super::super::protocol::{Judgement, stability};
 use super::super::status::{NOTDIR, refused};
@@ -26,14 +25,14 @@ use super::super::transport::mounter::Mounter;
 use super::super::transport::rpc::Rpc;
 use super::super::transport::socket::Socket;
 use super::client::{Client, OVERHEAD_BYTES, connect_further};
-use super::opens::{Handle, Open, close, open, open_by_handle, open_either_way, put, take_handle};
+use super::opens::{Handle, Open, close, open, open_by_handle, put, take_handle};
 use super::{LEAVE_NS, Nfs4, status};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 use crate::tree::EntryKind;
 
 /// Attributes that stat(2) asks for.
-const STAT: bitmap4 = bitmap4::of(&[
+pub(super) const STAT: bitmap4 = bitmap4::of(&[
     FATTR4_TYPE,
     FATTR4_CHANGE,
     FATTR4_SIZE,
@@ -145,53 +144,13 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         }
     }
 
-    fn create_open(&mut self, entry: &Entry<'_, Handle>) -> Answer<Open> {
-        let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
-        self.open_entry(entry, openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&mode))))
-    }
-
-    fn open_file(&mut self, entry: &Entry<'_, Handle>) -> Answer<Open> {
-        self.open_entry(entry, openflag4::OPEN4_NOCREATE(()))
-    }
-
     fn stateless(handle: Handle) -> Open {
         Open { path: String::new(), handle, stateid: stateid4::ANONYMOUS, access: 0 }
-    }
-
-    fn close_file(&mut self, open: Open) -> Answer<()> {
-        Ok(close(self.client(), &open.handle, open.stateid)?.map_err(|status| status as u32))
-    }
-
-    fn get_attributes(&mut self, object: &Object<'_, Handle, Open>) -> Answer<()> {
-        self.on_object(object, get(STAT), |_| {})
-    }
-
-    fn set_times(&mut self, object: &Object<'_, Handle, Open>) -> Answer<()> {
-        let now = Some(settime4::SET_TO_SERVER_TIME4(()));
-        let times = to_bytes(&Attributes { time_access_set: now, time_modify_set: now, ..Attributes::default() });
-        self.on_object(object, set(&times), |_| {})
     }
 
     fn set_size(&mut self, object: &Handle, bytes: u64) -> Answer<()> {
         let size = to_bytes(&Attributes { size: Some(bytes), ..Attributes::default() });
         self.carry_out(&[put(object), set(&size)], |_| {})
-    }
-
-    fn may_read(&mut self, object: &Object<'_, Handle, Open>) -> Answer<bool> {
-        let mut granted = 0;
-        let asked = nfs_argop4::ACCESS(ACCESS4args { access: access::ACCESS3_READ });
-        granted!(self.on_object(object, asked, |result| {
-            if let nfs_resop4::ACCESS(Ok(checked)) = result {
-                granted = checked.access;
-            }
-        }));
-        Ok(Ok(granted & access::ACCESS3_READ != 0))
-    }
-
-    fn rename(&mut self, from: &Entry<'_, Handle>, to: &Entry<'_, Handle>) -> Answer<()> {
-        let rename = RENAME4args { oldname: from.name.as_bytes(), newname: to.name.as_bytes() };
-        let calls = [put(from.directory), nfs_argop4::SAVEFH(()), put(to.directory), nfs_argop4::RENAME(rename)];
-        self.carry_out(&calls, |_| {})
     }
 
     fn remove_file(&mut self, entry: &Entry<'_, Handle>) -> Answer<()> {
@@ -228,7 +187,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         Ok(Ok(read.ok_or_else(|| self.rpc().invalid(&"it has more data than requested"))?))
     }
 
-    fn write(&mut self, open: &mut Open, offset: u64, data: &[u8], durability: Durability) -> Answer<Written> {
+    fn write(&mut self, open: &mut Open, offset: u64, data: &[u8], durability: Durability) -> Answer<u32> {
         let (stable, mut written) = (stability(durability), None);
         let call = |stateid| nfs_argop4::WRITE(WRITE4args { stateid, offset, stable, data });
         granted!(self.on_open(open, call, |result| {
@@ -237,25 +196,13 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
             }
         }));
         let written = written.ok_or_else(|| self.rpc().invalid(&"it lacks the result of a WRITE"))?;
-        let is_unstable = written.committed == stable_how4::UNSTABLE;
-        Ok(Ok(Written { bytes: written.count, is_unstable, verifier: written.writeverf }))
-    }
-
-    fn commit(&mut self, open: &Open) -> Answer<[u8; 8]> {
-        let mut verifier = [0; 8];
-        let commit = nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 });
-        granted!(self.carry_out(&[put(&open.handle), commit], |result| {
-            if let nfs_resop4::COMMIT(Ok(committed)) = result {
-                verifier = committed.writeverf;
-            }
-        }));
-        Ok(Ok(verifier))
+        Ok(Ok(written.count))
     }
 
     fn start(mut self, mount: &NfsMount, files: &[(String, Handle)]) -> Result<(Nfs4, Vec<Socket>), EngineError> {
         let mut opens = Vec::with_capacity(files.len());
         for (path, handle) in files {
-            opens.push(open_by_handle(self.client(), path, handle)?);
+            opens.push(Some(open_by_handle(self.client(), path, handle)?));
         }
         let client = self.client.take().expect("a load has not begun");
         let Client { rpc, registration, next_sequence, .. } = client;
@@ -336,25 +283,6 @@ impl<'a> Nfs4Calls<'a> {
             }
         }));
         Ok(Ok(page.ok_or_else(|| self.rpc().invalid(&"it lacks the result of a READDIR"))?))
-    }
-
-    fn open_entry(&mut self, entry: &Entry<'_, Handle>, how: openflag4<'_>) -> Answer<Open> {
-        let claim = open_claim4::CLAIM_NULL(entry.name.as_bytes());
-        let opened = open_either_way(self.client(), entry.name, entry.directory, how, claim)?;
-        Ok(opened.map_err(|status| status as u32))
-    }
-
-    /// Carries an operation out on an object that an open or a name finds.
-    fn on_object(
-        &mut self,
-        object: &Object<'_, Handle, Open>,
-        operation: nfs_argop4<'_>,
-        each: impl FnMut(nfs_resop4<'_>),
-    ) -> Answer<()> {
-        match object {
-            Object::Open(open) => self.carry_out(&[put(&open.handle), operation], each),
-            Object::Entry(entry) => self.carry_out(&[put(entry.directory), look_up(entry), operation], each),
-        }
     }
 
     /// Carries an operation out under the state of an open. A state that the server has lost is replaced once.

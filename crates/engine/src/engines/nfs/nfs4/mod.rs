@@ -6,6 +6,7 @@
 
 mod calls;
 mod client;
+mod names;
 mod opens;
 mod recovery;
 mod slots;
@@ -18,20 +19,22 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::client_fast::nfs4::{
-    CommitTemplate, Compound, READ_REPLY_HEAD_BYTES, ReadTemplate, SequenceTemplate, SessionCalls, SlotSequence,
-    WriteTemplate,
+    CommitTemplate, Compound, CompoundTemplate, READ_REPLY_HEAD_BYTES, ReadTemplate, SequenceTemplate, SessionCalls,
+    SlotSequence, WriteTemplate,
 };
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
-use iocurve_wire::nfs4::nfsstat4;
+use iocurve_wire::nfs4::{nfsstat4, stable_how4, stateid4};
 
 use super::calls::Mountable;
-use super::protocol::{Arguments, CallKind, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::names::{NamedCall, Procedure};
+use super::protocol::{Arguments, CallKind, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
 use self::calls::Nfs4Calls;
 use self::client::{Client, Registration, rpc_on};
+use self::names::OpenState;
 use self::opens::{Handle, Open};
 use self::recovery::Recovery;
 use self::slots::SlotTable;
@@ -46,9 +49,12 @@ const LEASE_PARTS: Nanos = 3;
 pub struct Nfs4 {
     files: Vec<FileCalls>,
     renewal: SequenceTemplate,
+    others: CompoundTemplate,
+    stable: stable_how4,
     slots: SlotTable,
     registration: Registration,
-    opens: Vec<Open>,
+    /// By file; `None` if the file is open no longer.
+    opens: Vec<Option<Open>>,
     credential: Vec<u8>,
     lease_ns: Nanos,
 }
@@ -67,21 +73,22 @@ impl Nfs4 {
         credential: Vec<u8>,
         registration: Registration,
         next_sequence: u32,
-        opens: Vec<Open>,
+        opens: Vec<Option<Open>>,
         lease_ns: Nanos,
         mount: &NfsMount,
     ) -> Self {
         let slots = registration.channel.ca_maxrequests;
         let calls = SessionCalls { credential: &credential, session: registration.session, highest_slot: slots - 1 };
         let stable = stability(mount.durability);
-        let files = opens.iter().map(|open| FileCalls {
-            read: ReadTemplate::new(&calls, &open.handle, open.stateid),
-            write: WriteTemplate::new(&calls, &open.handle, open.stateid, stable),
-            commit: CommitTemplate::new(&calls, &open.handle),
+        let files = opens.iter().map(|open| match open {
+            Some(Open { handle, stateid, .. }) => FileCalls::new(&calls, handle, *stateid, stable),
+            None => FileCalls::new(&calls, &[], stateid4::ANONYMOUS, stable),
         });
         Self {
             files: files.collect(),
             renewal: SequenceTemplate::new(&calls),
+            others: CompoundTemplate::new(&calls),
+            stable,
             slots: SlotTable::resume(slots, next_sequence),
             registration,
             opens,
@@ -91,11 +98,21 @@ impl Nfs4 {
     }
 
     fn close_all(&self, client: &mut Client<'_>) -> Result<(), EngineError> {
-        for open in &self.opens {
+        for open in self.opens.iter().flatten() {
             // The lease ends an open that the server does not close.
             let _ = opens::close(client, &open.handle, open.stateid)?;
         }
         client.unregister()
+    }
+}
+
+impl FileCalls {
+    fn new(calls: &SessionCalls<'_>, handle: &[u8], stateid: stateid4, stable: stable_how4) -> Self {
+        Self {
+            read: ReadTemplate::new(calls, handle, stateid),
+            write: WriteTemplate::new(calls, handle, stateid, stable),
+            commit: CommitTemplate::new(calls, handle),
+        }
     }
 }
 
@@ -109,6 +126,9 @@ impl Protocol for Nfs4 {
 
     type Sequence = SlotSequence;
     type Handle = Handle;
+    type State = OpenState;
+    const FINDS_BY_NAME: bool = true;
+    const CLOSES: bool = true;
 
     fn files(&self) -> usize {
         self.files.len()
@@ -126,7 +146,42 @@ impl Protocol for Nfs4 {
             CallKind::Write => self.files[file as usize].write.append(out, xid, sequence, offset, length),
             CallKind::Commit => self.files[file as usize].commit.append(out, xid, sequence, offset, length),
             CallKind::Renewal => self.renewal.append(out, xid, sequence),
+            CallKind::Named => unreachable!("has no template of a file"),
         }
+    }
+
+    fn append_named(&self, call: &NamedCall<Handle>, xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
+        let open = self.opens.get(call.file as usize).and_then(Option::as_ref);
+        names::with_operations(&self.registration, open, call, |operations| {
+            self.others.append(out, xid, sequence, call.procedure.changes_names(), operations);
+        });
+    }
+
+    fn pass_named(&self, reply: &Reply<'_>, result_at: usize, sequence: SlotSequence) -> Result<Passed, Unparsed> {
+        passed(reply.sequenced(result_at, &self.registration.session, sequence)?)
+    }
+
+    fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed> {
+        names::parse(procedure, results)
+    }
+
+    fn set_file(&mut self, number: u32, path: &str, handle: &Handle, (stateid, access): OpenState) {
+        let highest_slot = self.registration.channel.ca_maxrequests - 1;
+        let calls = SessionCalls { credential: &self.credential, session: self.registration.session, highest_slot };
+        let open = Some(Open { path: path.to_owned(), handle: handle.clone(), stateid, access });
+        let Some(file) = self.files.get_mut(number as usize) else {
+            self.files.push(FileCalls::new(&calls, handle, stateid, self.stable));
+            self.opens.push(open);
+            return;
+        };
+        file.read.set_file(&calls, handle, stateid);
+        file.write.set_file(&calls, handle, stateid, self.stable);
+        file.commit.set_file(&calls, handle);
+        self.opens[number as usize] = open;
+    }
+
+    fn close_file(&mut self, number: u32) {
+        self.opens[number as usize] = None;
     }
 
     #[inline]
@@ -141,11 +196,7 @@ impl Protocol for Nfs4 {
 
     #[inline]
     fn pass(&self, reply: &Reply<'_>, result_at: usize, sequence: SlotSequence) -> Result<Passed, Unparsed> {
-        Ok(match reply.compound(result_at, &self.registration.session, sequence)? {
-            Compound::Sequenced(at) => Passed::At(at),
-            Compound::Empty => Passed::Alone,
-            Compound::Refused(status) => Passed::Refused(status),
-        })
+        passed(reply.compound(result_at, &self.registration.session, sequence)?)
     }
 
     #[inline]
@@ -208,4 +259,14 @@ impl Protocol for Nfs4 {
         client.replaces_session = true;
         let _ = self.close_all(&mut client);
     }
+}
+
+#[inline]
+#[expect(clippy::unnecessary_wraps, reason = "the callers return it")]
+fn passed(compound: Compound) -> Result<Passed, Unparsed> {
+    Ok(match compound {
+        Compound::Sequenced(at) => Passed::At(at),
+        Compound::Empty => Passed::Alone,
+        Compound::Refused(status) => Passed::Refused(status),
+    })
 }

@@ -29,7 +29,7 @@ pub(super) struct Recovery {
     pub server: String,
     pub credential: Vec<u8>,
     pub registration: Registration,
-    pub opens: Vec<Open>,
+    pub opens: Vec<Option<Open>>,
     pub lease_ns: Nanos,
 }
 
@@ -72,8 +72,8 @@ impl Recovery {
 }
 
 /// Opens again the files whose state the server has revoked.
-fn restore_revoked(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), EngineError> {
-    for open in opens {
+fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+    for open in opens.iter_mut().flatten() {
         let test = nfs_argop4::TEST_STATEID(TEST_STATEID4args { ts_stateids: vec![open.stateid] });
         let mut state = nfsstat4::NFS4ERR_BAD_STATEID;
         let tested = client.compound(&[test], |result| {
@@ -93,22 +93,21 @@ fn restore_revoked(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), En
 }
 
 /// Reclaims all opens, and opens again those that the server does not let be reclaimed.
-fn restore_all(client: &mut Client<'_>, opens: &mut [Open]) -> Result<(), EngineError> {
+fn restore_all(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
     use nfsstat4::{NFS4ERR_NO_GRACE, NFS4ERR_NOTSUPP, NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT};
     let mut lost = Vec::new();
-    for (number, open) in opens.iter_mut().enumerate() {
+    for open in opens.iter_mut().flatten() {
         match reclaim(client, open)? {
             Ok(stateid) => open.stateid = stateid,
             Err(NFS4ERR_NO_GRACE | NFS4ERR_RECLAIM_BAD | NFS4ERR_RECLAIM_CONFLICT | NFS4ERR_NOTSUPP) => {
-                lost.push(number);
+                lost.push(open);
             }
             Err(status) => return Err(refused::<Nfs4>("reclaim", &open.path, status as u32)),
         }
     }
     client.reclaim_complete()?;
-    for number in lost {
-        let Open { path, handle, .. } = opens[number].clone();
-        opens[number] = open_by_handle(client, &path, &handle)?;
+    for open in lost {
+        *open = open_by_handle(client, &open.path, &open.handle)?;
     }
     Ok(())
 }

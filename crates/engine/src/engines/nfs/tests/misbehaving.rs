@@ -4,6 +4,7 @@
 //! a loss is in the outcome, as an error with a name.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use iocurve_meter::{Clock, Nanos, SECOND};
 use iocurve_wire::record::RECORD_MARK_BYTES;
 
 use super::super::calls::Mountable;
-use super::super::metadata::NfsMetadataEngine;
+use super::super::metadata::{NfsMetadataEngine, Opening};
 use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::super::{layout, small_files};
 use super::scripted::{self, Files, Program, READ, Reaction, Script, Server, WRITE, file, marked, pattern};
@@ -324,17 +325,18 @@ fn finish<P: Mountable>(client: &mut scripted::Client<P>, is_held: bool) -> Resu
 }
 
 fn metadata<P: Mountable>(mount: &NfsMount, ending: Ending, name: &str) -> Result<(), EngineError> {
-    let (buffers, never) = (Buffers::new(1, BLOCK as usize), AtomicBool::new(false));
+    let (buffers, never) = (Buffers::new(1, BLOCK as usize), Arc::<AtomicBool>::default());
     // SAFETY: no operation uses a buffer.
     let slots = unsafe { buffers.slot_map() };
     let files = [file("new", 0, Layout::Create)];
     let clock = Clock::new();
-    let mut engine = NfsMetadataEngine::<P>::connect(mount, &files, slots, clock, &never, true, None)?;
+    let opening = Opening { keep_open: true, tree: None };
+    let mut engine = NfsMetadataEngine::<P>::connect(mount, &files, slots, 1, clock.clone(), never, opening)?;
     let mut errors = Vec::new();
     for kind in [OperationKind::Create, OperationKind::Close, OperationKind::Delete] {
         engine.submit(Request { slot: 0, kind, address: Address { file: 0, offset: 0, length: 0 } })?;
         let mut done = Vec::new();
-        engine.reap(1, 0, &mut done)?;
+        engine.reap(1, Nanos::MAX, &mut done)?;
         let [completion] = done[..] else { panic!("{kind:?}: {done:?}") };
         if completion.result != 0 {
             // The steps behind it would fail, too.

@@ -166,7 +166,7 @@ const ROWS: &[Row<Act>] = &[
     (List, "READDIR", Words(&[(21, 0)]), ALWAYS, Ends("a list of a directory has neither an entry nor an end")),
     (List, "READDIR", Misdeed::Act(Act::ListAgain), 1, Ends("a list of a directory comes back to where it was")),
     (Metadata, "OPEN", session_lost(NFS4ERR_BADSESSION), 1, GoesOn),
-    (Metadata, "OPEN", WRONG_SLOT, 1, Ends(ANOTHER_SLOT)),
+    (Metadata, "OPEN", WRONG_SLOT, 1, GoesOn),
     (Metadata, "OPEN", fail_at(OP_OPEN, NFS4ERR_IO), 1, Fails(1, libc::EIO)),
     (Metadata, "CLOSE", session_lost(NFS4ERR_BADSESSION), 1, GoesOn),
     (Metadata, "CLOSE", RESTART, 1, GoesOn),
