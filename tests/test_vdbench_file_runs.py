@@ -190,6 +190,17 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
     assert plan.counted == {"read", "getattr"}
 
 
+def test_over_nfs_the_threads_are_operations_in_flight_of_one_worker(tmp_path: Path) -> None:
+    made = prepared(tmp_path, "operation=getattr,threads=6", "", "nfs://h/vol/tree?nconnect=2")
+    plan = made.file_plans.run(made.runs[0], 600.0)
+    assert plan
+    (worker,) = plan.plan.groups[0].workers
+    assert worker.depth == 6
+    assert worker.rate
+    assert worker.rate.count == 600_000
+    assert worker.engine.mount.nconnect == 2  # type: ignore[union-attr]
+
+
 def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(f"fsd=f,anchor=/mnt/x,count=(1,2)\nfwd=fwd1,fsd=f*\n{RD}\n", encoding="utf-8")
     arguments = ["-f", str(tmp_path / "p"), "--map-lun"]

@@ -241,7 +241,8 @@ def _engine(tree: Tree, opened: Opening) -> tuple[plans.EnginePlan, str]:
     """The engine, and the root of the tree on it."""
     if tree.anchor.startswith("nfs:"):
         url, root = split_anchor(tree.anchor)
-        mount = NfsTarget.of(url).mount(1).replace(durability=opened.durability, keep_payload=True)
+        target = NfsTarget.of(url)
+        mount = target.mount(target.url.nconnect or 1).replace(durability=opened.durability, keep_payload=True)
         return plans.NfsMetadataEngine(mount=mount, keep_open=True), root
     how = plans.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
     return plans.MetadataEngine(open=how, keep_open=True), tree.anchor
