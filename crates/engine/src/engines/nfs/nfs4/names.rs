@@ -115,7 +115,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
             }
             // The current state of an open, whatever its number (§8.2.2): calls may overtake each other.
             nfs_resop4::OPEN(Ok(opened)) => {
-                found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(procedure))
+                found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(procedure));
             }
             nfs_resop4::GETATTR(Ok(_)) => (found.has_attributes, is_complete) = (true, true),
             nfs_resop4::ACCESS(Ok(checked)) => {
