@@ -402,7 +402,7 @@ impl<'a> Reply<'a> {
         Ok(status)
     }
 
-    /// What has arrived of the record from an offset on.
+    /// The received bytes of the record from an offset on.
     pub fn results(&self, at: usize) -> &'a [u8] {
         self.arrived.get(at..).unwrap_or_default()
     }

@@ -45,7 +45,7 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     type State: Copy + Debug + Default + Send;
     /// A call on a name finds the object, too; else the object is looked up before.
     const FINDS_BY_NAME: bool;
-    /// The server is told that a file is closed.
+    /// Closing a file takes a call to the server.
     const CLOSES: bool;
 
     /// Number of files.
