@@ -15,9 +15,6 @@ from iocurve.units import MIB, format_number
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import Limits
 
-NETWORK_BYTES_PER_MBIT = 125_000
-
-
 Standing = Literal["published", "measured", "planned"]
 """published: a limit of a page. measured: the most that a page measured, or fitted to its results; more or less may be
 possible. planned: no limit is published, and a plan should not count on more."""
@@ -109,7 +106,7 @@ def _of_cap(name: str, cap: Cap, times: int, prefix: str) -> Link:
 def network_links(vm: str, clients: int) -> Iterator[Link]:
     """The network of clients. Azure caps what a machine sends, which are writes; reads are planned at the same rate."""
     family, size = disk_data.vms()[vm]
-    capacity = clients * size.network_mbit_per_s * NETWORK_BYTES_PER_MBIT
+    capacity = clients * size.network_bytes_per_s
     source = str(family.sources[size.source])
     name = f"network of {clients} × {vm.removeprefix('Standard_')}"
     yield Link(f"{name}, writes", "bytes_per_s", "write", capacity, source)

@@ -102,6 +102,12 @@ GROUPS = {
             "Size volumes, disks and clients for a load, or print what a configuration carries.",
             "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
         ),
+        Command(
+            "prove",
+            "prove:prove",
+            "Measure whether a volume keeps what was promised; write a page for the supplier.",
+            "iocurve prove 'nfs://10.0.0.4/vol?nconnect=8' --profile anf-premium --quota 2TiB",
+        ),
     ),
     "Run other tools' jobs, unmodified": (
         _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),

@@ -66,18 +66,19 @@ class DecidedOptions:
     prices: Path | None = None
     """Your prices, a TOML file (docs/sizing.md); alternatives are then sorted by price."""
 
-    def machine(self) -> str | None:
-        """The full name of the machines. Raises ``DialectError``."""
-        if self.vm is None:
-            return None
-        try:
-            return disk_data.vm_name(self.vm)
-        except KeyError:
-            raise DialectError([unknown("virtual machine", self.vm, disk_data.vms(), "iocurve disk list")]) from None
-
 
 DEMAND = DemandOptions()
 DECIDED = DecidedOptions()
+
+
+def machine_of(text: str | None) -> str | None:
+    """The full name of a virtual machine as people write it. Raises ``DialectError``."""
+    if text is None:
+        return None
+    try:
+        return disk_data.vm_name(text)
+    except KeyError:
+        raise DialectError([unknown("virtual machine", text, disk_data.vms(), "iocurve disk list")]) from None
 
 
 def size(
@@ -101,7 +102,7 @@ def size(
     """
     if sources:
         return _sources(json=json, markdown=markdown)
-    vm = decided.machine()
+    vm = machine_of(decided.vm)
     if decided.have is not None:
         wanted = Demand(
             read_percent=100.0 if demand.mix is None else demand.mix,

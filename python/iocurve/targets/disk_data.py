@@ -17,6 +17,7 @@ from iocurve.structs import Struct, bundled_names, read_bundled
 from iocurve.units import MB
 
 MINUTE_NS = 60_000_000_000
+MBIT_BYTES = 125_000
 
 Positive = Annotated[int, Meta(gt=0)]
 
@@ -122,6 +123,11 @@ class VmSize(Struct):
     network_mbit_per_s: Positive
     """Limit of the network, which disk I/O does not use; Azure limits what a machine sends."""
     source: str
+
+    @property
+    def network_bytes_per_s(self) -> int:
+        """The limit of the network; an Mbit is 10^6 bits."""
+        return self.network_mbit_per_s * MBIT_BYTES
 
 
 class VmFamily(Struct):

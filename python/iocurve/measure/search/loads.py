@@ -86,6 +86,8 @@ class Loads:
     campaign: Campaign
     family: str
     machines: Machines = THIS_MACHINE
+    label: str = ""
+    """Start of the names of points, where one campaign measures several workloads."""
     _data: DataSet = field(init=False)
     files: RunFiles = field(init=False)
     _rates: dict[float, Point] = field(default_factory=dict)
@@ -103,14 +105,7 @@ class Loads:
 
     def closed(self, in_flight: int) -> Sample:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
-        workers = min(in_flight, self._workers())
-        depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
-        precise = _Precise(self.effort)
-        plan = self._plan(f"{in_flight} in flight", [Said.of(depth=depth) for depth in depths], None)
-        self.files.announce(plan)
-        measurement = self._measurement(plan, {"depth": in_flight}, precise.enough)
-        point = self.campaign.measure(replace(measurement, before=precise.restart, after=precise.noted))
-        self.files.identify()
+        point = self.closed_point(in_flight)
         intervals = point.course()
         chosen_by = records(intervals, point.length_chosen_by)
         return Sample(
@@ -119,6 +114,38 @@ class Loads:
             # In a closed loop a lucky rate is a lucky latency.
             judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], chosen_by),
         )
+
+    def closed_point(self, in_flight: int) -> Point:
+        """The point of a queue depth. Raises what ``Campaign.measure`` raises."""
+        precise = _Precise(self.effort)
+        plan = self._closed_plan(in_flight, None)
+        measurement = self._measurement(plan, {"depth": in_flight}, precise.enough)
+        return self._announced(replace(measurement, before=precise.restart, after=precise.noted))
+
+    def for_time(self, in_flight: int, seconds: float) -> Point:
+        """The point of a queue depth for a fixed time with its ramp. Raises what ``Campaign.measure`` raises."""
+        plan = self._closed_plan(in_flight, seconds)
+        measurement = self._measurement(plan, {"depth": in_flight}, local.run_to_the_end)
+        return self._announced(replace(measurement, repeats_max=0))
+
+    def aside(self, in_flight: int, seconds: float, purpose: str) -> Point:
+        """A queue depth that is no point of the result. Raises what ``Campaign.repeat`` raises."""
+        plan = self._closed_plan(in_flight, seconds)
+        self.files.announce(plan)
+        return self.campaign.repeat(plan, purpose)
+
+    def _announced(self, measurement: Measurement) -> Point:
+        self.files.announce(measurement.plan)
+        point = self.campaign.measure(measurement)
+        self.files.identify()
+        return point
+
+    def _closed_plan(self, in_flight: int, seconds: float | None) -> Plan:
+        workers = min(in_flight, self._workers())
+        depths = [in_flight // workers + (worker < in_flight % workers) for worker in range(workers)]
+        runtime_ns = None if seconds is None else round(seconds / (1 + RAMP_SHARE) * SECOND_NS)
+        name = f"{self.label}{in_flight} in flight"
+        return self._plan(name, [Said.of(depth=depth) for depth in depths], runtime_ns)
 
     def open(self, rate: float, seconds: float, limit_ns: int | None, is_decided: IsDecided, left_s: float) -> Trial:
         """Measures a rate (operations per second) for some seconds after a ramp; raises as ``Campaign.measure``.

@@ -1,0 +1,1 @@
+"""Proofs of volumes with each promise broken in turn; ``python -m bench.proofs`` counts the right verdicts."""

@@ -1,0 +1,246 @@
+"""Promises of a volume: from a service level and its quota, or from a contract on the command line.
+
+A promise is a load, a value, and a bound that the value must reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.result.caps import Kind
+from iocurve.structs import Struct
+from iocurve.units import KIB, MIB, format_bytes, format_count, format_duration, format_latency, format_number
+from iocurve.volume import profile as profiles
+from iocurve.volume import profile_limits
+from iocurve.volume.limits import Limits
+from iocurve.volume.profile import Profile
+
+Measure = Literal["mib_per_s", "iops", "p99", "mean", "burst_iops", "burst_s"]
+BLOCKS = (64 * KIB, 256 * KIB)
+"""Block sizes that must reach the throughput."""
+SMALL = 4 * KIB
+"""Block size of promises on IOPS."""
+ROOM = 0.9
+"""A load must need at most this part of the other limit, or the promise cannot be seen."""
+
+
+class Promise(Struct):
+    """One promise."""
+
+    name: str
+    """``throughput, reads of 64 KiB``."""
+    measure: Measure
+    bound: float
+    """MiB/s, IOPS, seconds of a burst, or µs of a latency."""
+    workload: str
+    """The load that decides it, in fio's words."""
+    block_bytes: int
+    kind: Literal["read", "write"]
+    depth: int | None = None
+    """Queue depth of a latency; None: as deep as the promise needs."""
+    burst_iops: float | None = None
+    """The rate of a burst."""
+    baseline_iops: float | None = None
+    """The rate after it."""
+    source: str
+
+    @property
+    def is_least(self) -> bool:
+        """True where at least the bound is promised, False where at most."""
+        return self.measure not in ("p99", "mean")
+
+    @property
+    def bound_text(self) -> str:
+        """``at least 128 MiB/s``."""
+        return f"{'at least' if self.is_least else 'at most'} {value_text(self.measure, self.bound)}"
+
+
+class Promised(Struct):
+    """All promises that are judged, and what is not."""
+
+    title: str
+    promises: tuple[Promise, ...]
+    not_judged: tuple[str, ...] = ()
+
+
+def value_text(measure: Measure, value: float) -> str:
+    """``128 MiB/s``, ``4.02k IOPS``, ``30 min``, ``2 ms``."""
+    if measure == "mib_per_s":
+        return f"{format_number(value, 4)} MiB/s"
+    if measure in ("iops", "burst_iops"):
+        return f"{format_count(value)} IOPS"
+    if measure == "burst_s":
+        return format_duration(round(value * 1e9))
+    return format_latency(value * 1000)
+
+
+def of_profile(name: str, quota_bytes: int) -> Promised:
+    """The promises of a service level at a size: its published limits. Raises ``DialectError``."""
+    profile = profiles.load(name)
+    limits = profile_limits.resolve(name, quota_bytes)
+    fitted = set(profile.fitted())
+    caps = [cap for cap in limits.caps if cap.scope == "volume" and cap.figure not in fitted]
+    throughput = {cap.kind: cap.value for cap in caps if cap.quantity == "bytes_per_s"}
+    iops = {cap.kind: cap.value for cap in caps if cap.quantity == "iops"}
+    sources = {cap.name: _source(name, profile, cap.figure) for cap in caps}
+    not_judged: list[str] = []
+    promises = [
+        # The baseline shows only right after a burst, while no credits are left.
+        *_burst(limits, throughput, _source(name, profile, "burst_iops")),
+        *_rates(iops, throughput, sources, not_judged),
+        *_throughputs(throughput, iops, sources, not_judged),
+    ]
+    not_judged += [f"{figure} is fitted to results, not published" for figure in sorted(fitted) if _counts(figure)]
+    if profile.latency_us is not None and profile.latency_us.value:
+        page = profile.cite(profile.latency_us.source)
+        about = f"latency: about {format_latency(limits.latency.mean_ns)}{f' ({page})' if page else ''}"
+        not_judged.append(f"{about} is no bound; add --p99 or --mean")
+    title = f"{name}, quota {format_bytes(quota_bytes)}: {profile.title}"
+    if not promises:
+        raise DialectError([Diagnostic(f"{name} promises nothing that can be measured; add --throughput or --iops")])
+    return Promised(title=title, promises=tuple(promises), not_judged=tuple(not_judged))
+
+
+def of_contract(
+    *,
+    bytes_per_s: int | None,
+    iops: int | None,
+    p99_ns: int | None,
+    mean_ns: int | None,
+    depth: int,
+    kinds: Sequence[Kind],
+    source: str,
+) -> list[Promise]:
+    """The promises of a contract; each holds for reads and for writes, or for the kinds that are given."""
+    both: dict[Kind, int] = {}
+    found: list[Promise] = []
+    for kind in kinds:
+        if bytes_per_s is not None:
+            found += _throughputs({kind: bytes_per_s}, both, {}, [], source)
+        if iops is not None:
+            found += _rates({kind: iops}, both, {}, [], source)
+    for measure, bound_ns in (("p99", p99_ns), ("mean", mean_ns)):
+        found += [
+            _latency("p99" if measure == "p99" else "mean", bound_ns, one, depth, source)
+            for one in _kinds(kinds)
+            if bound_ns is not None
+        ]
+    return found
+
+
+def _kinds(kinds: Sequence[Kind]) -> list[Literal["read", "write"]]:
+    both: tuple[Literal["read", "write"], ...] = ("read", "write")
+    return [one for one in both if one in kinds or "any" in kinds]
+
+
+def _counts(figure: str) -> bool:
+    """A figure of the volume as a whole: those of connections and clients promise nothing by themselves."""
+    return not figure.endswith(("_per_connection", "_per_client"))
+
+
+def _source(name: str, profile: Profile, figure: str) -> str:
+    cited = getattr(profile, figure, None)
+    page = profile.cite(cited.source) if cited is not None else ""
+    return page or f"profile {name}"
+
+
+def _throughputs(
+    throughput: dict[Kind, int],
+    iops: dict[Kind, int],
+    sources: dict[str, str],
+    not_judged: list[str],
+    source: str = "",
+) -> Iterator[Promise]:
+    """Each cap of bytes, by block size and kind; of two caps on a kind the smaller one counts."""
+    for kind in _kinds(list(throughput)):
+        bound, of = _least(throughput, kind)
+        most_iops, _ = _least(iops, kind)
+        for block in BLOCKS:
+            if most_iops and bound / block > ROOM * most_iops:
+                not_judged.append(
+                    f"throughput in {kind}s of {format_bytes(block)}: the IOPS limit is reached first in such blocks"
+                )
+                continue
+            yield Promise(
+                name=f"throughput, {kind}s of {format_bytes(block)}",
+                measure="mib_per_s",
+                bound=bound / MIB,
+                workload=f"rw={kind} bs={block // KIB}k",
+                block_bytes=block,
+                kind=kind,
+                source=source or sources[_cap_name("throughput", of, "_bytes_per_s")],
+            )
+
+
+def _rates(
+    iops: dict[Kind, int],
+    throughput: dict[Kind, int],
+    sources: dict[str, str],
+    not_judged: list[str],
+    source: str = "",
+) -> Iterator[Promise]:
+    for kind in _kinds(list(iops)):
+        bound, of = _least(iops, kind)
+        most, _ = _least(throughput, kind)
+        if most and bound * SMALL > ROOM * most:
+            not_judged.append(f"IOPS of {kind}s: blocks of {format_bytes(SMALL)} reach the throughput limit first")
+            continue
+        yield Promise(
+            name=f"IOPS, random {kind}s of {format_bytes(SMALL)}",
+            measure="iops",
+            bound=float(bound),
+            workload=f"rw=rand{kind} bs={SMALL // KIB}k",
+            block_bytes=SMALL,
+            kind=kind,
+            source=source or sources[_cap_name("iops", of, "")],
+        )
+
+
+def _latency(
+    measure: Literal["p99", "mean"], bound_ns: int, kind: Literal["read", "write"], depth: int, source: str
+) -> Promise:
+    noun = "99th percentile" if measure == "p99" else "mean latency"
+    return Promise(
+        name=f"{noun}, random {kind}s of {format_bytes(SMALL)}, {depth} in flight",
+        measure=measure,
+        bound=bound_ns / 1000,
+        workload=f"rw=rand{kind} bs={SMALL // KIB}k",
+        block_bytes=SMALL,
+        kind=kind,
+        depth=depth,
+        source=source,
+    )
+
+
+def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator[Promise]:
+    burst, baseline = limits.burst, limits.value("iops") or 0
+    if burst is None:
+        return
+    most, _ = _least(throughput, "read")
+    if most and burst.iops * SMALL > ROOM * most:
+        return
+    lasts = burst.credits / (burst.iops - baseline)
+    for measure, bound, noun in (("burst_iops", float(burst.iops), "IOPS"), ("burst_s", lasts, "length")):
+        yield Promise(
+            name=f"burst, {noun}, random reads of {format_bytes(SMALL)}",
+            measure="burst_iops" if measure == "burst_iops" else "burst_s",
+            bound=bound,
+            workload=f"rw=randread bs={SMALL // KIB}k",
+            block_bytes=SMALL,
+            kind="read",
+            burst_iops=float(burst.iops),
+            baseline_iops=float(baseline),
+            source=source,
+        )
+
+
+def _least(caps: dict[Kind, int], kind: Literal["read", "write"]) -> tuple[int, Kind]:
+    """The smaller of the caps on a kind and on both kinds together; 0 where there is none."""
+    options: list[tuple[int, Kind]] = [(caps[one], one) for one in (kind, "any") if one in caps]
+    return min(options, default=(0, "any"))
+
+
+def _cap_name(stem: str, kind: Kind, unit: str) -> str:
+    return f"{stem}{'' if kind == 'any' else f'_{kind}'}{unit}"

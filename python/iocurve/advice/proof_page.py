@@ -1,0 +1,110 @@
+"""A proof for people: a table, a page for the supplier, and a JSON document."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from iocurve.advice.prove import DEPTHS, Judged, Proof
+from iocurve.report.page import rendered
+from iocurve.result.document import Result, write_atomically
+from iocurve.result.version import iocurve_version
+from iocurve.units import counted, format_bytes
+from iocurve.units import sentence as as_sentence
+
+PAGE = "proof.html"
+COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "why", "source")
+WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}
+
+
+def rows(proof: Proof) -> list[tuple[str, ...]]:
+    """A row for each promise, in the order of ``COLUMNS``."""
+    return [
+        (
+            WORDS[one.verdict],
+            one.promise.name,
+            one.promise.bound_text,
+            one.value_text,
+            one.why,
+            one.promise.source,
+        )
+        for one in proof.judged
+    ]
+
+
+def sentence(proof: Proof) -> str:
+    """``4 promises: 3 kept, 1 broken``."""
+    words = {"passed": "kept", "failed": "broken", "cannot_tell": "cannot be told"}
+    counts = {verdict: sum(one.verdict == verdict for one in proof.judged) for verdict in words}
+    parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
+    return f"{counted(len(proof.judged), 'promise')}: {', '.join(parts)}"
+
+
+def document(proof: Proof) -> dict[str, Any]:
+    """The proof with its verdict, for JSON."""
+    found: dict[str, Any] = proof.to_builtins()
+    return {"verdict": proof.verdict, **found}
+
+
+def write(proof: Proof, result: Result, size_bytes: int, directory: Path) -> Path:
+    """Writes the page next to the result; gives its path. Raises ``ResultError``."""
+    path = directory / PAGE
+    write_atomically(path, page(proof, result, size_bytes).encode())
+    return path
+
+
+def page(proof: Proof, result: Result, size_bytes: int) -> str:
+    """The page, which needs nothing but itself."""
+    return rendered(
+        "proof.html",
+        title=f"Proof: {sentence(proof)}",
+        version=iocurve_version(),
+        promised=proof.promised.title,
+        target=proof.target,
+        subtitle=f"{result.created:%Y-%m-%d %H:%M} UTC, tolerance {100 * proof.tolerance:g} %",
+        columns=COLUMNS,
+        rows=rows(proof),
+        not_judged=proof.promised.not_judged,
+        method=list(_method(proof, result, size_bytes)),
+        command=shlex.join(["iocurve", *sys.argv[1:]]),
+        fio=list(dict.fromkeys(_fio(one, size_bytes) for one in proof.judged)),
+    )
+
+
+def _method(proof: Proof, result: Result, size_bytes: int) -> Iterator[str]:
+    host = result.host
+    machine = f"{host.hostname}: {host.cpus} processors, {host.cpu_model}, Linux {host.kernel}" if host else "unknown"
+    yield f"Client: {machine}."
+    yield (
+        f"Data: new files of {format_bytes(size_bytes)} together. Each load is a closed loop with {DEPTHS[0]} in "
+        f"flight, and with more (up to {DEPTHS[-1]}) where the promise is not reached; the fastest run counts. "
+        "Times are from submission to completion."
+    )
+    yield (
+        "A promise is kept if the 95 % interval of the value lies beyond the promise less the tolerance, and broken if "
+        "it lies below and three runs did. It cannot be told if the interval spans that bound, if more in flight still "
+        "gave more, if others disturbed the runs and they do not agree, or if this client does not carry 1.1 times the "
+        "promise of the same load on a volume without limits."
+    )
+    if any(one.promise.measure.startswith("burst") for one in proof.judged):
+        yield (
+            "Burst: random reads of 4 KiB without a pause, measured before all other loads. Credits are full only if "
+            "the volume had no load beyond its baseline before."
+        )
+    for one in proof.judged:
+        if one.limited_by:
+            yield as_sentence(f"{one.promise.name}: {one.depth} in flight, limited by {one.limited_by}")
+
+
+def _fio(one: Judged, size_bytes: int) -> str:
+    """The load as fio runs it."""
+    jobs = 2 if (one.depth or 1) > 1 else 1
+    depth = max(1, (one.depth or 1) // jobs)
+    words = " ".join(f"--{word}" for word in one.promise.workload.split())
+    return (
+        f"fio --name=promise --directory=MOUNT {words} --direct=1 --ioengine=libaio --iodepth={depth} --numjobs={jobs} "
+        f"--size={size_bytes // jobs >> 20}M --norandommap --time_based --ramp_time=1 --runtime=10 --group_reporting"
+    )

@@ -1,0 +1,423 @@
+"""Proves a volume: measures the few loads that decide each promise, and judges each with its interval.
+
+A promise fails only if the load was deep enough, nobody disturbed it, and this client carries more than was promised;
+else it cannot be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, median
+
+from iocurve.advice.promises import Promise, Promised, value_text
+from iocurve.analysis.check_expressions import parse_all
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.analysis.check_values import Value, Values
+from iocurve.analysis.checks import Verdict, judged
+from iocurve.analysis.limit_kinds import is_sure
+from iocurve.analysis.limits import verdict_of
+from iocurve.measure import campaign as campaigns
+from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.data_set import require_reachable
+from iocurve.measure.leftovers import tell_leftovers
+from iocurve.measure.machines import THIS_MACHINE
+from iocurve.measure.search.command import workload_of
+from iocurve.measure.search.loads import Effort, Loads
+from iocurve.report.view import View
+from iocurve.result.document import Point, Result, SearchFacts
+from iocurve.result.stats import sample_mean
+from iocurve.structs import Struct
+from iocurve.targets import opened_target
+from iocurve.targets import target as targets
+from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import Target
+from iocurve.units import MIB, SECOND_NS
+
+DEPTHS = (32, 128, 512)
+"""Operations in flight, one after the other until the promise is reached or more gives nothing."""
+BYTES_IN_FLIGHT_MAX = 64 * MIB
+RUNS = 3
+"""A promise that seems to be broken is measured this number of times, at least."""
+AGREE = 0.03
+"""Runs within this part of one another show a limit, also where others disturbed them."""
+GROWS = 0.05
+"""A larger gain of a deeper load means that the load was not deep enough."""
+CLIENT_MARGIN = 1.1
+"""The client must carry this multiple of a promise before missing it is the volume's fault."""
+CLIENT_S = 1.5
+CLIENT_SIZE = 64 * MIB
+MEDIAN_OF = 5
+"""A burst has ended where the median of this number of intervals is nearer to the baseline."""
+BURST = "burst"
+"""The family of the point that measures a burst."""
+BURST_LENGTH = 0.97
+"""Part of the promised length that a burst must last: its first moments are not measured."""
+BURST_RUN = 1.15
+"""A burst is measured for this multiple of its promised length, so that its end is seen."""
+CLIENT_LIMITS = (
+    "machine", "client_cpu", "foreign_cpu", "generator", "client_egress", "client_read", "client_iops",
+    "connection_requests", "connection_throughput", "connection_iops", "page_cache", "tcp_congestion",
+)  # fmt: skip
+"""Verdicts that say nothing of the volume."""
+EFFORT = Effort(precision=0.015, shortest_ns=SECOND_NS, longest_ns=4 * SECOND_NS, repeats_max=0)
+LONGER = 3
+"""Runs after the first are this much longer, and more precise."""
+
+
+class Judged(Struct):
+    """A promise and what was measured."""
+
+    promise: Promise
+    verdict: Verdict
+    value: float | None
+    """In the unit of the promise; None where nothing was measured."""
+    low: float | None
+    """Lower bound of the 95 % interval; None where it is not known."""
+    high: float | None
+    why: str
+    """The comparison in words, or why it cannot be told."""
+    points: tuple[str, ...]
+    """Names of the points in the result."""
+    depth: int | None = None
+    """Operations in flight of the point that counts."""
+    limited_by: str = ""
+    """The verdict on the limit of that point, with its confidence."""
+
+    @property
+    def value_text(self) -> str:
+        """``127.9 MiB/s [127.5, 128.2]``."""
+        if self.value is None:
+            return "–"
+        text = value_text(self.promise.measure, self.value)
+        if self.low is None or self.high is None or math.isinf(self.low) or math.isinf(self.high):
+            return text
+        bounds = (value_text(self.promise.measure, bound) for bound in (self.low, self.high))
+        return f"{text} [{', '.join(bounds)}]"
+
+
+class Proof(Struct):
+    """The verdicts on all promises of a volume."""
+
+    target: str
+    promised: Promised
+    tolerance: float
+    """A value may miss its bound by this part of it."""
+    judged: tuple[Judged, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict: failed, then cannot tell."""
+        found = {one.verdict for one in self.judged}
+        return "failed" if "failed" in found else "cannot_tell" if "cannot_tell" in found or not found else "passed"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to prove, and on what."""
+
+    target: Target
+    promised: Promised
+    size_bytes: int
+    tolerance: float
+    burst_s: float
+    """Longest time for which a burst is measured."""
+    network_bytes_per_s: int | None = None
+    """What this client's network carries, where it is known."""
+    overwrite: bool = False
+    effort: Effort = EFFORT
+
+
+def prove(request: Request, directory: Path, *, quiet: bool = False) -> tuple[Result, Proof]:
+    """Measures and judges; ``result.json`` and its report are in ``directory``.
+
+    Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    require_reachable(request.target, THIS_MACHINE)
+    opened_target.check_overwrites(request.target, overwrite=request.overwrite, writes=True)
+    found: list[Judged] = []
+
+    def measure(view: View, keep: Keep) -> Result:
+        with opened_target.opened(request.target) as target:
+            tell_leftovers([target], view)
+            name = f"proof of {request.promised.title} on {target.facts.address}"
+            campaign = Campaign(campaigns.started("prove", name, target.facts), view, keep)
+            prover = Prover(request, target, campaign)
+
+            def body(_: Campaign) -> SearchFacts | None:
+                found.extend(map(prover.judge, request.promised.promises))
+                return None
+
+            return campaigns.carry_out(campaign, body, prover.remove)
+
+    result = campaigns.into_directory(directory, measure, quiet=quiet)
+    missing = request.promised.promises[len(found) :]
+    found += [_untold(one, "the measurement ended before it", ()) for one in missing]
+    proof = Proof(
+        target=result.target.address, promised=request.promised, tolerance=request.tolerance, judged=tuple(found)
+    )
+    return result, proof
+
+
+@dataclass
+class Prover:
+    """Judges promises one after the other on one target; every load is a point of a campaign."""
+
+    request: Request
+    opened: OpenedTarget
+    campaign: Campaign
+    _loads: Loads | None = None
+    _carried: dict[str, float] = field(default_factory=dict)
+    """Rates that this client carries, by workload."""
+
+    def judge(self, promise: Promise) -> Judged:
+        """Measures the load of a promise and judges it."""
+        loads = self._loads_of(promise)
+        if promise.measure in ("burst_iops", "burst_s"):
+            return self._burst(promise, loads)
+        if not promise.is_least:
+            return self._latency(promise, loads)
+        return self._rate(promise, loads)
+
+    def remove(self, patience_ns: int | None = None) -> None:
+        """Removes the files of the run. Raises ``TargetError``."""
+        if self._loads:
+            self._loads.files.remove(patience_ns)
+
+    def _loads_of(self, promise: Promise) -> Loads:
+        """One data set serves all promises."""
+        workload, defaults = workload_of(promise.workload)
+        if self._loads is None:
+            effort, size = self.request.effort, self.request.size_bytes
+            self._loads = Loads(self.opened, workload, defaults, size, effort, self.campaign, "promise")
+        self._loads.workload, self._loads.defaults = workload, defaults
+        self._loads.family = promise.name
+        self._loads.label = f"{promise.name}: "
+        return self._loads
+
+    # ---- rates
+
+    def _rate(self, promise: Promise, loads: Loads) -> Judged:
+        points: list[Point] = []
+        grows = False
+        most = max(1, BYTES_IN_FLIGHT_MAX // promise.block_bytes)
+        depths = [*dict.fromkeys(min(depth, most) for depth in DEPTHS)]
+        while len(points) < RUNS or (grows and len(points) < len(depths)):
+            # A load that no longer grows is repeated as it was.
+            before = max((_rate_of(promise, one) for one in points), default=0.0)
+            place = min(len(points), len(depths) - 1) if grows or len(points) < 2 else 1
+            loads.effort = self._effort(len(points))
+            point = loads.closed_point(depths[min(place, len(depths) - 1)])
+            points.append(point)
+            best = max(points, key=lambda one: _rate_of(promise, one))
+            passed = next((one for one in points if self._check(promise, one)[0] == "passed"), None)
+            if passed is not None:
+                return self._hidden(self._found(promise, passed, points))
+            grows = bool(before) and _rate_of(promise, point) > before * (1 + GROWS)
+        found = self._found(promise, best, points)
+        if found.verdict == "cannot_tell":
+            return found
+        if grows:
+            return found.replace(verdict="cannot_tell", why=f"{found.why}; the rate still grows with the queue depth")
+        return self._excused(found, best, [_rate_of(promise, one) for one in points])
+
+    def _effort(self, runs: int) -> Effort:
+        effort = self.request.effort
+        if not runs:
+            return effort
+        return replace(effort, precision=effort.precision / 2, longest_ns=effort.longest_ns * LONGER)
+
+    def _hidden(self, found: Judged) -> Judged:
+        """A baseline that is exceeded because credits are left has not been seen."""
+        promise = found.promise
+        bursts = [one for one in self.request.promised.promises if one.measure == "burst_iops"]
+        if promise.measure != "iops" or not bursts or (found.value or 0.0) <= promise.bound * CLIENT_MARGIN:
+            return found
+        why = f"{found.why}: a burst hides the baseline; --burst-time must outlast the credits"
+        return found.replace(verdict="cannot_tell", why=why)
+
+    def _excused(self, found: Judged, point: Point, runs: Sequence[float]) -> Judged:
+        """A promise that seems to be broken cannot be told where the client or this machine may be why."""
+        excuse = ("" if _agree(runs) else _disturbed(point)) or self._limited_client(found, point)
+        return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
+
+    def _limited_client(self, found: Judged, point: Point) -> str:
+        promise = found.promise
+        limit = verdict_of(point, self.opened.facts)
+        if limit and limit.code in CLIENT_LIMITS and is_sure(limit):
+            return f"{limit.text} ({limit.confidence})"
+        network = self.request.network_bytes_per_s
+        needed = promise.bound * (MIB if promise.measure == "mib_per_s" else promise.block_bytes)
+        if promise.kind == "write" and network is not None and network < needed:
+            return f"this client carries only {value_text('mib_per_s', network / MIB)} of writes"
+        carried = self._carries(promise, found.depth or DEPTHS[0])
+        if carried < promise.bound * CLIENT_MARGIN:
+            return f"this client carries only {value_text(promise.measure, carried)} of this load"
+        return ""
+
+    def _carries(self, promise: Promise, depth: int) -> float:
+        """The rate of the load on a volume without limits on this machine: the client carries at least that."""
+        if promise.workload not in self._carried:
+            workload, defaults = workload_of(promise.workload)
+            with opened_target.opened(targets.parse("volume:unlimited")) as volume:
+                effort = self.request.effort
+                loads = Loads(volume, workload, defaults, CLIENT_SIZE, effort, self.campaign, "client")
+                try:
+                    point = loads.aside(depth, CLIENT_S, "measuring what this client carries")
+                finally:
+                    loads.files.remove(None)
+            self._carried[promise.workload] = _rate_of(promise, point)
+        return self._carried[promise.workload]
+
+    # ---- bursts
+
+    def _burst(self, promise: Promise, loads: Loads) -> Judged:
+        """The rate of a burst by the intervals in which it held, and its length by the first that no longer had it."""
+        point, is_short = self._burst_point(loads)
+        course = point.course()
+        rates = [interval.iops for interval in course]
+        held = intervals_held(rates, ((promise.burst_iops or 0.0) + (promise.baseline_iops or 0.0)) / 2)
+        if promise.measure == "burst_iops":
+            return self._burst_rate(promise, point, rates[: max(held, MEDIAN_OF)])
+        if not held:
+            return _untold(promise, "the rate of the burst was not reached", (point.name,))
+        length_s, step_s = course[held - 1].end_ns / SECOND_NS, (course[0].end_ns - course[0].start_ns) / SECOND_NS
+        high_s = length_s + step_s if held < len(course) else math.inf
+        needed_s = promise.bound * BURST_LENGTH * (1 - self.request.tolerance)
+        verdict: Verdict = "passed" if length_s >= needed_s else "failed" if high_s < needed_s else "cannot_tell"
+        lasted = value_text("burst_s", length_s)
+        why = f"the burst ended after {lasted}" if held < len(course) else f"it held to the end, for {lasted}"
+        if is_short and verdict == "cannot_tell":
+            why += f"; --burst-time {math.ceil(promise.bound)}s decides it"
+        found = Judged(
+            promise=promise, verdict=verdict, value=length_s, low=length_s, high=high_s, why=why,
+            points=(point.name,), depth=DEPTHS[1],
+        )  # fmt: skip
+        # A limit shows in a level that stays where the burst ended, also where others disturbed the run.
+        is_clear = _agree(_thirds(rates[:held])) and _agree(_thirds(rates[held + 1 :]))
+        excuse = _disturbed(point) if verdict == "failed" and not is_clear else ""
+        return found.replace(verdict="cannot_tell", why=f"{why}; {excuse}") if excuse else found
+
+    def _burst_point(self, loads: Loads) -> tuple[Point, bool]:
+        """One run serves the rate and the length; True if it is shorter than the promised length."""
+        lengths = [one.bound for one in self.request.promised.promises if one.measure == "burst_s"]
+        length_s = max(lengths, default=self.request.burst_s) * BURST_RUN
+        measured = next((one for one in self.campaign.result.points if one.family == BURST), None)
+        if measured is None:
+            loads.label, loads.family = f"{BURST}: ", BURST
+            # The layout of files takes its own time, and leaves the credits alone.
+            measured = loads.for_time(DEPTHS[1], min(length_s, self.request.burst_s))
+        return measured, length_s > self.request.burst_s
+
+    def _burst_rate(self, promise: Promise, point: Point, rates: Sequence[float]) -> Judged:
+        if len(rates) < MEDIAN_OF:
+            return _untold(promise, "the burst was too short for an interval", (point.name,))
+        mean = sample_mean(list(rates))
+        value = Value(mean.mean, mean.mean - mean.half_width, mean.mean + mean.half_width)
+        verdict, why = self._compared(promise, value, point)
+        found = Judged(
+            promise=promise, verdict=verdict, value=mean.mean, low=value.low, high=value.high, why=why,
+            points=(point.name,), depth=DEPTHS[1],
+        )  # fmt: skip
+        return self._excused(found, point, _thirds(rates)) if verdict == "failed" else found
+
+    # ---- latencies
+
+    def _latency(self, promise: Promise, loads: Loads) -> Judged:
+        points: list[Point] = []
+        while len(points) < RUNS:
+            loads.effort = self._effort(len(points))
+            points.append(loads.closed_point(promise.depth or 1))
+            found = min((self._found(promise, one, points) for one in points), key=lambda one: one.value or math.inf)
+            if found.verdict == "passed":
+                return found
+        values = [self._found(promise, one, points).value or 0.0 for one in points]
+        excuse = _disturbed(points[-1]) if found.verdict == "failed" and not _agree(values) else ""
+        return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
+
+    # ---- judging
+
+    def _found(self, promise: Promise, point: Point, points: Sequence[Point]) -> Judged:
+        verdict, why, value = self._check(promise, point)
+        limit = verdict_of(point, self.opened.facts)
+        return Judged(
+            promise=promise,
+            verdict=verdict,
+            value=float(value.value) if value and not isinstance(value.value, str) else None,
+            low=value.low if value else None,
+            high=value.high if value else None,
+            why=why,
+            points=tuple(one.name for one in points),
+            depth=int(point.axes.get("depth", 0)) or None,
+            limited_by=f"{limit.text} ({limit.confidence})" if limit and is_sure(limit) else "",
+        )
+
+    def _check(self, promise: Promise, point: Point) -> tuple[Verdict, str, Value | None]:
+        values = Values(self.campaign.result, point)
+        name = Vocabulary.of(self.campaign.result).name(promise.measure, 1)
+        value = values.of(name)
+        if value is None:
+            return "cannot_tell", "nothing was measured", None
+        verdict, why = self._compared(promise, value, point)
+        return verdict, why, value
+
+    def _compared(self, promise: Promise, value: Value, point: Point) -> tuple[Verdict, str]:
+        """A promise is an expression that must not hold, such as ``mib_per_s < 125.44``."""
+        figure = "iops" if promise.measure == "burst_iops" else promise.measure
+        unit = "us" if not promise.is_least else ""
+        text = f"{figure} {'<' if promise.is_least else '>'} {self._bound(promise):.6f}{unit}"
+        (expression,) = parse_all([text], Vocabulary.of(self.campaign.result))
+        found = judged(text, point.name, expression.condition, lambda _: value)
+        if found is None:
+            return "cannot_tell", "nothing was measured"
+        is_bounded = value.low is not None and value.high is not None
+        if found.verdict == "failed" and not is_bounded:
+            return "cannot_tell", "too few values for an interval"
+        return found.verdict, _sentence(promise, value, found.verdict, self.request.tolerance)
+
+    def _bound(self, promise: Promise) -> float:
+        tolerance = self.request.tolerance
+        return promise.bound * (1 - tolerance if promise.is_least else 1 + tolerance)
+
+
+def _sentence(promise: Promise, value: Value, verdict: Verdict, tolerance: float) -> str:
+    ratio = float(value.value) / promise.bound
+    share = f"{100 * ratio:.1f} % of the promise"
+    if verdict == "passed":
+        return share
+    if verdict == "failed":
+        return f"{share}, beyond the tolerance of {100 * tolerance:g} %"
+    return f"{share}; the interval spans the bound"
+
+
+def _rate_of(promise: Promise, point: Point) -> float:
+    summary = point.summary()
+    return summary.bytes_per_s / MIB if promise.measure == "mib_per_s" else summary.iops
+
+
+def intervals_held(rates: Sequence[float], least: float) -> int:
+    """The number of intervals before the rate stays below ``least``: a few slow intervals end no burst."""
+    for place in range(len(rates)):
+        if median(rates[place : place + MEDIAN_OF]) < least and rates[place] < least:
+            return place
+    return len(rates)
+
+
+def _thirds(rates: Sequence[float]) -> list[float]:
+    """The means of the first, the second and the last third; none of fewer than three rates."""
+    size = len(rates) // 3
+    return [fmean(rates[place * size : (place + 1) * size]) for place in range(3)] if size else []
+
+
+def _agree(runs: Sequence[float]) -> bool:
+    return len(runs) >= RUNS and min(runs) > 0 and max(runs) / min(runs) - 1 <= AGREE
+
+
+def _disturbed(point: Point) -> str:
+    return f"others disturbed it: {point.disturbance}" if point.disturbance else ""
+
+
+def _untold(promise: Promise, why: str, points: tuple[str, ...]) -> Judged:
+    return Judged(promise=promise, verdict="cannot_tell", value=None, low=None, high=None, why=why, points=points)

@@ -1,0 +1,135 @@
+"""The command that proves what was bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from iocurve.advice import promises, proof_page
+from iocurve.advice import prove as proofs
+from iocurve.advice.promises import Promise, Promised
+from iocurve.cli import status
+from iocurve.cli.checks import STATUS
+from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.measure import FILES, FileOptions
+from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
+from iocurve.cli.size import machine_of
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.report.table import FittingTable
+from iocurve.result.caps import Kind
+from iocurve.targets import disk_data
+from iocurve.targets import target as targets
+from iocurve.units import MIB, SECOND_NS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PromiseOptions:
+    """The promises: a service level at a quota, a contract, or both."""
+
+    profile: str | None = None
+    """A service level (iocurve profile list), or a profile file that ends in .toml: your contract as formulas
+    (docs/volume.md). Its published limits are the promises."""
+    quota: SizeBytes | None = None
+    """Size that was bought: 2TiB."""
+    throughput: BandwidthBytes | None = None
+    """Promised throughput: 128MiB/s."""
+    iops: Count | None = None
+    """Promised operations per second, in blocks of 4 KiB."""
+    p99: TimeNs | None = None
+    """Promised 99th percentile of the latency of 4 KiB operations."""
+    mean: TimeNs | None = None
+    """Promised mean latency of 4 KiB operations."""
+    latency_depth: AtLeast1 = 1
+    """Queue depth at which latencies are promised."""
+    kinds: Annotated[tuple[Kind, ...], Many] = ("any",)
+    """Operations that --throughput, --iops and latencies are promised for; any: for reads and for writes."""
+    source: str = "contract"
+    """The document that promises --throughput, --iops and latencies, for the page."""
+
+    def promised(self) -> Promised:
+        """All promises. Raises ``DialectError``."""
+        found: list[Promise] = promises.of_contract(
+            bytes_per_s=self.throughput,
+            iops=self.iops,
+            p99_ns=self.p99,
+            mean_ns=self.mean,
+            depth=self.latency_depth,
+            kinds=self.kinds,
+            source=self.source,
+        )
+        if self.profile is not None:
+            if self.quota is None:
+                raise DialectError([Diagnostic("--profile: add --quota, the size that was bought")])
+            level = promises.of_profile(self.profile, self.quota)
+            return level.replace(promises=(*level.promises, *found))
+        if not found:
+            example = "iocurve prove TARGET --profile anf-premium --quota 2TiB"
+            raise DialectError(
+                [Diagnostic(f"nothing is promised: give --profile, --throughput or --iops, as in {example}")]
+            )
+        return Promised(title=self.source, promises=tuple(found))
+
+
+PROMISES = PromiseOptions()
+
+
+def prove(
+    target: TargetText,
+    /,
+    *,
+    promised: PromiseOptions = PROMISES,
+    size: SizeBytes = 256 * MIB,
+    tolerance: Ratio = 0.02,
+    burst_time: TimeNs = 120 * SECOND_NS,
+    vm: str | None = None,
+    out: Path = Path("iocurve-proof"),
+    files: FileOptions = FILES,
+    json: Flag = False,
+    quiet: Flag = False,
+) -> int:
+    """Measure whether a volume keeps what was promised: pass, fail, or cannot tell; exit status 0, 4 or 5.
+
+    Parameters
+    ----------
+    target
+        A directory, a file, a device, nfs://host/export?nconnect=8 or volume:PROFILE?quota=4TiB.
+    size
+        Data set, all files together.
+    tolerance
+        A promise is kept if the value misses it by no more than this.
+    burst_time
+        Longest time for which a burst is measured; a longer one cannot be told, unless it ends before.
+    vm
+        Size of this machine, e.g. D32s_v5: a promise beyond its network cannot be told.
+    out
+        Directory for proof.html (the page for the supplier), result.json and report.html.
+    json
+        Print the verdicts as a JSON object.
+    quiet
+        Print no progress and no table.
+    """
+    machine = machine_of(vm)
+    network = disk_data.vms()[machine][1].network_bytes_per_s if machine else None
+    request = proofs.Request(
+        target=targets.parse(str(target), create=files.create),
+        promised=promised.promised(),
+        size_bytes=size,
+        tolerance=tolerance,
+        burst_s=burst_time / SECOND_NS,
+        network_bytes_per_s=network,
+        overwrite=files.overwrite,
+    )
+    result, proof = proofs.prove(request, out, quiet=quiet or json)
+    page = proof_page.write(proof, result, size, out)
+    if json:
+        show_json(proof_page.document(proof))
+    elif not quiet:
+        show(FittingTable(proof_page.COLUMNS, proof_page.rows(proof), texts=proof_page.COLUMNS))
+        for text in proof.promised.not_judged:
+            print(f"not judged: {text}")
+        print(f"\n{proof_page.sentence(proof)}\npage for the supplier: {page}")
+    return status(result) or STATUS[proof.verdict]

@@ -1,0 +1,275 @@
+"""iocurve prove: promises of profiles and contracts, and the verdicts on runs that are played."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from data import synthetic
+from data.synthetic import VOLUME
+from iocurve.advice import promises, proof_page
+from iocurve.advice.promises import Promise, Promised
+from iocurve.advice.prove import Judged, Proof, Prover, Request, intervals_held
+from iocurve.cli import commands
+from iocurve.cli.prove import PromiseOptions
+from iocurve.errors import DialectError
+from iocurve.result.document import Point
+from iocurve.targets import target as targets
+from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB
+
+CONTRACT = """
+title = "Contract"
+[sources.annex]
+page = "Annex B"
+[throughput_mib_per_s]
+base = 64
+source = "annex"
+[iops]
+base = 2000
+source = "annex"
+[burst_iops]
+base = 6000
+credits_for_s = 6
+source = "annex"
+"""
+IOPS = Promise(
+    name="IOPS",
+    measure="iops",
+    bound=10_000,
+    workload="rw=randread bs=4k",
+    block_bytes=4 * KIB,
+    kind="read",
+    source="x",
+)
+
+
+def contract(text: str = CONTRACT) -> Promised:
+    """The promises of a profile file."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        return promises.of_profile(file.name, TIB)
+
+
+def run(rates: Sequence[float], name: str = "run", depth: int = 32, disturbance: str | None = None) -> Point:
+    """A point of random reads with the given rate in each second."""
+    seconds = len(rates)
+    course = [
+        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": round(rate)}, 4 * KIB)
+        for index, rate in enumerate(rates)
+    ]
+    total = round(sum(rates))
+    made = synthetic.worker_outcome(
+        {"read": synthetic.kind(synthetic.spread(400_000, total), 4 * KIB)},
+        window_ns=(0, seconds * SECOND_NS),
+        intervals=course,
+    )
+    plan = synthetic.plan([synthetic.worker_plan(depth=depth, runtime_ns=seconds * SECOND_NS)])
+    return Point(
+        name=name,
+        family="promise",
+        axes={"depth": depth},
+        plan=plan,
+        outcome=synthetic.outcome(made),
+        disturbance=disturbance,
+    )
+
+
+def level(rate: float, **more: Any) -> Point:
+    """A steady run with a little noise."""
+    return run([rate * (1 + 0.004 * (-1) ** second) for second in range(12)], **more)
+
+
+def judged(
+    *runs: Point, promise: Promise = IOPS, carries: float = 1e9, others: Sequence[Promise] = (), **request: Any
+) -> Judged:
+    """The verdict on a promise whose loads give these runs, on a client that carries a rate."""
+    waiting = list(runs)
+
+    class Played:
+        effort: object = None
+        family = label = ""
+
+        def closed_point(self, _: int) -> Point:
+            return waiting.pop(0)
+
+        def for_time(self, _depth: int, _seconds: float) -> Point:
+            return waiting.pop(0)
+
+    class PlayedProver(Prover):
+        def _loads_of(self, _: Promise) -> Any:
+            return Played()
+
+        def _carries(self, *_: object) -> float:
+            return carries
+
+    asked = Request(
+        target=targets.parse("volume:unlimited"),
+        promised=Promised(title="t", promises=(promise, *others)),
+        size_bytes=GIB,
+        tolerance=0.02,
+        burst_s=120.0,
+        **request,
+    )
+    campaign: Any = SimpleNamespace(result=synthetic.result([*runs]).replace(points=()))
+    opened: Any = SimpleNamespace(facts=VOLUME.replace(caps=()))
+    return PlayedProver(asked, opened, campaign).judge(promise)
+
+
+def test_a_promise_that_is_kept_needs_one_run() -> None:
+    found = judged(level(9_990))
+    assert (found.verdict, found.points) == ("passed", ("run",))
+    assert found.low is not None
+    assert found.low < 9_990 < (found.high or 0)
+
+
+def test_a_promise_is_broken_after_three_runs_that_agree() -> None:
+    found = judged(level(9_000), level(9_010), level(9_005, disturbance="others had the processors"))
+    assert found.verdict == "failed"
+    assert found.why == "90.1 % of the promise, beyond the tolerance of 2 %"
+
+
+def test_the_client_is_no_fault_of_the_volume() -> None:
+    found = judged(level(9_000), level(9_010), level(9_005), carries=9_100)
+    assert found.verdict == "cannot_tell"
+    assert found.why.endswith("this client carries only 9.1k IOPS of this load")
+
+
+def test_a_network_that_is_too_small_is_no_fault_of_the_volume() -> None:
+    writes = IOPS.replace(kind="write")
+    small = judged(level(9_000), level(9_000), level(9_000), promise=writes, network_bytes_per_s=30 * MIB)
+    assert (small.verdict, small.why.rpartition("; ")[2]) == (
+        "cannot_tell",
+        "this client carries only 30 MiB/s of writes",
+    )
+    assert judged(level(9_000), level(9_000), level(9_000), network_bytes_per_s=30 * MIB).verdict == "failed"
+
+
+def test_disturbed_runs_that_do_not_agree_tell_nothing() -> None:
+    runs = [level(rate, disturbance="others had the processors") for rate in (8_000, 8_200, 8_500)]
+    found = judged(*runs)
+    assert found.verdict == "cannot_tell"
+    assert found.why.endswith("others disturbed it: others had the processors")
+
+
+def test_a_load_that_still_grows_tells_nothing() -> None:
+    found = judged(level(3_000), level(6_000, depth=128), level(9_000, depth=512))
+    assert found.verdict == "cannot_tell"
+    assert "still grows with the queue depth" in found.why
+
+
+def test_a_deeper_load_may_keep_the_promise() -> None:
+    found = judged(level(6_000), level(10_000, depth=128))
+    assert (found.verdict, found.depth) == ("passed", 128)
+
+
+def test_a_noisy_run_spans_the_bound() -> None:
+    noisy = [run([9_800 * (1 + 0.1 * (-1) ** (second // 2)) for second in range(12)]) for _ in range(3)]
+    assert judged(*noisy).verdict == "cannot_tell"
+
+
+def test_a_latency() -> None:
+    promise = IOPS.replace(measure="mean", bound=1_000.0, depth=1)
+    assert judged(level(1_000), promise=promise).verdict == "passed"
+    strict = promise.replace(bound=100.0)
+    found = judged(level(1_000), level(1_000), level(1_000), promise=strict)
+    assert found.verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate", "length", "value"),
+    [(10, "passed", "passed", 10), (5, "passed", "failed", 5), (12, "passed", "passed", 12)],
+)
+def test_a_burst_and_its_length(seconds: int, rate: str, length: str, value: float) -> None:
+    found = {one.measure: one for one in contract().promises if "burst" in one.measure}
+    assert (found["burst_iops"].bound, found["burst_s"].bound) == (6_000, 6)
+    longer = found["burst_s"].replace(bound=10.0)
+    played = run([6_000.0 + second % 2 for second in range(seconds)] + [2_000.0] * (12 - seconds))
+    assert judged(played, promise=found["burst_iops"], others=[longer]).verdict == rate
+    last = judged(played, promise=longer)
+    assert (last.verdict, last.value) == (length, value)
+
+
+def test_a_burst_that_is_measured_too_short_cannot_be_told() -> None:
+    promise = next(one for one in contract().promises if one.measure == "burst_s")
+    found = judged(run([6_000.0] * 10), promise=promise.replace(bound=1800.0))
+    assert (found.verdict, found.why) == ("cannot_tell", "it held to the end, for 10 s; --burst-time 1800s decides it")
+
+
+def test_a_burst_hides_the_baseline() -> None:
+    burst = next(one for one in contract().promises if one.measure == "burst_iops")
+    found = judged(level(30_000), others=[burst])
+    assert found.verdict == "cannot_tell"
+    assert "a burst hides the baseline" in found.why
+
+
+def test_a_few_slow_intervals_end_no_burst() -> None:
+    assert intervals_held([10, 10, 1, 10, 10, 10, 1, 1, 10, 10], 5) == 10
+    assert intervals_held([10, 10, 10, 1, 1, 10, 1, 1, 1], 5) == 3
+    assert intervals_held([], 5) == 0
+
+
+def test_the_promises_of_a_service_level() -> None:
+    found = promises.of_profile("anf-premium", 2 * TIB)
+    assert [(one.name, one.bound) for one in found.promises] == [
+        (f"throughput, {kind}s of {block} KiB", 128.0) for kind in ("read", "write") for block in (64, 256)
+    ]
+    assert {one.source for one in found.promises} == {"azure-netapp-files-service-levels, 2025"}
+    assert "iops_read is fitted to results, not published" in found.not_judged
+    share = promises.of_profile("azure-files-v1", TIB)
+    bounds = {one.name: one.bound for one in share.promises}
+    assert bounds["IOPS, random reads of 4 KiB"] == 4_024
+    assert (bounds["burst, IOPS, random reads of 4 KiB"], bounds["burst, length, random reads of 4 KiB"]) == (
+        10_000,
+        3600,
+    )
+    assert (
+        share.not_judged[-1] == "latency: about 2 ms (understand-performance, 2026-04) is no bound; add --p99 or --mean"
+    )
+
+
+def test_the_promises_of_a_contract() -> None:
+    options = PromiseOptions(throughput=64 * MIB, iops=1_000, p99=2 * MILLISECOND_NS, kinds=("read",), source="Annex B")
+    found = options.promised()
+    assert [one.bound_text for one in found.promises] == ["at least 64 MiB/s"] * 2 + [
+        "at least 1k IOPS",
+        "at most 2 ms",
+    ]
+    assert {one.kind for one in found.promises} == {"read"}
+    with pytest.raises(DialectError, match="nothing is promised"):
+        PromiseOptions().promised()
+    with pytest.raises(DialectError, match="add --quota"):
+        PromiseOptions(profile="anf-premium").promised()
+
+
+def test_a_limit_that_another_one_hides_is_not_judged() -> None:
+    text = CONTRACT.replace("base = 2000", "base = 100").replace("[burst_iops]\nbase = 6000", "[burst_iops]\nbase = 90")
+    found = contract(text)
+    assert {one.measure for one in found.promises} == {"iops"}
+    assert "throughput in reads of 64 KiB: the IOPS limit is reached first in such blocks" in found.not_judged
+
+
+def test_the_page_for_the_supplier() -> None:
+    kept, broken = judged(level(10_000)), judged(level(9_000), level(9_000), level(9_000))
+    proof = Proof(target="nfs://10.0.0.4/vol", promised=Promised(title="Annex B", promises=(IOPS,)), tolerance=0.02,
+                  judged=(kept, broken))  # fmt: skip
+    assert (proof.verdict, proof_page.sentence(proof)) == ("failed", "2 promises: 1 kept, 1 broken")
+    page = proof_page.page(proof, synthetic.result([level(10_000)]), GIB)
+    assert "promised: <code>Annex B</code>" in page
+    assert "--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2" in page
+    document = json.loads(json.dumps(proof_page.document(proof)))
+    assert [one["verdict"] for one in document["judged"]] == ["passed", "failed"]
+
+
+@pytest.mark.slow
+def test_a_proof_on_the_embedded_volume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--throughput", "1MiB/s", "--kinds", "read", "--size", "8MiB", "--out", str(tmp_path / "out"), "--json"]
+    assert commands.run(["prove", "volume:unlimited", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "passed"
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"proof.html", "result.json", "report.html"}
