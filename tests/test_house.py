@@ -25,9 +25,9 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 88,
+    "rooms that import a room": 89,
     "files under 60 lines": 50,
-    "classes": 664,
+    "classes": 671,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,

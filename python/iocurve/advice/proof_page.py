@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from iocurve.advice.prove import DEPTHS, Judged, Proof
 from iocurve.report.page import rendered
@@ -43,10 +42,9 @@ def sentence(proof: Proof) -> str:
     return f"{counted(len(proof.judged), 'promise')}: {', '.join(parts)}"
 
 
-def document(proof: Proof) -> dict[str, Any]:
+def document(proof: Proof) -> dict[str, object]:
     """The proof with its verdict, for JSON."""
-    found: dict[str, Any] = proof.to_builtins()
-    return {"verdict": proof.verdict, **found}
+    return {"verdict": proof.verdict, **proof.to_builtins()}
 
 
 def write(proof: Proof, result: Result, size_bytes: int, directory: Path) -> Path:

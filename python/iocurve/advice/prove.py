@@ -1,6 +1,6 @@
 """Proves a volume: measures the few loads that decide each promise, and judges each with its interval.
 
-A promise fails only if the load was deep enough, nobody disturbed it, and this client carries more than was promised;
+A promise fails only if the load was deep enough, no other process disturbed it, and this client carries more than was promised;
 else it cannot be told.
 """
 
@@ -116,7 +116,7 @@ class Proof(Struct):
 
 @dataclass(frozen=True)
 class Request:
-    """What to prove, and on what."""
+    """A proof before it is measured: target, promises, effort."""
 
     target: Target
     promised: Promised
@@ -125,7 +125,7 @@ class Request:
     burst_s: float
     """Longest time for which a burst is measured."""
     network_bytes_per_s: int | None = None
-    """What this client's network carries, where it is known."""
+    """Limit of this client's network, where it is known."""
     overwrite: bool = False
     effort: Effort = EFFORT
 
