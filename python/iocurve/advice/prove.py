@@ -1,7 +1,7 @@
 """Proves a volume: measures the few loads that decide each promise, and judges each with its interval.
 
-A promise fails only if the load was deep enough, no other process disturbed it, and this client carries more than was promised;
-else it cannot be told.
+A promise fails only if the load was deep enough, no other process disturbed it, and this client carries more than was
+promised; else it cannot be told.
 """
 
 from __future__ import annotations
