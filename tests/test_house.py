@@ -26,8 +26,8 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 """Packages that most commands can do without."""
 AT_MOST = {
     "rooms that import a room": 89,
-    "files under 60 lines": 50,
-    "classes": 671,
+    "files under 60 lines": 51,
+    "classes": 680,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,

@@ -91,6 +91,12 @@ GROUPS = {
     ),
     "Advise": (
         Command(
+            "observe",
+            "observe:observe",
+            "Watch the I/O of applications on a mount or device, without adding any.",
+            "iocurve observe /mnt/data --profile anf-premium --quota 4TiB",
+        ),
+        Command(
             "doctor",
             "doctor:doctor",
             "Check the tuning of this client, with the exact fixes.",

@@ -48,7 +48,7 @@ class HostOptions:
             raise TargetError(f"--root {self.root}: there is no directory {self.root / 'proc'}")
         host = Host(self.root)
         # Only the live machine has a metadata service, and only machines of Azure are asked.
-        if host.is_live and self.vm is None and _may_be_azure(host):
+        if host.is_live and self.vm is None and may_be_azure(host):
             host.instance = azure.ask()
         return host
 
@@ -63,7 +63,7 @@ class HostOptions:
         return Known(self.profile, found.nconnect, limits, self.vm)
 
 
-def _may_be_azure(host: Host) -> bool:
+def may_be_azure(host: Host) -> bool:
     """Azure's machines state Microsoft as their vendor; a machine without that table may be anything."""
     vendor = host.word("sys/class/dmi/id/sys_vendor")
     return not vendor or "Microsoft" in vendor

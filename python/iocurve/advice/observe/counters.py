@@ -1,0 +1,173 @@
+"""The kernel's counters of one mount or device, and of processes, at one instant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from iocurve.advice.doctor import local
+from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.mounts import NfsMount, mount_of, mounts, nfs_statistics
+from iocurve.errors import TargetError
+
+Clock = Callable[[], float]
+SECTOR_BYTES = 512
+SERVER_READ_BYTES, SERVER_WRITTEN_BYTES = 4, 5
+"""Fields of ``bytes:`` in mountstats, from 0: what READ and WRITE calls moved."""
+
+
+@dataclass(frozen=True)
+class KindCounters:
+    """Counters of one kind of operation. Times are sums in µs; None where the kernel does not split them."""
+
+    operations: int
+    bytes: int
+    total_us: int
+    client_wait_us: int | None = None
+    server_us: int | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All counters of the subject at one instant."""
+
+    time_s: float
+    read: KindCounters
+    write: KindCounters
+    other_operations: int = 0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mount or device that can be sampled."""
+
+    name: str
+    """The mount point, or the name of the device."""
+    counters: Literal["mountstats", "diskstats"]
+    path: str
+    """The file with the counters, without the leading slash."""
+    mount: NfsMount | None = None
+    device: local.Device | None = None
+
+    def sample(self, root: Path = Path("/"), clock: Clock = time.monotonic) -> Sample:
+        """Reads the counters. Raises ``TargetError`` if the mount or device is gone."""
+        before = clock()
+        try:
+            text = (root / self.path).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise TargetError(f"/{self.path}: {error.strerror}; {self.name} is gone") from None
+        instant = (before + clock()) / 2
+        sample = self._nfs(text, instant) if self.mount else _device(text, instant)
+        if sample is None:
+            raise TargetError(f"/{self.path} has no counters of {self.name}; was it unmounted or removed?")
+        return sample
+
+    def _nfs(self, text: str, instant: float) -> Sample | None:
+        found = dict(nfs_statistics(text)).get(self.name)
+        if found is None:
+            return None
+        operations, moved, _ = found
+        reads, writes = operations.get("READ"), operations.get("WRITE")
+        if reads is None or writes is None or len(moved) <= SERVER_WRITTEN_BYTES:
+            return None
+        read, write = (
+            KindCounters(one.operations, size, 1_000 * one.execute_ms, 1_000 * one.queue_ms, 1_000 * one.rtt_ms)
+            for one, size in ((reads, moved[SERVER_READ_BYTES]), (writes, moved[SERVER_WRITTEN_BYTES]))
+        )
+        total = sum(one.operations for one in operations.values())
+        return Sample(instant, read, write, total - reads.operations - writes.operations)
+
+
+def find_subject(text: str, host: Host) -> Subject:
+    """The mount that a path is on, or a device. Raises ``TargetError``."""
+    known = local.devices(host)
+    by_name = {device.name: device for device in known.values()}
+    device = by_name.get(text.removeprefix("/dev/"))
+    if device is None and host.is_live and Path(text).is_block_device():
+        device = known.get(_number(Path(text)))
+    if device is None:
+        if host.is_live and not Path(text).exists():
+            raise TargetError(f"{text}: there is no such directory or device; give a mount or /dev/sda")
+        mount = mount_of(str(Path(text).resolve()) if host.is_live else text, mounts(host))
+        if isinstance(mount, NfsMount):
+            return Subject(mount.point, "mountstats", "proc/self/mountstats", mount=mount)
+        device = local.device_of(mount, known) if mount else None
+        if device is None:
+            kind = mount.kind if mount else "no mount"
+            raise TargetError(f"{text} is on {kind}, which has no counters; give an NFS mount or a block device")
+    return Subject(device.name, "diskstats", f"{device.path}/stat", device=device)
+
+
+def _number(path: Path) -> str:
+    import os
+
+    number = path.stat().st_rdev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _device(text: str, instant: float) -> Sample | None:
+    """Documentation/block/stat.rst: I/Os, merges, sectors, milliseconds; first of reads, then of writes."""
+    words = [int(word) for word in text.split() if word.isdigit()]
+    if len(words) < 8:
+        return None
+    read, write = (KindCounters(words[at], SECTOR_BYTES * words[at + 2], 1_000 * words[at + 3]) for at in (0, 4))
+    return Sample(instant, read, write)
+
+
+@dataclass
+class Processes:
+    """Bytes that each process has moved to and from storage (``/proc/PID/io``)."""
+
+    root: Path = Path("/")
+    moved: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    """(read, written) by number and name; processes of other users need root."""
+
+    @classmethod
+    def now(cls, root: Path = Path("/")) -> Processes:
+        """All processes whose counters may be read."""
+        found: dict[tuple[int, str], tuple[int, int]] = {}
+        for entry in (root / "proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                lines = (entry / "io").read_text(encoding="ascii").splitlines()
+                name = (entry / "comm").read_text(encoding="utf-8", errors="replace").strip()
+            except OSError:
+                continue
+            values = {key: int(value) for key, _, value in (line.partition(":") for line in lines)}
+            found[int(entry.name), name] = values.get("read_bytes", 0), values.get("write_bytes", 0)
+        return cls(root, found)
+
+    def has_open(self, pid: int, subject: Subject) -> bool:
+        """True if a process has a file open on the mount, or the device itself or a file on its file system."""
+        point, number = subject.name, _device_number(subject, self.root)
+        try:
+            entries = list((self.root / f"proc/{pid}/fd").iterdir())
+        except OSError:
+            return False
+        for entry in entries:
+            try:
+                if subject.mount is not None:
+                    target = str(entry.readlink())
+                    if target == point or target.startswith(f"{point.rstrip('/')}/"):
+                        return True
+                elif number in (entry.stat().st_dev, entry.stat().st_rdev):
+                    return True
+            except OSError:
+                continue
+        return False
+
+
+def _device_number(subject: Subject, root: Path) -> int:
+    import os
+
+    if subject.device is None:
+        return 0
+    try:
+        major, _, minor = (root / subject.device.path / "dev").read_text(encoding="ascii").strip().partition(":")
+        return os.makedev(int(major), int(minor))
+    except (OSError, ValueError):
+        return 0

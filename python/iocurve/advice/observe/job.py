@@ -1,0 +1,79 @@
+"""A job file that makes a load similar to an observed one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import tomli_w
+
+from iocurve.advice.observation import KindObserved, Observation
+from iocurve.errors import TargetError
+from iocurve.units import KIB, format_bytes
+
+PAGE_BYTES, SECTOR_BYTES = 4 * KIB, 512
+DEPTH_FACTOR = 2
+"""Room for bursts: the job keeps at most this many times the observed mean in flight."""
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Facts that no counter has, from the user."""
+
+    access: Literal["random", "sequential"]
+    data_bytes: int
+    """Size of the data that the application uses."""
+    runtime_s: float = 60.0
+
+
+def job_file(observed: Observation, untold: Untold) -> str:
+    """A job file (TOML). Raises ``TargetError`` if nothing was read or written."""
+    kinds = {name: kind for name, kind in (("read", observed.read), ("write", observed.write)) if kind.operations}
+    if not kinds:
+        raise TargetError(f"{observed.subject}: no reads or writes were observed, so there is no load for a job")
+    share = observed.read_share
+    rates = {name: max(1, round(kind.iops)) for name, kind in kinds.items()}
+    blocks = {name: format_bytes(_block_bytes(kind)) for name, kind in kinds.items()}
+    depth = max(1, math.ceil(DEPTH_FACTOR * observed.depth))
+    section: dict[str, object] = {
+        "name": "observed",
+        "size": format_bytes(_rounded(untold.data_bytes, max(_block_bytes(kind) for kind in kinds.values()))),
+        "reads": "read" in kinds,
+        "writes": "write" in kinds,
+        "random": untold.access == "random",
+        "depth": depth,
+        "runtime": f"{untold.runtime_s:g}s",
+        "time_based": True,
+        # A table must have a value for every kind; there are no trims.
+        "blocks": blocks | {"trim": "4KiB"} if len(kinds) > 1 else next(iter(blocks.values())),
+        "rate_operations": rates | {"trim": 0} if len(kinds) > 1 else next(iter(rates.values())),
+    }
+    if share is not None and 0 < share < 1:
+        section["read_percent"] = round(100 * share, 2)
+    text = tomli_w.dumps({"name": "observed", "interval": "1s", "job": [section]})
+    return _comment(observed, untold) + text
+
+
+def _comment(observed: Observation, untold: Untold) -> str:
+    lines = [
+        f"A load like the one on {observed.subject}, watched for {observed.seconds:.0f} s from {observed.began}",
+        f"({observed.counters}): {observed.iops:,.0f} IOPS, {observed.mib_per_s:,.1f} MiB/s,",
+        f"{observed.depth:,.2f} in flight on average.",
+        "Counters tell mean sizes and rates. They do not tell the access, the size of the data or its skew:",
+        f"--access {untold.access} and --data {format_bytes(untold.data_bytes)} are the user's.",
+        f"The depth is {DEPTH_FACTOR} times the observed mean, so that short bursts keep the rate.",
+        "Files are made in the current directory; set directories for another one.",
+    ]
+    return "".join(f"# {line}\n" for line in lines) + "\n"
+
+
+def _block_bytes(kind: KindObserved) -> int:
+    """The mean size as a whole number of pages, or of sectors below one page."""
+    mean = kind.mean_bytes or PAGE_BYTES
+    unit = PAGE_BYTES if mean >= PAGE_BYTES else SECTOR_BYTES
+    return max(unit, round(mean / unit) * unit)
+
+
+def _rounded(size: int, block: int) -> int:
+    return max(block, size // block * block)

@@ -1,0 +1,154 @@
+"""The known limits of a mount or device next to what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from iocurve.advice.doctor import machine, nfs
+from iocurve.advice.doctor.host import Host
+from iocurve.advice.observation import LimitNear, Observation, ObservedInterval
+from iocurve.advice.observe.counters import Subject
+from iocurve.result.caps import Cap
+from iocurve.targets.disk_data import vms
+from iocurve.units import MB, counted
+
+REACHED = 0.95
+"""Share of a limit from which the load counts as limited by it; published results lie 1 to 2 % around their caps."""
+WAIT_SHARE = 0.5
+
+Rate = Callable[[Observation | ObservedInterval], float]
+
+
+@dataclass(frozen=True)
+class _Limit:
+    name: str
+    value: float
+    unit: str
+    rate: Rate
+    source: str
+
+
+def near(
+    observed: Observation, subject: Subject, host: Host, caps: Sequence[Cap], profile: str, vm: str | None
+) -> Observation:
+    """Adds the known limits to an observation, those of which most is used first."""
+    known = [*_of_caps(caps, profile, observed.connections or 1), *_of_vm(vm, subject), *_of_client(subject, host)]
+    found = [
+        LimitNear(
+            name=one.name,
+            value=one.value,
+            unit=one.unit,
+            observed=one.rate(observed),
+            peak=max((one.rate(each) for each in observed.intervals), default=one.rate(observed)),
+            source=one.source,
+        )
+        for one in known
+        if one.value > 0
+    ]
+    return observed.replace(limits=tuple(sorted(found, key=lambda one: -one.share)))
+
+
+def verdict(observed: Observation) -> list[str]:
+    """The limits that the load runs into, and where its latency is spent."""
+    lines = []
+    reached = [one for one in observed.limits if one.share >= REACHED]
+    for one in reached:
+        how = "runs into" if one.observed / one.value >= REACHED else "reaches at times"
+        lines.append(f"{how} the limit on {one.name}: {_amounts(one)} ({one.source})")
+    if observed.limits and not reached:
+        one = observed.limits[0]
+        lines.append(f"no known limit is reached; the nearest is {one.name}: {_amounts(one)} ({one.source})")
+    if not observed.limits:
+        lines.append("no limit is known: give --profile and --quota, or --vm")
+    waits = [(kind, part) for kind, part in (("reads", observed.read), ("writes", observed.write)) if part.operations]
+    for kind, part in waits:
+        waited = part.client_wait_us_total
+        if waited is not None and part.latency_us_total and waited / part.latency_us_total > WAIT_SHARE:
+            share = waited / part.latency_us_total
+            lines.append(
+                f"{share:.0%} of the latency of {kind} is spent waiting in the client, for a slot or a connection: "
+                "more connections (nconnect) help, a faster server does not"
+            )
+    return lines
+
+
+def _amounts(one: LimitNear) -> str:
+    return f"{one.observed:,.4g} of {one.value:,.4g} {one.unit}, {one.peak:,.4g} at most ({one.share:.0%})"
+
+
+def _mib_per_s(one: Observation | ObservedInterval) -> float:
+    return one.read.mib_per_s + one.write.mib_per_s
+
+
+def _iops(one: Observation | ObservedInterval) -> float:
+    return one.read.iops + one.write.iops
+
+
+def _depth(one: Observation | ObservedInterval) -> float:
+    return one.read.depth + one.write.depth
+
+
+def _server_depth(one: Observation | ObservedInterval) -> float:
+    """Requests between client and server: by Little's law from the time without the wait in the client."""
+    return sum(part.server_us_total or 0.0 for part in (one.read, one.write)) / 1e6 / one.read.seconds
+
+
+_RATES: dict[tuple[str, str], Rate] = {
+    ("bytes_per_s", "any"): _mib_per_s,
+    ("bytes_per_s", "read"): lambda one: one.read.mib_per_s,
+    ("bytes_per_s", "write"): lambda one: one.write.mib_per_s,
+    ("iops", "any"): _iops,
+    ("iops", "read"): lambda one: one.read.iops,
+    ("iops", "write"): lambda one: one.write.iops,
+    ("requests", "any"): _server_depth,
+}
+_UNITS = {"bytes_per_s": "MiB/s", "iops": "IOPS", "requests": "in flight"}
+
+
+def _of_caps(caps: Sequence[Cap], profile: str, connections: int) -> Iterator[_Limit]:
+    """The limits of the volume, and those of a connection times the connections."""
+    for cap in caps:
+        times = connections if cap.scope == "connection" else 1
+        name = f"{cap.text}, {counted(connections, 'connection')}" if cap.scope == "connection" else cap.text
+        value = cap.value * times / ((1 << 20) if cap.quantity == "bytes_per_s" else 1)
+        yield _Limit(name, value, _UNITS[cap.quantity], _RATES[cap.quantity, cap.kind], f"profile {profile}")
+
+
+def _of_vm(vm: str | None, subject: Subject) -> Iterator[_Limit]:
+    found = machine.find_vm(vm) if vm else None
+    if found is None:
+        return
+    name, size = found
+    family = vms()[name][0]
+    source = f"{name}: {family.sources[size.source]}"
+    network = machine.network_bytes_per_s(name)
+    if subject.mount is not None:
+        if network:
+            yield _Limit(
+                "data sent by the machine", network / (1 << 20), "MiB/s", lambda one: one.write.mib_per_s, source
+            )
+        return
+    if size.uncached is None:
+        return
+    yield _Limit("IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source)
+    yield _Limit(
+        "throughput of the machine's disks", size.uncached.mb_per_s * MB / (1 << 20), "MiB/s", _mib_per_s, source
+    )
+
+
+def _of_client(subject: Subject, host: Host) -> Iterator[_Limit]:
+    """The limits of the client's own queues and slots."""
+    mount, device = subject.mount, subject.device
+    if mount is not None:
+        connections = len(mount.transports) or mount.nconnect
+        if mount.version.startswith("4"):
+            slots = host.number("sys/module/nfs/parameters/max_session_slots") or nfs.SESSION_SLOTS_DEFAULT
+            yield _Limit("session slots", slots, "in flight", _server_depth, "max_session_slots")
+        else:
+            slots = host.number("proc/sys/sunrpc/tcp_max_slot_table_entries") or 0
+            name = f"slots of {counted(connections, 'connection')}"
+            yield _Limit(name, slots * connections, "in flight", _server_depth, "tcp_max_slot_table_entries")
+    if device is not None:
+        requests = host.number(f"{device.disk}/queue/nr_requests") or 0
+        yield _Limit("requests of the device's queue", requests, "in flight", _depth, "nr_requests")

@@ -1,0 +1,219 @@
+"""Observations from the kernel's counters: rates, sizes, waits, limits, processes, and the job files made of them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from iocurve.advice.doctor.host import Host
+from iocurve.advice.observation import Observation
+from iocurve.advice.observe import limits
+from iocurve.advice.observe.counters import Processes, Sample, Subject, find_subject
+from iocurve.advice.observe.job import Untold, job_file
+from iocurve.advice.observe.watch import Watch, observation
+from iocurve.cli.commands import run
+from iocurve.dialects.native.command import DIALECT as NATIVE
+from iocurve.errors import IocurveError, ResultError, TargetError
+from iocurve.units import GIB, MIB, TIB
+from iocurve.volume.profile_limits import resolve
+
+READ_STAT = "1000 0 16000 500 200 0 6400 400 0 0 0 0"
+
+
+def nfs_host(root: Path, *, reads: int, writes: int, queue_ms: int = 100, ports: int = 4) -> Path:
+    """A machine with one NFS mount at /mnt/a after these numbers of 8 KiB reads and 64 KiB writes."""
+    stats = [
+        "device 10.1.0.4:/vol mounted on /mnt/a with fstype nfs statvers=1.1",
+        f"\tbytes:\t0 0 0 0 {8192 * reads} {65536 * writes} 0 0 ",
+        *(f"\txprt:\ttcp {700 + port} 0 2 0 0 5000 5000 0 20000 0 16 100 900" for port in range(ports)),
+        f"\t        READ: {reads} {reads} 0 1 1 {queue_ms} {2 * reads} {2 * reads + queue_ms} 0",
+        f"\t       WRITE: {writes} {writes} 0 1 1 0 {writes} {writes} 0",
+        f"\t     GETATTR: {reads} {reads} 0 1 1 0 0 0 0",
+    ]
+    texts = {
+        "proc/self/mountinfo": "30 22 0:40 / /mnt/a rw - nfs 10.1.0.4:/vol rw,vers=3,nconnect=4,addr=10.1.0.4\n",
+        "proc/self/mountstats": "\n".join(stats) + "\n",
+        "proc/sys/sunrpc/tcp_max_slot_table_entries": "128\n",
+    }
+    for path, text in texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def observed(root: Path, after: dict[str, int], seconds: float = 10.0) -> tuple[Observation, Subject]:
+    """An observation of a mount whose counters stand at 1,000 reads and 1,000 writes at its start."""
+    nfs_host(root, reads=1_000, writes=1_000, queue_ms=0)
+    subject = find_subject("/mnt/a/data", Host(root))
+    first = subject.sample(root, lambda: 5.0)
+    nfs_host(root, **after)
+    return observation(subject, [first, subject.sample(root, lambda: 5.0 + seconds)]), subject
+
+
+def test_rates_sizes_and_waits_of_an_nfs_mount(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
+    assert (found.read.iops, found.write.iops, found.iops) == (700.0, 300.0, 1_000.0)
+    assert (found.read.mean_bytes, found.write.mean_bytes) == (8_192.0, 65_536.0)
+    assert found.read_share == 0.7
+    assert (found.read.mean_us, found.read.client_wait_us, found.read.server_us) == (2_500.0, 500.0, 2_000.0)
+    assert (found.write.mean_us, found.write.client_wait_us) == (1_000.0, 0.0)
+    assert found.depth == pytest.approx(700 * 2.5e-3 + 300 * 1e-3)
+    assert found.mib_per_s == pytest.approx((700 * 8192 + 300 * 65536) / MIB)
+    assert (found.other_operations, found.connections) == (7_000, 4)
+
+
+def test_an_observation_is_saved_and_read(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000})
+    (tmp_path / "o.json").write_text(found.to_json())
+    assert Observation.load(tmp_path / "o.json") == found
+    (tmp_path / "o.json").write_text("{}")
+    with pytest.raises(ResultError, match="is not an observation"):
+        Observation.load(tmp_path / "o.json")
+
+
+def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:
+    directory = tmp_path / "sys/block/sda"
+    directory.mkdir(parents=True)
+    (directory / "dev").write_text("8:0\n")
+    (directory / "stat").write_text(READ_STAT)
+    subject = find_subject("sda", Host(tmp_path))
+    first = subject.sample(tmp_path, lambda: 0.0)
+    (directory / "stat").write_text("2000 0 32000 1500 200 0 6400 400 0 0 0 0")
+    found = observation(subject, [first, subject.sample(tmp_path, lambda: 2.0)])
+    assert (found.subject, found.counters) == ("sda", "diskstats")
+    assert (found.read.iops, found.read.mean_bytes, found.read.mean_us) == (500.0, 8_192.0, 1_000.0)
+    assert (found.read.client_wait_us, found.read.server_us) == (None, None)
+    assert (found.write.operations, found.write.mean_us, found.write.mean_bytes) == (0, None, None)
+    assert found.depth == 0.5
+
+
+def test_samples_are_taken_at_even_times_and_at_the_end(tmp_path: Path) -> None:
+    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=1, writes=1)))
+    now = 100.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    samples = Watch(2.5, 1.0, tmp_path, sleep, lambda: now).samples(subject)
+    assert [sample.time_s for sample in samples] == [100.0, 101.0, 102.0, 102.5]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"), [(1, "nothing was observed"), (2, "counters went back")], ids=["one sample", "mounted again"]
+)
+def test_observations_that_cannot_be_made(tmp_path: Path, times: int, message: str) -> None:
+    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=10, writes=10)))
+    first = subject.sample(tmp_path, lambda: 0.0)
+    nfs_host(tmp_path, reads=5, writes=5)
+    samples: list[Sample] = [first, subject.sample(tmp_path, lambda: 1.0)][:times]
+    with pytest.raises(TargetError, match=message):
+        observation(subject, samples)
+
+
+def test_a_mount_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=10, writes=10)))
+    (tmp_path / "proc/self/mountstats").write_text("")
+    with pytest.raises(TargetError, match="was it unmounted"):
+        subject.sample(tmp_path)
+
+
+def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
+    found, subject = observed(tmp_path, {"reads": 160_000 + 1_000, "writes": 1_000})
+    caps = resolve("anf-premium", 2 * TIB).caps
+    near = limits.near(found, subject, Host(tmp_path), caps, "anf-premium", "D32s_v5")
+    assert near.limits[0].name == "throughput"
+    assert (near.limits[0].value, near.limits[0].observed) == (128.0, 125.0)
+    assert limits.verdict(near)[0] == (
+        "runs into the limit on throughput: 125 of 128 MiB/s, 125 at most (98%) (profile anf-premium)"
+    )
+    names = {one.name: one.value for one in near.limits}
+    assert names["requests in flight of a connection, 4 connections"] == 512
+    assert names["slots of 4 connections"] == 512
+    assert round(names["data sent by the machine"]) == 1_907
+
+
+def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
+    found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
+    near = limits.near(found, subject, Host(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
+    assert limits.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
+
+
+def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:
+    found, subject = observed(tmp_path, {"reads": 2_000, "writes": 1_000, "queue_ms": 18_000})
+    lines = limits.verdict(limits.near(found, subject, Host(tmp_path), (), "", None))
+    assert lines[-1].startswith("90% of the latency of reads is spent waiting in the client")
+
+
+def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
+    nfs_host(tmp_path, reads=1, writes=1)
+
+    def process(pid: int, name: str, read: int, opened: str) -> None:
+        (tmp_path / f"proc/{pid}/fd").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"proc/{pid}/io").write_text(f"rchar: 1\nread_bytes: {read}\nwrite_bytes: 0\n")
+        (tmp_path / f"proc/{pid}/comm").write_text(f"{name}\n")
+        link = tmp_path / f"proc/{pid}/fd/3"
+        link.unlink(missing_ok=True)
+        link.symlink_to(opened)
+
+    for pid, name, opened in ((7, "app", "/mnt/a/file"), (8, "other", "/mnt/ab"), (9, "idle", "/mnt/a/file")):
+        process(pid, name, 100, opened)
+    before = Processes.now(tmp_path)
+    process(7, "app", 300, "/mnt/a/file")
+    process(8, "other", 900, "/mnt/ab")
+    subject = find_subject("/mnt/a", Host(tmp_path))
+    samples = [subject.sample(tmp_path, lambda: 0.0), subject.sample(tmp_path, lambda: 1.0)]
+    found = observation(subject, samples, (before, Processes.now(tmp_path)))
+    assert [(one.name, one.read_bytes, one.has_files_open) for one in found.processes] == [
+        ("app", 200, True),
+        ("other", 800, False),
+    ]
+
+
+@pytest.mark.parametrize("name", ["/mnt/nowhere", "/dev/sdz"])
+def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TargetError, match="which has no counters"):
+        find_subject(name, Host(nfs_host(tmp_path, reads=1, writes=1)))
+
+
+def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
+    text = job_file(found, Untold("random", GIB))
+    (job,) = tomllib.loads(text)["job"]
+    assert job["read_percent"] == 70.0
+    assert job["blocks"] == {"read": "8 KiB", "write": "64 KiB", "trim": "4KiB"}
+    assert job["rate_operations"] == {"read": 700, "write": 300, "trim": 0}
+    assert job["depth"] == 5
+    assert "--access random and --data 1 GiB are the user's" in text
+    (tmp_path / "app.toml").write_text(text)
+    (plan,) = NATIVE.prepare([str(tmp_path / "app.toml")]).plans
+    (worker,) = plan.groups[0].workers
+    assert worker.end.runtime_ns == 60_000_000_000
+
+
+def test_a_job_file_of_one_kind(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 1_000})
+    (tmp_path / "app.toml").write_text(job_file(found, Untold("sequential", GIB)))
+    NATIVE.prepare([str(tmp_path / "app.toml")])
+    idle, _ = observed(tmp_path, {"reads": 1_000, "writes": 1_000})
+    with pytest.raises(TargetError, match="no load for a job"):
+        job_file(idle, Untold("random", GIB))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--job", "a.toml"], r"add --access random\|sequential and --data SIZE"),
+        (["--job", "a.toml", "--access", "random"], "add --data SIZE"),
+        (["--profile", "anf-ultra"], "--profile and --quota belong together"),
+        (["--interval", "0"], "--interval must be longer than 0"),
+        (["--seconds", "1", "--interval", "2s"], "at most --seconds"),
+        (["--out", "/nowhere/o.json"], "there is no directory /nowhere"),
+        ([], "no such directory or device"),
+    ],
+)
+def test_errors(arguments: list[str], message: str) -> None:
+    with pytest.raises(IocurveError, match=message):
+        run(["observe", "/nowhere", "--vm", "D8s_v5", *arguments])
