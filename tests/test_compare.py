@@ -20,7 +20,7 @@ from iocurve.measure import ab
 from iocurve.measure.campaign import into_directory
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.groups import groups_of
-from iocurve.report import compared
+from iocurve.report import compared, compared_page
 from iocurve.report.compared import Compared
 from iocurve.result import turns
 from iocurve.result.document import Point
@@ -151,6 +151,9 @@ def test_reads_and_writes_of_a_mix_are_compared_apart() -> None:
     assert (reads.verdict, writes.verdict) == ("slower", "no difference")
     assert reads.change_percent == pytest.approx(100, abs=3)
     assert compared.figure_name("read_response_p99_us") == "read response p99"
+    shown = compared_page.page(Compared(found, ("old", "new")))
+    assert shown.count(": change</h2>") == len(NAMES)
+    assert "steady, writes" in shown
     (rate,) = found.of("read_iops")
     assert (rate.verdict, compared.change_text(rate)[:4]) == ("slower", "-50.")
 

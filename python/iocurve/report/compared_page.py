@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iocurve.analysis.compare import Difference
+from iocurve.analysis.compare import NAMES, Difference
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.report import charts
 from iocurve.report.cells import Figure, Table, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
 from iocurve.report.charts import changes
-from iocurve.report.compared import Compared, change_text, columns, figure_name, label, rows
+from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, columns, label, rows
 from iocurve.report.page import rendered
-from iocurve.result.figures import plain
+from iocurve.result.figures import of_kind, plain
 from iocurve.result.paired import margin_text
 from iocurve.result.version import iocurve_version
 
@@ -51,15 +51,16 @@ def _table(compared: Compared) -> Figure:
 
 
 def _changes(compared: Compared) -> Iterator[Figure]:
-    """A chart for each figure."""
+    """A chart for each figure, of all operations of a point and of each kind."""
     comparison = compared.comparison
-    for name in dict.fromkeys(plain(one.name) for one in comparison.differences):
-        found = comparison.of(name)
-        chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
-        title = f"{figure_name(name)}: change"
-        caption = CAPTION.format(margin=margin_text(comparison.margin))
-        table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
-        yield Figure(slug(title), title, caption, (chart,), table)
+    for name in NAMES:
+        found = [one for one in comparison.differences if of_kind(plain(one.name))[1] == name]
+        if found:
+            chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
+            title = f"{FIGURE_NAMES[name]}: change"
+            caption = CAPTION.format(margin=margin_text(comparison.margin))
+            table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
+            yield Figure(slug(title), title, caption, (chart,), table)
 
 
 def _change(compared: Compared, one: Difference) -> changes.Change:
@@ -69,8 +70,9 @@ def _change(compared: Compared, one: Difference) -> changes.Change:
 
 
 def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:
-    several = len(compared.sources) > 2
-    name = f"{one.point} ({label(one.other)})" if several else one.point
+    kind = of_kind(one.name)[0]
+    name = f"{one.point}, {kind}s" if kind in ("read", "write") else f"{one.point}, {kind}" if kind else one.point
+    name = f"{name} ({label(one.other)})" if len(compared.sources) > 2 else name
     return name, change_text(one), one.verdict_text
 
 
