@@ -197,8 +197,39 @@ def test_the_first_tile_answers_the_question_of_the_scenario() -> None:
     assert "8 connections instead of 1" in page.html(read(result))
 
 
-def test_a_scenario_that_asks_for_rates_has_no_tile_of_gains() -> None:
-    assert "×" not in str(read(gains().replace(scenario=scenario(""))).headlines)
+def test_a_scenario_that_asks_for_rates_is_answered_by_the_highest() -> None:
+    headlines = read(gains().replace(scenario=scenario(""))).headlines
+    assert "×" not in str(headlines)
+    assert (headlines[0].value, headlines[0].unit) == ("48k reads, 32k writes", "IOPS")
+    assert headlines[0].detail.startswith(
+        "4 KiB random reads at depth 16: its interval is not known · 4 KiB random writes at depth 16: its interval"
+    )
+
+
+def test_distance_is_compared_at_the_load_with_the_lowest_rate() -> None:
+    points = [
+        synthetic.nfs_point(
+            f"{target} {depth}",
+            "read",
+            {
+                "order": "random",
+                "block_bytes": 4096,
+                "read_percent": 100,
+                "nconnect": 1,
+                "target": target,
+                "depth": depth,
+            },
+            rate,
+        )
+        for target, depth, rate in (
+            ("near", 12, 24000.0),
+            ("near", 384, 60000.0),
+            ("far", 12, 8000.0),
+            ("far", 384, 60000.0),
+        )
+    ]
+    answer, *_ = read(synthetic.result(points).replace(scenario=scenario("target"))).headlines
+    assert (answer.value, answer.what) == ("0.33 × reads", "far instead of near")
 
 
 # ---- one truth

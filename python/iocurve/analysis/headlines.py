@@ -149,7 +149,7 @@ def _rate_of_point(result: Result, family: Family, member: MeasuredPoint, publis
 
 def _of_point(candidate: _Candidate, point: Point) -> _Candidate:
     """The rate of a whole point, with its interval and the mark of the point."""
-    bounds = _rate_bounds(point, candidate.headline.unit)
+    bounds = rate_bounds(point, candidate.headline.unit)
     return _marked(replace(candidate, headline=replace(candidate.headline, bounds=bounds)), point)
 
 
@@ -158,7 +158,7 @@ def _marked(candidate: _Candidate, point: Point) -> _Candidate:
     return replace(candidate, headline=replace(candidate.headline, mark=mark_of([point])))
 
 
-def _rate_bounds(point: Point, unit: str) -> str:
+def rate_bounds(point: Point, unit: str) -> str:
     """``95 %: 99 to 101``; ``95 %: ±0.02 %`` where both bounds round to the rate; empty where they are not known."""
     figure = point.rate_interval("iops" if unit == "IOPS" else "bytes_per_s")
     if figure.low is None or figure.high is None:
@@ -250,7 +250,7 @@ def _jobs(outcomes: Iterable[WorkerOutcome]) -> str:
 
 def _rate(load: str, summary: Summary, unit: RateUnit, place: str = "", *, is_published: bool = False) -> _Candidate:
     value = summary.mib_per_s if unit == "MiB/s" else summary.iops
-    headline = Headline(_rate_text(summary, unit), unit, load, _joined(place, *_details(summary, unit)))
+    headline = Headline(rate_text(summary, unit), unit, load, _joined(place, *_details(summary, unit)))
     return _Candidate(headline, unit, value, is_published)
 
 
@@ -260,14 +260,15 @@ def _details(summary: Summary, unit: str) -> list[str]:
     if len(kinds) > 1:
         shown = " MiB/s" if unit == "MiB/s" else ""
         return [
-            ", ".join(filter(None, (f"{_rate_text(totals, unit)}{shown} {kind}s", _percentile(totals, 99))))
+            ", ".join(filter(None, (f"{rate_text(totals, unit)}{shown} {kind}s", _percentile(totals, 99))))
             for kind, totals in kinds.items()
         ]
-    other = [f"{_rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []
+    other = [f"{rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []
     return [*other, _percentile(summary, 50), _percentile(summary, 99)]
 
 
-def _rate_text(totals: Totals, unit: str) -> str:
+def rate_text(totals: Totals, unit: str) -> str:
+    """The rate as tiles show it: ``44.2k`` IOPS, ``512.1`` MiB/s."""
     return _number_text(totals.iops if unit == "IOPS" else totals.mib_per_s, unit)
 
 
