@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from iocurve.advice import measured
 from iocurve.advice.doctor.host import Host
 from iocurve.advice.observation import Observation
 from iocurve.advice.observe import limits
@@ -71,6 +72,23 @@ def test_an_observation_is_saved_and_read(tmp_path: Path) -> None:
     (tmp_path / "o.json").write_text("{}")
     with pytest.raises(ResultError, match="is not an observation"):
         Observation.load(tmp_path / "o.json")
+
+
+def test_an_observation_is_the_start_of_a_sizing(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
+    (tmp_path / "o.json").write_text(found.to_json())
+    start = measured.from_file(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
+    assert (start.iops, start.read_percent, start.latency_ns) == (1_000, 70.0, 2_050_000)
+    assert start.bytes_per_s == 700 * 8_192 + 300 * 65_536
+    assert start.block_bytes == round((700 * 8_192 + 300 * 65_536) / 1_000)
+    assert start.text.startswith("/mnt/a, observed for 10 s: 1,000 IOPS, 24.22 MiB/s on average")
+
+
+def test_an_idle_observation_is_no_start(tmp_path: Path) -> None:
+    found, _ = observed(tmp_path, {"reads": 1_000, "writes": 1_000})
+    (tmp_path / "o.json").write_text(found.to_json())
+    with pytest.raises(ResultError, match="was idle while it was observed"):
+        measured.from_file(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
 
 
 def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.advice.observation import FORMAT, Observation, ObservedInterval
 from iocurve.analysis.check_names import Name
 from iocurve.analysis.check_values import Values
 from iocurve.errors import ResultError
 from iocurve.result.document import Interval, Point, Result
-from iocurve.units import MICROSECOND_NS, format_latency, format_number
+from iocurve.units import MIB, MICROSECOND_NS, format_latency, format_number
 
+FORMAT_WITHIN = 200
+"""The format of an observation is its first key."""
 _MEAN = Name("mean", 1, "time", statistic="mean")
 
 
@@ -33,8 +36,11 @@ class Measured:
 def from_file(path: Path, *, iops: int, bytes_per_s: int, block_bytes: int | None) -> Measured:
     """Reads a result and takes the point that carries a demand with the least load, or else the fastest.
 
-    Without a demand (0) that is the fastest point, by throughput where operations are large. Raises ``ResultError``.
+    Without a demand (0) that is the fastest point, by throughput where operations are large. An observation is taken
+    whole, whatever the demand. Raises ``ResultError``.
     """
+    if _is_observation(path):
+        return _of_observation(Observation.load(path))
     result = Result.read(path)
     points = [point for point in result.points if _block(point) and point.summary().iops > 0]
     if block_bytes:
@@ -49,6 +55,40 @@ def from_file(path: Path, *, iops: int, bytes_per_s: int, block_bytes: int | Non
     else:
         chosen = max(points, key=lambda point: _rate(point, "bytes_per_s" if bytes_per_s else "iops").value)
     return _measured(result, chosen, is_short=is_demanded and not enough)
+
+
+def _is_observation(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return FORMAT.encode() in file.read(FORMAT_WITHIN)
+    except OSError:
+        return False
+
+
+def _of_observation(observed: Observation) -> Measured:
+    """The rates of the busiest intervals, with the mean sizes, mix and latency of the whole. Raises ``ResultError``."""
+    operations = observed.read.operations + observed.write.operations
+    if not operations:
+        raise ResultError(f"{observed.subject} was idle while it was observed: nothing can be sized from it")
+    spans = observed.intervals or (ObservedInterval(start_s=0, read=observed.read, write=observed.write),)
+    iops = max(one.read.iops + one.write.iops for one in spans)
+    mib_per_s = max(one.read.mib_per_s + one.write.mib_per_s for one in spans)
+    latency_us = (observed.read.latency_us_total + observed.write.latency_us_total) / operations
+    text = (
+        f"{observed.subject}, observed for {observed.seconds:.0f} s: {format_number(observed.iops, 4)} IOPS, "
+        f"{format_number(observed.mib_per_s, 4)} MiB/s on average, {format_number(iops, 4)} IOPS and "
+        f"{format_number(mib_per_s, 4)} MiB/s in the busiest intervals, mean latency "
+        f"{format_latency(latency_us * MICROSECOND_NS)}"
+    )
+    return Measured(
+        text=text,
+        bytes_per_s=math.ceil(mib_per_s * MIB),
+        iops=math.ceil(iops),
+        read_percent=round(100 * observed.read.operations / operations, 1),
+        block_bytes=round((observed.read.bytes + observed.write.bytes) / operations),
+        latency_ns=round(latency_us * MICROSECOND_NS),
+        latency_bounds_ns=None,
+    )
 
 
 def _measured(result: Result, point: Point, *, is_short: bool) -> Measured:

@@ -52,7 +52,9 @@ class Load:
         words = ["fio", "--name=doctor", f"--directory={self.directory}", *(f"--{word}" for word in load.split())]
         words += [f"--size={self.size_bytes}", f"--runtime={self.runtime_ns / SECOND_NS:g}", "--unlink=1"]
         # The page cache has the file after one pass; fio drops it from there before each run (invalidate).
-        words += [] if "direct=0" in load.split() else ["--direct=1", "--iodepth=32", "--time_based"]
+        words += (
+            [] if "direct=0" in load.split() else ["--direct=1", "--ioengine=libaio", "--iodepth=32", "--time_based"]
+        )
         return shlex.join(words)
 
 
@@ -75,7 +77,9 @@ class Gain:
             return f"{what}: not measured: {self.result.incomplete_reason or 'the turns are incomplete'}"
         one = self.difference
         low, high = ("unknown" if bound is None else f"{bound:+.1f}" for bound in (one.low_percent, one.high_percent))
-        return f"{what}: {one.change_percent:+.1f} % IOPS (95 % interval {low} to {high} %): {one.verdict_text}"
+        is_bounded = one.low_percent is not None or one.high_percent is not None
+        interval = f"95 % interval {low} to {high} %" if is_bounded else "no interval"
+        return f"{what}: {one.change_percent:+.1f} % IOPS ({interval}): {one.verdict_text}"
 
 
 @contextmanager
