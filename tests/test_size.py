@@ -13,6 +13,7 @@ from data.synthetic import fio_run
 from iocurve.advice import measured, sizing, volumes
 from iocurve.advice.alternative import Alternative, read_prices
 from iocurve.advice.demand import Demand, demanded, parse_mix
+from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
 from iocurve.cli import commands
 from iocurve.errors import DialectError, ResultError
 from iocurve.targets import disk_data
@@ -171,6 +172,31 @@ def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "the demand was not measured here" in more["warnings"][0]
     with pytest.raises(ResultError, match="no point with blocks"):
         measured.from_file(path, iops=0, bytes_per_s=0, block_bytes=64 * MIB)
+
+
+def test_an_observation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def seen(operations: int, size: int, seconds: float) -> KindObserved:
+        return KindObserved(
+            operations=operations, bytes=operations * size, seconds=seconds, latency_us_total=operations * 2_000.0
+        )
+
+    busy = ObservedInterval(start_s=0.0, read=seen(7_000, 8 * KIB, 1.0), write=seen(3_000, 8 * KIB, 1.0))
+    calm = ObservedInterval(start_s=1.0, read=seen(0, 0, 1.0), write=seen(0, 0, 1.0))
+    path = tmp_path / "observed.json"
+    path.write_text(
+        Observation(
+            subject="/mnt/app",
+            counters="mountstats",
+            began="2026-11-24T00:00:00Z",
+            seconds=2.0,
+            read=seen(7_000, 8 * KIB, 2.0),
+            write=seen(3_000, 8 * KIB, 2.0),
+            intervals=(busy, calm),
+        ).to_json()
+    )
+    demand = size(capsys, "--from", str(path))["demand"]
+    assert (demand["iops"], demand["block_bytes"], demand["read_percent"]) == (10_000, 8 * KIB, 70.0)
+    assert demand["latency_ns"] == 2 * MILLISECOND_NS
 
 
 def test_text_markdown_and_sources(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def _method(proof: Proof, result: Result, size_bytes: int) -> Iterator[str]:
         )
     for one in proof.judged:
         if one.limited_by:
-            yield as_sentence(f"{one.promise.name}: {one.depth} in flight, limited by {one.limited_by}")
+            yield as_sentence(f"{one.promise.name}: {one.depth} in flight, {one.limited_by}")
 
 
 def _fio(one: Judged, size_bytes: int) -> str:

@@ -15,6 +15,7 @@ from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.analysis.twice import Twice, twice_of
 from iocurve.result.disturbance import Condition
 from iocurve.result.document import Point, Result
 
@@ -51,6 +52,11 @@ class Reading:
         answer = answer_of(self.result, self.families)
         others = headlines_of(self.result, self.families, self.published, HEADLINES_MAX - len(answer))
         return (*answer, *others)
+
+    @cached_property
+    def twice(self) -> Twice | None:
+        """The changes for twice the throughput and for half the latency of the fastest point; None if they are open."""
+        return twice_of(self.result, self.verdicts)
 
     @cached_property
     def limit_groups(self) -> tuple[LimitGroup, ...]:

@@ -43,8 +43,9 @@ class DemandOptions:
     capacity: SizeBytes = 0
     """Data that must fit."""
     from_: Annotated[Path | None, Parameter(name="--from")] = None
-    """Take what is not given from a result.json or its directory: the mix, the block size and the mean latency of the
-    point that carries the load, with its interval; without --throughput and --iops also the rates."""
+    """Take what is not given from a result.json or its directory, or from an observation (iocurve observe --out): the
+    mix, the block size and the mean latency of the point that carries the load, with its interval; without
+    --throughput and --iops also the rates."""
 
 
 @Parameter(name="*")

@@ -51,6 +51,8 @@ def explain_limits(
         else:
             lines = [[*_lines(*pair), *_client_lines(found)] for pair, found in zip(judged, of_clients, strict=True)]
             print("\n".join(line for of_point in lines for line in of_point))
+            if point is None and (twice := read(document).twice):
+                print("\n" + "\n".join(twice.lines))
         return 0
     chosen, verdict = max(judged, key=lambda pair: pair[0].summary().iops)
     return _confirmed(document, chosen, verdict, str(target) if target is not None else None, json=json)

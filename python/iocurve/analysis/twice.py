@@ -1,0 +1,143 @@
+"""The changes for twice the throughput, or for half the latency: from the verdict on the fastest point.
+
+Advice is given only for a verdict that is likely or certain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iocurve.analysis.limit_kinds import is_sure
+from iocurve.result.document import Limit, Point, Result, TargetFacts
+from iocurve.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
+from iocurve.volume import profile as profiles
+
+CLIENTS = "use twice as many clients, or machines with twice the limit (iocurve size --have … --clients N --vm NAME)"
+CONNECTIONS = "use {connections2} (nconnect; iocurve doctor checks that the mount has them), or twice as many clients"
+OTHERS = "keep other programs off this machine first, then measure again"
+DISKS = "stripe twice as many disks, or use the next size (iocurve size --only disk)"
+_TWICE = {
+    "volume_iops": "raise the volume's IOPS limit to {iops2}",
+    "volume_read_iops": "raise the limit on reads to {iops2}",
+    "volume_write_iops": "raise the limit on writes to {iops2}",
+    "volume_read_throughput": "raise the limit on reads to {mib2}",
+    "volume_write_throughput": "raise the limit on writes to {mib2}",
+    "burst_iops": "provision the rate: a burst ends with its credits",
+    "burst_credits": "provision the rate: credits return only below the baseline",
+    "client_egress": CLIENTS,
+    "client_read": CLIENTS,
+    "client_iops": CLIENTS,
+    "client_cpu": CLIENTS,
+    "connection_requests": CONNECTIONS,
+    "connection_throughput": CONNECTIONS,
+    "connection_iops": CONNECTIONS,
+    "server_parallelism": "only a server that works on twice as many operations at once",
+    "rate": "ask for twice the rate: the target was not the limit",
+    "group_rate": "ask for twice the rate: the target was not the limit",
+    "think_time": "halve the think time: the target was not the limit",
+    "machine": OTHERS,
+    "foreign_cpu": OTHERS,
+    "generator": "use twice as many jobs: each is a thread",
+    "depth": "{depth2} in flight; that gives twice the rate as long as the latency stays at {latency}",
+    "disk_iops": DISKS,
+    "disk_throughput": DISKS,
+    "vm_uncached_iops": "use a machine with twice the uncached IOPS (iocurve size --only disk)",
+    "vm_uncached_throughput": "use a machine with twice the uncached MB/s (iocurve size --only disk)",
+    "vm_cached_iops": "use a machine with twice the cached IOPS",
+    "vm_cached_throughput": "use a machine with twice the cached MB/s",
+}
+QUEUED = (
+    "volume_throughput", "volume_read_throughput", "volume_write_throughput", "volume_iops", "volume_read_iops",
+    "volume_write_iops", "connection_requests", "connection_throughput", "connection_iops", "server_parallelism",
+    "client_egress", "client_read", "client_iops", "disk_iops", "disk_throughput", "vm_uncached_iops",
+    "vm_uncached_throughput", "vm_cached_iops", "vm_cached_throughput", "burst_iops", "burst_credits",
+)  # fmt: skip
+"""Limits at which operations wait in a queue: fewer in flight have the same rate and less latency."""
+
+
+@dataclass(frozen=True)
+class Twice:
+    """The changes for twice the rate, and for half the latency, of one point."""
+
+    point: str
+    for_rate: str
+    for_latency: str
+
+    @property
+    def lines(self) -> list[str]:
+        """``For twice the throughput …``; empty where nothing is known."""
+        rows = (("For twice the throughput", self.for_rate), ("For half the latency", self.for_latency))
+        return [f"{what} of {self.point}: {change}." for what, change in rows if change]
+
+
+def twice_of(result: Result, verdicts: tuple[Limit | None, ...]) -> Twice | None:
+    """The advice for the point with the highest throughput; None where its verdict is not sure."""
+    pairs = [(point, limit) for point, limit in zip(result.points, verdicts, strict=True) if not point.imported]
+    sure = [(point, limit) for point, limit in pairs if limit and is_sure(limit) and point.summary().iops > 0]
+    if not sure:
+        return None
+    point, limit = max(sure, key=lambda pair: pair[0].summary().bytes_per_s)
+    fastest = max((one for one, _ in pairs), key=lambda one: one.summary().bytes_per_s)
+    if fastest is not point:
+        return None
+    target = result.target_of(point)
+    found = Twice(point.name, _for_rate(point, limit, target), _for_latency(point, limit, target))
+    return found if found.lines else None
+
+
+def _connections(point: Point) -> int:
+    axis = point.axes.get("nconnect")
+    return axis if isinstance(axis, int) else 1
+
+
+def _for_rate(point: Point, limit: Limit, target: TargetFacts) -> str:
+    summary = point.summary()
+    if limit.code == "volume_throughput":
+        return _quota(target, summary.bytes_per_s)
+    return _TWICE.get(limit.code, "").format(
+        iops2=f"{format_count(2 * summary.iops)} IOPS",
+        mib2=f"{format_number(2 * summary.bytes_per_s / MIB, 4)} MiB/s",
+        connections2=f"{2 * _connections(point)} connections",
+        depth2=format_number(round(2 * summary.concurrency_achieved), 4),
+        latency=format_latency(summary.service.mean_ns),
+    )
+
+
+def _quota(target: TargetFacts, bytes_per_s: float) -> str:
+    """The quota by the formula of the service level: each TiB more gives the same, up to the level's ceiling."""
+    wanted = f"{format_number(2 * bytes_per_s / MIB, 4)} MiB/s"
+    gain, quota, cap = target.next_tib_bytes_per_s, target.quota_bytes, target.throughput_bytes_per_s
+    if gain is None or quota is None or cap is None:
+        return f"raise the volume's limit to {wanted}"
+    ceiling = _ceiling(target.service_level)
+    if gain <= 0 or (ceiling is not None and 2 * cap > ceiling):
+        ends = f" at {format_number(ceiling / MIB, 4)} MiB/s" if ceiling else ""
+        other = f"iocurve size --throughput {2 * bytes_per_s / MIB:.0f}MiB/s"
+        return f"this service level ends{ends}: use another level or several volumes ({other})"
+    needed = quota + round(cap / gain * TIB)
+    step = f"{format_number(gain / MIB, 4)} MiB/s for each TiB"
+    return f"{wanted} need a quota of {format_bytes(needed)} at this level ({step})"
+
+
+def _ceiling(level: str | None) -> int | None:
+    """The highest throughput of a published service level; None where it is not known."""
+    name = next((one for one in profiles.names() if level and one in (level, f"anf-{level}")), None)
+    figure = profiles.load(name).throughput_mib_per_s if name else None
+    return figure.at_most * MIB if figure and figure.at_most else None
+
+
+def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:
+    summary = point.summary()
+    flying, mean_ns = summary.concurrency_achieved, summary.service.mean_ns
+    own_ns = target.latency_mean_ns or 0
+    if limit.code in QUEUED and flying >= 2:
+        if own_ns and mean_ns / 2 < own_ns:
+            return f"the volume itself adds {format_latency(own_ns)}: half of {format_latency(mean_ns)} is below that"
+        half = max(1, round(flying / 2))
+        return (
+            f"{half} in flight instead of {round(flying)} have the same rate and wait half as long, by Little's law "
+            f"({format_number(summary.iops, 4)}/s × {format_latency(mean_ns / 2)} = {format_number(flying / 2, 3)})"
+        )
+    if limit.code == "depth":
+        return "the target answers as fast as it does: nothing waits in a queue"
+    return ""
