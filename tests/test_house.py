@@ -25,9 +25,9 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 89,
+    "rooms that import a room": 90,
     "files under 60 lines": 51,
-    "classes": 680,
+    "classes": 681,
     "Any": 168,
     "lines of a function": 60,
     "parameters of a function": 10,
