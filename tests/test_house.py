@@ -27,8 +27,8 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     "rooms that import a room": 90,
     "files under 60 lines": 51,
-    "classes": 681,
-    "Any": 168,
+    "classes": 686,
+    "Any": 169,
     "lines of a function": 60,
     "parameters of a function": 10,
 }

@@ -118,6 +118,7 @@ GROUPS = {
     "Run other tools' jobs, unmodified": (
         _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
         _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),
+        _dialect("mdtest", "iocurve mdtest -n 1000 -F -d /mnt/data --np 8"),
         _dialect("diskspd", "iocurve diskspd -b4K -r -o32 -t4 -d30 -c1G test.dat"),
     ),
     "Scenarios and targets": (

@@ -52,6 +52,11 @@ def vdbench(*arguments: Path) -> int:
     return run("vdbench", [str(argument) for argument in arguments])
 
 
+def mdtest(*arguments: Path) -> int:
+    """As ``fio``."""
+    return run("mdtest", [str(argument) for argument in arguments])
+
+
 def diskspd(*arguments: Path) -> int:
     """As ``fio``."""
     return run("diskspd", [str(argument) for argument in arguments])

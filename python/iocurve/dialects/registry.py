@@ -23,6 +23,7 @@ class Entry:
 REGISTRY = {
     "fio": Entry("iocurve.dialects.fio.command", "fio job files and fio command lines"),
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
+    "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines"),
     "diskspd": Entry("iocurve.dialects.diskspd.command", "DiskSpd command lines and XML profiles"),
 }
 """The dialects of other tools. To add one, add a directory and a line here."""

@@ -1,0 +1,209 @@
+"""``iocurve mdtest …`` and ``iocurve explain mdtest …``: turns an mdtest command line into phases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from iocurve.dialects import base
+from iocurve.dialects.base import Dialect, RunPlan, TimedJob
+from iocurve.dialects.mdtest import output
+from iocurve.dialects.mdtest.names import Shape
+from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, parse
+from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
+from iocurve.engine.outcome import Outcome, WorkerOutcome
+from iocurve.engine.plan import Plan
+from iocurve.errors import Diagnostic, DialectError, PlanError
+from iocurve.job.model import PlanNote
+from iocurve.job.resolve import Machine, ThisMachine
+from iocurve.result.document import Result
+from iocurve.units import SECOND_NS, counted
+
+HELP = """\
+Usage: iocurve mdtest [mdtest's options]
+
+Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table of rates. mdtest's options:
+  -d DIR[@DIR…]  directory of the test (default: ./out), or nfs://host/export; several with -u
+  -n N, -I N     items of each task in all, and in each directory of the tree
+  -z N, -b N     depth and branching factor of the tree (defaults: 0 and 1)
+  -L             items only in the lowest level of the tree
+  -D, -F         only directories, only files
+  -u             each task has its own tree; -t is accepted: the time always includes the way into it
+  -C, -T, -E, -r only these phases: create, stat, read (open and close), remove
+  -N N           each phase uses the items of the task N further on
+  -W SECONDS     stop creating after that time, then let each task catch up with the fastest (with -F)
+  -i N           iterations
+  -Y             sync(2) after each phase
+  -v             print the rate of each phase when it ends
+  -w 0, -e 0, -y accepted: files are empty
+iocurve adds
+  --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
+  --out DIR      write result.json, report.html and points.csv to DIR
+  --fail-if EXPR exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
+                 --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
+  --metrics PORT serve OpenMetrics while it runs; HOST:PORT serves other machines
+
+To see what a command line would do: iocurve explain mdtest ...
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(base.Prepared):
+    """An mdtest command line that was read."""
+
+    shape: Shape
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    """By phase: operations per second in each iteration."""
+
+    @property
+    def options(self) -> Options:
+        """The command line."""
+        return self.shape.options
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """The plan of the first phase: names of the others would take memory."""
+        return [next(self._phases(0)).plan(self.machine.fresh_seed)]
+
+    @property
+    def source(self) -> str:
+        """The command line."""
+        return " ".join(("mdtest", *self.options.arguments))
+
+    @property
+    def needs_intervals(self) -> bool:
+        """False: the table has whole phases."""
+        return False
+
+    def explain(self) -> str:
+        """Lists the phases of an iteration."""
+        options, shape = self.options, self.shape
+        directories = len(shape.nodes) * shape.loops
+        in_each = f"{counted(shape.items, 'item')} in {directories} director{'y' if directories == 1 else 'ies'}"
+        lines = [
+            f"{counted(options.ranks, 'task')}, {counted(options.iterations, 'iteration')}; of each task {in_each}",
+            "",
+        ]
+        for phase in self._phases(0):
+            names = phase.paths[0]
+            total = sum(map(len, phase.paths))
+            lines.append(f"{phase.name}: {counted(total, 'operation')} ({phase.kind}), first {names[0]}")
+        return "\n".join(lines) + "\n"
+
+    def measure(self, run: RunPlan) -> None:
+        """Runs all phases; stops after the first that does not finish."""
+        sys.stdout.write(output.started(self.shape, datetime.now().astimezone()))
+        for iteration in range(self.options.iterations):
+            limit: int | None = None
+            for planned in self._phases(iteration):
+                phase = planned if limit is None else planned.limited(limit)
+                outcomes = [run(phase.plan(self.machine.fresh_seed), lambda _: False)]
+                if phase.runtime_ns is not None and outcomes[0].state == "finished":
+                    done = [_done(worker) for worker in outcomes[0].workers]
+                    limit = max(done)
+                    phase = replace(phase, items=limit * len(done))
+                    if rest := wear_out(phase, done):
+                        outcomes.append(run(rest.plan(self.machine.fresh_seed), lambda _: False))
+                if not self._ended(phase, outcomes):
+                    return
+
+    def write_output(self, result: Result) -> Result:
+        """Prints the table of rates."""
+        sys.stdout.write(output.table(self.shape, self.rates))
+        sys.stdout.write(output.finished(datetime.now().astimezone()))
+        return result
+
+    def jobs(self) -> list[TimedJob]:
+        """Raises ``PlanError``."""
+        raise PlanError(
+            [Diagnostic("phases of mdtest cannot be written as a job file", None, "run them with iocurve mdtest")]
+        )
+
+    def _phases(self, iteration: int) -> Iterator[Phase]:
+        for phase in of_iteration(self.shape, iteration):
+            missing = [path for path in phase.paths[0] if not _is_made(path)]
+            if phase.name != "Test directory creation":
+                yield phase
+            elif missing:
+                yield replace(phase, paths=(missing,))
+
+    def _ended(self, phase: Phase, outcomes: Sequence[Outcome]) -> bool:
+        """Notes the rate of a phase. Returns True if it finished."""
+        for outcome in outcomes:
+            for worker in outcome.workers:
+                if worker.error:
+                    sys.stdout.write(f"ERROR: {phase.name}: {worker.error}\n")
+            if outcome.state != "finished":
+                return False
+        if self.options.syncs:
+            os.sync()
+        seconds = sum(max(map(_ended_ns, outcome.workers)) for outcome in outcomes) / SECOND_NS
+        if phase.items:
+            rate = phase.items / max(seconds, 1e-9)
+            self.rates.setdefault(phase.name, []).append(rate)
+            if self.options.verbose:
+                sys.stdout.write(f"   {phase.name:<20}: {seconds:14.3f} sec, {rate:14.3f} ops/sec\n")
+        return True
+
+
+def _is_made(path: str) -> bool:
+    return not path.startswith("nfs:") and Path(path).is_dir()
+
+
+def _done(worker: WorkerOutcome) -> int:
+    return sum(kind.operations for kind in worker.operations.values()) + worker.drained_operations
+
+
+def _ended_ns(worker: WorkerOutcome) -> int:
+    return max(worker.window_end_ns, worker.drained_ns)
+
+
+def prepare(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
+    machine: Machine | None = None,
+) -> Prepared:
+    """Reads an mdtest command line (without ``mdtest``). Raises ``DialectError`` with every error in it."""
+    options = parse(arguments)
+    if cwd is not None:
+        options = replace(options, paths=tuple(path if _is_url(path) else str(cwd / path) for path in options.paths))
+    shape = Shape.of(options)
+    total = shape.items * options.ranks
+    errors = []
+    if not shape.per_directory:
+        errors.append(Diagnostic(f"-n {options.items} leaves none of {shape.directories} directories an item"))
+    if options.items and options.items_per_directory and options.depth:
+        errors.append(Diagnostic("-n with -I needs a depth (-z) of 0: mdtest would stat only a part of the tree"))
+    if max(total, shape.directories * shape.loops * options.ranks) > ITEMS_MAX:
+        errors.append(Diagnostic(f"{total} files or directories are more than the limit of {ITEMS_MAX}"))
+    if errors:
+        raise DialectError(errors)
+    notes: tuple[PlanNote, ...] = ()
+    if options.does("read") and options.tests_files:
+        notes = (
+            PlanNote("mdtest_reads_nothing", "files are empty: the read phase opens and closes them", None, "info"),
+        )
+    return Prepared(
+        notes=notes,
+        directories=tuple(path for path in options.paths if not _is_url(path)) if options.does("create") else (),
+        out=options.out,
+        machine=machine or ThisMachine(),
+        shape=shape,
+    )
+
+
+def _is_url(path: str) -> bool:
+    return path.startswith("nfs:")
+
+
+def _information(arguments: Sequence[str]) -> str | None:
+    return HELP.rstrip("\n") if tuple(arguments) in (("--help",), ("-h",)) else None
+
+
+DIALECT = Dialect("mdtest", prepare, _information)

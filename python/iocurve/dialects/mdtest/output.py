@@ -1,0 +1,84 @@
+"""mdtest's text: the lines before a run and the table of rates."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from statistics import fmean
+
+from iocurve.dialects.mdtest.names import Shape
+from iocurve.dialects.mdtest.phases import ROWS
+
+VERSION = "4.1.0"
+"""The version whose output this is."""
+HEADINGS = """
+SUMMARY rate (in ops/sec): (of {} iterations)
+   Operation                      Max            Min           Mean        Std Dev
+   ---------                      ---            ---           ----        -------
+"""
+
+
+def started(shape: Shape, at: datetime) -> str:
+    """The lines before the first phase."""
+    options = shape.options
+    kinds = [
+        word for word, tested in (("files", options.tests_files), ("directories", options.tests_directories)) if tested
+    ]
+    items = shape.items * options.ranks
+    command = " ".join(shlex.quote(word) for word in options.arguments)
+    lines = [
+        f"-- started at {at:%m/%d/%Y %H:%M:%S} --",
+        "",
+        f"mdtest-{VERSION} (iocurve) was launched with {options.ranks} total task(s) on 1 node(s)",
+        f"Command line used: mdtest {command}",
+        *_sizes(options.paths[0]),
+    ]
+    if options.shift:
+        lines.append(f"Shifting ranks by {options.shift} for each phase.")
+    return "\n".join([*lines, f"{options.ranks} tasks, {items} {'/'.join(kinds)}", ""])
+
+
+def finished(at: datetime) -> str:
+    """The last line."""
+    return f"-- finished at {at:%m/%d/%Y %H:%M:%S} --\n"
+
+
+def table(shape: Shape, rates: Mapping[str, Sequence[float]]) -> str:
+    """The table of rates; ``rates`` are those of each phase, one for each iteration in which it ran to its end."""
+    options = shape.options
+    rows = [
+        name
+        for name in ROWS
+        if (options.tests_directories or not name.startswith("Directory"))
+        and (options.tests_files or not name.startswith("File"))
+    ]
+    lines = [_row(name, rates.get(name, ()), options.iterations) for name in rows]
+    return "".join([HEADINGS.format(options.iterations), *lines])
+
+
+def _row(name: str, rates: Sequence[float], iterations: int) -> str:
+    # A phase that did not run has the rate 0.
+    values = [*rates, *[0.0] * (iterations - len(rates))]
+    mean = fmean(values)
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (iterations - 1)) if iterations > 1 else 0.0
+    figures = " ".join(f"{value:14.3f}" for value in (max(values), min(values), mean, deviation))
+    return f"   {name:<22} {figures}\n"
+
+
+def _sizes(path: str) -> list[str]:
+    """Size and use of the file system; nothing of an export."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return []
+    total, files = found.f_blocks * found.f_frsize, found.f_files
+    used = 100 * (1 - found.f_bfree / found.f_blocks) if found.f_blocks else 0.0
+    used_files = 100 * (1 - found.f_ffree / files) if files else 0.0
+    return [
+        f"Path: {os.path.realpath(path)}",
+        f"FS: {total / 2**40:.1f} TiB   Used FS: {used:.1f}%   Inodes: {files / 2**20:.1f} Mi   "
+        f"Used Inodes: {used_files:.1f}%",
+    ]

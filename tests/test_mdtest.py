@@ -1,0 +1,190 @@
+"""mdtest's command lines: names, phases, the table, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+from iocurve.dialects.mdtest import output
+from iocurve.dialects.mdtest.command import Prepared, prepare
+from iocurve.dialects.mdtest.names import Shape
+from iocurve.dialects.mdtest.options import parse
+from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
+from iocurve.errors import DialectError
+from iocurve.measure import local
+
+
+def shape(text: str) -> Shape:
+    return Shape.of(parse(text.split()))
+
+
+def ran(prepared: Prepared) -> dict[str, int]:
+    """Operations of each phase, run to the end."""
+    done: dict[str, int] = {}
+
+    def run(plan, enough):  # type: ignore[no-untyped-def]
+        outcome = local.run(plan, enough=enough)
+        assert [worker.error for worker in outcome.workers if worker.error] == []
+        kinds = [kind for worker in outcome.workers for kind in worker.operations.values()]
+        done[plan.name] = done.get(plan.name, 0) + sum(kind.operations for kind in kinds)
+        return outcome
+
+    prepared.measure(run)
+    return done
+
+
+def below(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("-n 10", (1, 1, 10, 10)),
+        ("-n 10 -z 1 -b 2", (1, 3, 3, 9)),
+        ("-n 10 -z 1 -b 2 -L", (1, 3, 5, 10)),
+        ("-I 4 -z 2 -b 3", (1, 13, 4, 52)),
+        ("-I 4 -z 2 -b 3 -L", (1, 13, 4, 36)),
+        ("-n 12 -I 4", (3, 1, 4, 12)),
+        ("-n 6 -z 3 -L", (1, 4, 6, 6)),
+    ],
+)
+def test_the_number_of_items_follows_from_the_tree(text: str, numbers: tuple[int, ...]) -> None:
+    made = shape(text)
+    assert (made.loops, made.directories, made.per_directory, made.items) == numbers
+
+
+def test_the_tree_and_its_items_have_mdtests_names(tmp_path: Path) -> None:
+    arguments = ["-C", "-I", "1", "-z", "1", "-b", "2", "--np", "2", "-d", str(tmp_path)]
+    assert ran(prepare(arguments))["Directory creation"] == 6
+    tree = "test-dir.0-0/mdtest_tree.0"
+    nodes = ((tree, 0), (f"{tree}/mdtest_tree.1", 1), (f"{tree}/mdtest_tree.2", 2))
+    items = [
+        f"{node}/{kind}.mdtest.{rank}.{number}" for node, number in nodes for kind in ("dir", "file") for rank in (0, 1)
+    ]
+    assert below(tmp_path) == sorted(["test-dir.0-0", *(node for node, _ in nodes), *items])
+
+
+def test_each_phase_may_run_apart(tmp_path: Path) -> None:
+    for flag, phases in (
+        ("-C", {"Test directory creation": 1, "Tree creation": 1, "File creation": 6}),
+        ("-T", {"File stat": 6}),
+        ("-E", {"File read": 6}),
+        ("-r", {"File removal": 6, "Tree removal": 1, "Test directory removal": 1}),
+    ):
+        assert ran(prepare([flag, "-F", "-n", "3", "--np", "2", "-N", "1", "-d", str(tmp_path)])) == phases
+    assert below(tmp_path) == []
+
+
+def test_with_u_each_task_has_a_tree_and_with_n_uses_that_of_another() -> None:
+    made = shape("-u -n 1 -F --np 3 -N 1")
+    phases = {phase.name: phase.paths for phase in of_iteration(made, 0)}
+    assert [names[0] for names in phases["Tree creation"]] == [
+        f"./out/test-dir.0-0/mdtest_tree.{rank}.0" for rank in range(3)
+    ]
+    assert phases["File creation"][0] == ["./out/test-dir.0-0/mdtest_tree.1.0/file.mdtest.0.0"]
+    assert phases["File stat"][0] == ["./out/test-dir.0-0/mdtest_tree.2.0/file.mdtest.1.0"]
+    assert set(map(tuple, phases["File creation"])) == set(map(tuple, phases["File removal"]))
+
+
+def test_directories_are_renamed_in_a_chain(tmp_path: Path) -> None:
+    text = ["-D", "-n", "4", "-d", str(tmp_path)]
+    (renaming,) = [phase for phase in of_iteration(Shape.of(parse(text)), 0) if phase.kind == "rename"]
+    assert [name.rpartition(".")[2] for name in renaming.paths[0]] == ["0", "1", "2", "0-XX"]
+    assert renaming.targets == [3, 0, 1, 2]
+    assert ran(prepare(text))["Directory rename"] == 4
+    assert below(tmp_path) == []
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_the_phases_run_over_nfs(volume: Server, version: str) -> None:
+    done = ran(prepare(["-n", "6", "-z", "1", "-b", "2", "--np", "3", "-d", f"{volume.url}&vers={version}"]))
+    assert done == {
+        "Test directory creation": 1,
+        "Tree creation": 3,
+        "Directory creation": 18,
+        "Directory stat": 18,
+        "Directory rename": 18,
+        "Directory removal": 18,
+        "File creation": 18,
+        "File stat": 18,
+        "File read": 18,
+        "File removal": 18,
+        "Tree removal": 3,
+        "Test directory removal": 1,
+    }
+
+
+def test_over_nfs_tasks_are_operations_in_flight() -> None:
+    phases = {phase.name: phase for phase in of_iteration(shape("-n 2 --np 3 -d nfs://h/vol?nconnect=2"), 0)}
+    (worker,) = phases["File stat"].plan(lambda: 1).groups[0].workers
+    assert (worker.depth, worker.files[1].path) == (3, "test-dir.0-0/mdtest_tree.0/file.mdtest.1.0")
+    assert len(phases["Directory rename"].plan(lambda: 1).groups[0].workers) == 3
+
+
+def test_after_a_stonewall_each_task_catches_up_with_the_fastest() -> None:
+    phase = Phase("File creation", "create", (["a0", "a1", "a2"], ["b0", "b1", "b2"]), 6)
+    rest = wear_out(phase, [2, 1])
+    assert rest
+    assert rest.paths == (["b1"],)
+    assert wear_out(phase, [2, 2]) is None
+    assert phase.limited(2).paths == (["a0", "a1"], ["b0", "b1"])
+
+
+def test_a_stonewall_that_is_not_reached_changes_nothing(tmp_path: Path) -> None:
+    done = ran(prepare(["-F", "-W", "60", "-n", "5", "--np", "2", "-d", str(tmp_path)]))
+    assert (done["File creation"], done["File stat"]) == (10, 10)
+
+
+def test_the_table_has_mdtests_form() -> None:
+    rates = {"File creation": [1000.0, 3000.0], "Tree creation": [2.0, 4.0]}
+    assert (
+        output.table(shape("-F -n 1 -i 2"), rates)
+        == """
+SUMMARY rate (in ops/sec): (of 2 iterations)
+   Operation                      Max            Min           Mean        Std Dev
+   ---------                      ---            ---           ----        -------
+   File creation                3000.000       1000.000       2000.000       1414.214
+   File stat                       0.000          0.000          0.000          0.000
+   File read                       0.000          0.000          0.000          0.000
+   File removal                    0.000          0.000          0.000          0.000
+   Tree creation                   4.000          2.000          3.000          1.414
+   Tree removal                    0.000          0.000          0.000          0.000
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "-n or -I must say how many files or directories there are"),
+        ("-n 4 -w 3901", "-w 3901: writing to the created files is not supported"),
+        ("-n 4 -e 1k", "-e 1k: reading from the files is not supported"),
+        ("-n 4 -R", "-R: random order of stat is not supported"),
+        ("-n 4 -J", "mdtest has no option -J"),
+        ("-n 4 -a HDFS", "-a: another API than POSIX is not supported"),
+        ("-n many", "'many' is not a number"),
+        ("-n", "-n needs a value"),
+        ("-n 5 -I 2", "-n must be a multiple of -I"),
+        ("-n 2 -z 2 -b 4", "-n 2 leaves none of 21 directories an item"),
+        ("-n 4 -I 2 -z 1", "-n with -I needs a depth (-z) of 0"),
+        ("-n 4 -d a@b", "several directories in -d need -u"),
+        ("-n 4 -W 5", "-W needs -F"),
+        ("-n 4 --np 0", "--np must be 1 to 1024"),
+        ("-n 4 -FX", "-X cannot be one of the flags -FX"),
+        ("-n 9m", "are more than the limit"),
+        ("-n 4 surprise", "'surprise' is not an option of mdtest"),
+    ],
+)
+def test_what_cannot_run_is_refused_by_name(text: str, expected: str) -> None:
+    with pytest.raises(DialectError) as refusal:
+        prepare(text.split())
+    assert expected in str(refusal.value)
+
+
+def test_flags_may_be_joined_and_values_attached(tmp_path: Path) -> None:
+    options = parse(["-FCTvv", "-n4k", "-d", str(tmp_path), "-w", "0", "-y"])
+    assert (options.items, options.only, options.verbose) == (4096, frozenset({"create", "stat"}), 2)
+    assert not options.tests_directories
