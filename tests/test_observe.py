@@ -147,6 +147,9 @@ def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
     assert limits.verdict(near)[0] == (
         "runs into the limit on throughput: 125 of 128 MiB/s, 125 at most (98%) (profile anf-premium)"
     )
+    assert limits.for_twice_the_rate(near) == (
+        "for twice the rate: twice the limit of the volume: iocurve size has the quota for it"
+    )
     names = {one.name: one.value for one in near.limits}
     assert names["requests in flight of a connection, 4 connections"] == 512
     assert names["slots of 4 connections"] == 512
@@ -157,6 +160,10 @@ def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
     near = limits.near(found, subject, Host(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
     assert limits.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
+    assert limits.for_twice_the_rate(near) == (
+        "for twice the rate at this mean latency of 3 ms the application must keep 0.06 in flight instead of "
+        "0.03 (Little's law)"
+    )
 
 
 def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:

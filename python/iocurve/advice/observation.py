@@ -105,6 +105,8 @@ class LimitNear(Struct):
     peak: float
     """The highest interval."""
     source: str
+    next_step: str = ""
+    """The change that raises the limit."""
 
     @property
     def share(self) -> float:

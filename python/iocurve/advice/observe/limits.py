@@ -11,11 +11,13 @@ from iocurve.advice.observation import LimitNear, Observation, ObservedInterval
 from iocurve.advice.observe.counters import Subject
 from iocurve.result.caps import Cap
 from iocurve.targets.disk_data import vms
-from iocurve.units import MB, counted
+from iocurve.units import MB, counted, format_latency
 
 REACHED = 0.95
 """Share of a limit from which the load counts as limited by it; published results lie 1 to 2 % around their caps."""
 WAIT_SHARE = 0.5
+SESSIONS = "max_session_slots=180, as far as the server gives them: iocurve doctor has the command"
+QUEUE = "a larger nr_requests, as far as the device takes it"
 
 Rate = Callable[[Observation | ObservedInterval], float]
 
@@ -27,6 +29,7 @@ class _Limit:
     unit: str
     rate: Rate
     source: str
+    next_step: str
 
 
 def near(
@@ -42,6 +45,7 @@ def near(
             observed=one.rate(observed),
             peak=max((one.rate(each) for each in observed.intervals), default=one.rate(observed)),
             source=one.source,
+            next_step=one.next_step,
         )
         for one in known
         if one.value > 0
@@ -71,6 +75,20 @@ def verdict(observed: Observation) -> list[str]:
                 "more connections (nconnect) help, a faster server does not"
             )
     return lines
+
+
+def for_twice_the_rate(observed: Observation) -> str:
+    """The change for twice the rate: that of the limit that is reached, or else more operations in flight."""
+    reached = [one for one in observed.limits if one.observed / one.value >= REACHED]
+    if reached:
+        return f"for twice the rate: {reached[0].next_step}"
+    if not observed.read.operations + observed.write.operations:
+        return ""
+    latency_ns = 1e9 * observed.depth / observed.iops
+    return (
+        f"for twice the rate at this mean latency of {format_latency(latency_ns)} the application must keep "
+        f"{2 * observed.depth:,.3g} in flight instead of {observed.depth:,.3g} (Little's law)"
+    )
 
 
 def _amounts(one: LimitNear) -> str:
@@ -103,6 +121,11 @@ _RATES: dict[tuple[str, str], Rate] = {
     ("iops", "write"): lambda one: one.write.iops,
     ("requests", "any"): _server_depth,
 }
+_STEPS = {
+    "volume": "twice the limit of the volume: iocurve size has the quota for it",
+    "connection": "twice as many connections: iocurve doctor shows those of the mount",
+    "client": "a second client, or a machine with twice the limit",
+}
 _UNITS = {"bytes_per_s": "MiB/s", "iops": "IOPS", "requests": "in flight"}
 
 
@@ -112,7 +135,8 @@ def _of_caps(caps: Sequence[Cap], profile: str, connections: int) -> Iterator[_L
         times = connections if cap.scope == "connection" else 1
         name = f"{cap.text}, {counted(connections, 'connection')}" if cap.scope == "connection" else cap.text
         value = cap.value * times / ((1 << 20) if cap.quantity == "bytes_per_s" else 1)
-        yield _Limit(name, value, _UNITS[cap.quantity], _RATES[cap.quantity, cap.kind], f"profile {profile}")
+        rate = _RATES[cap.quantity, cap.kind]
+        yield _Limit(name, value, _UNITS[cap.quantity], rate, f"profile {profile}", _STEPS[cap.scope])
 
 
 def _of_vm(vm: str | None, subject: Subject) -> Iterator[_Limit]:
@@ -125,16 +149,14 @@ def _of_vm(vm: str | None, subject: Subject) -> Iterator[_Limit]:
     network = machine.network_bytes_per_s(name)
     if subject.mount is not None:
         if network:
-            yield _Limit(
-                "data sent by the machine", network / (1 << 20), "MiB/s", lambda one: one.write.mib_per_s, source
-            )
+            rate = _RATES["bytes_per_s", "write"]
+            yield _Limit("data sent by the machine", network / (1 << 20), "MiB/s", rate, source, _STEPS["client"])
         return
     if size.uncached is None:
         return
-    yield _Limit("IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source)
-    yield _Limit(
-        "throughput of the machine's disks", size.uncached.mb_per_s * MB / (1 << 20), "MiB/s", _mib_per_s, source
-    )
+    yield _Limit("IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source, _STEPS["client"])
+    mib_per_s = size.uncached.mb_per_s * MB / (1 << 20)
+    yield _Limit("throughput of the machine's disks", mib_per_s, "MiB/s", _mib_per_s, source, _STEPS["client"])
 
 
 def _of_client(subject: Subject, host: Host) -> Iterator[_Limit]:
@@ -144,11 +166,12 @@ def _of_client(subject: Subject, host: Host) -> Iterator[_Limit]:
         connections = len(mount.transports) or mount.nconnect
         if mount.version.startswith("4"):
             slots = host.number("sys/module/nfs/parameters/max_session_slots") or nfs.SESSION_SLOTS_DEFAULT
-            yield _Limit("session slots", slots, "in flight", _server_depth, "max_session_slots")
+            yield _Limit("session slots", slots, "in flight", _server_depth, "max_session_slots", SESSIONS)
         else:
             slots = host.number("proc/sys/sunrpc/tcp_max_slot_table_entries") or 0
             name = f"slots of {counted(connections, 'connection')}"
-            yield _Limit(name, slots * connections, "in flight", _server_depth, "tcp_max_slot_table_entries")
+            source = "tcp_max_slot_table_entries"
+            yield _Limit(name, slots * connections, "in flight", _server_depth, source, _STEPS["connection"])
     if device is not None:
         requests = host.number(f"{device.disk}/queue/nr_requests") or 0
-        yield _Limit("requests of the device's queue", requests, "in flight", _depth, "nr_requests")
+        yield _Limit("requests of the device's queue", requests, "in flight", _depth, "nr_requests", QUEUE)
