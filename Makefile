@@ -117,7 +117,7 @@ bench: build ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
 # By hand: it takes a quarter of an hour. The tests run the same simulations with fewer runs.
-# Real-time sections run alone; simulated limits run next to the simulated sections. Twenty minutes on two processors.
+# Sections that measure in real time run alone, before the simulated ones.
 .PHONY: truth
 truth: build ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
 	$(BIN)/python -m bench.truth closed open queues calls
