@@ -17,7 +17,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
 from iocurve.result.disturbance import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.document import Point, RateName, TargetFacts
-from iocurve.result.stats import sample_mean, series_mean
+from iocurve.result.stats import judged_mean, sample_mean
 
 Kind = Literal["any", "read", "write"]
 ERROR_MIN = 0.003
@@ -133,18 +133,21 @@ def _mix(load: MeasuredLoad) -> float:
 
 def _error(load: MeasuredLoad) -> float | None:
     turns = [turn.iops for turn in load.point.turns if turn.state == "finished"]
-    return relative_error(turns, [interval.iops for interval in load.course])
+    return relative_error(turns, [interval.iops for interval in load.course], load.point.length_chosen_by)
 
 
-def relative_error(turns: Sequence[float], rates: Sequence[float]) -> float | None:
+def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: int = 0) -> float | None:
     """Relative standard error of a rate, from its turns or else its intervals; None where it is not known well enough.
 
     A short series of intervals cannot tell how they depend on one another: they are taken as independent, with
-    Student's wide interval.
+    Student's wide interval. The error of a search's point is from the intervals after the ``chosen_by`` ones that chose
+    its length.
     """
     of_turns = len(turns) >= REPEATS_MIN
     estimate = (
-        series_mean(rates) if len(rates) >= SERIES_MIN and not of_turns else sample_mean(turns if of_turns else rates)
+        judged_mean(rates, chosen_by)
+        if len(rates) >= SERIES_MIN and not of_turns
+        else sample_mean(turns if of_turns else rates)
     )
     if not estimate.mean or not math.isfinite(estimate.half_width) or not (of_turns or len(rates) >= REPEATS_MIN):
         return None
