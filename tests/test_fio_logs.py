@@ -96,11 +96,18 @@ WINDOWS = [
 ]
 
 
-def test_windows_are_added_up_and_the_last_counts_for_its_length() -> None:
+@pytest.mark.parametrize(
+    ("option", "prefix"), [("--write_bw_log", "a"), ("--write_bw_log=1", "1"), ("--write_bw_log=x", "x")]
+)
+def test_a_log_without_a_prefix_has_the_name_of_the_job(option: str, prefix: str) -> None:
+    assert list(written(option, worker(log_of(EACH)))) == [f"{prefix}_bw.1.log"]
+
+
+def test_windows_are_added_up_and_a_part_at_the_end_has_latencies_only() -> None:
     options = "--write_bw_log=x --write_iops_log=x --write_lat_log=x --log_avg_msec=100"
     files = written(options, worker(log_of(WINDOWS, window_ns=50 * MS)))
-    assert files["x_iops.1.log"] == ["100, 400, 0, 0, 0", "100, 10, 1, 0, 0", "250, 100, 0, 0, 0"]
-    assert files["x_bw.1.log"] == ["100, 1600, 0, 0, 0", "100, 40, 1, 0, 0", "250, 1000, 0, 0, 0"]
+    assert files["x_iops.1.log"] == ["100, 400, 0, 0, 0", "100, 10, 1, 0, 0"]
+    assert files["x_bw.1.log"] == ["100, 1600, 0, 0, 0", "100, 40, 1, 0, 0"]
     assert files["x_lat.1.log"] == ["100, 1750, 0, 0, 0", "100, 7000, 1, 0, 0", "250, 500, 0, 0, 0"]
 
 
@@ -141,7 +148,12 @@ def test_windows_have_the_largest_of_each_part() -> None:
 
 
 def test_there_is_no_slat_log_where_slat_is_not_wanted() -> None:
-    for option, names in (("", {"lat", "slat", "clat"}), ("--disable_slat=1", {"lat", "clat"})):
+    for option, names in (
+        ("", {"lat", "slat", "clat"}),
+        ("--disable_slat=1", {"lat", "clat"}),
+        ("--disable_lat=1", {"slat", "clat"}),
+        ("--disable_clat=1", {"lat", "slat"}),
+    ):
         files = written(f"--write_lat_log=x {option}", worker(log_of(EACH)))
         assert set(files) == {f"x_{name}.1.log" for name in names}
 

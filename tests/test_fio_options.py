@@ -15,6 +15,7 @@ from iocurve.dialects.fio.read.draft import Draft, Logs
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine import plan
+from iocurve.errors import PlanError
 from iocurve.job.model import PARTS
 from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
@@ -405,3 +406,20 @@ def test_options_set_values_of_the_declared_types() -> None:
                     seen.add(name)
                     assert msgspec.convert(msgspec.to_builtins(value), hints[name]) == value, (option.name, text)
     assert len(seen) > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "is_accepted"),
+    [
+        ("--rw=randread --size=256k --bssplit=4k/50:1m/50", True),
+        ("--rw=randwrite --size=256k --bsrange=4k-512k", True),
+        ("--rw=read --size=256k --bs=512k", False),
+        ("--rw=rw --size=256k --bs=4k,1m", False),
+    ],
+)
+def test_a_region_needs_room_for_the_smallest_block_of_each_kind(options: str, *, is_accepted: bool) -> None:
+    if is_accepted:
+        assert fio(*options.split()).plan.groups
+    else:
+        with pytest.raises(PlanError, match="than one block"):
+            fio(*options.split())

@@ -80,11 +80,55 @@ def test_a_format_makes_every_directory_and_file_once_and_removes_what_was_there
     assert on_disk(anchor) == (6, 12, 120_000)
     assert formatted(tmp_path, str(anchor)) == {**TREE, "delete": 12, "rmdir": 6}
     assert formatted(tmp_path, str(anchor), ",format=restart") == {}
-    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0002.file").unlink()
-    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file").write_bytes(b"short")
+    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file").unlink()
+    (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0004.file").write_bytes(b"short")
     expected = {"create": 1, "open": 1, "write": 2, "close": 2}
     assert formatted(tmp_path, str(anchor), ",format=restart") == expected
     assert on_disk(anchor) == (6, 12, 120_000)
+
+
+def recorded_trees() -> list[tuple[str, list[str]]]:
+    """Parameters of FSDs, with the trees that vdbench 5.04.07 formatted: directories, and files with their sizes."""
+    trees: list[tuple[str, list[str]]] = []
+    for line in (Path(__file__).parent / "data/vdbench_trees.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith(" "):
+            trees[-1][1].append(line.strip())
+        else:
+            trees.append((line, []))
+    return trees
+
+
+def listed(anchor: Path) -> list[str]:
+    """What is below an anchor, as the recorded trees have it."""
+    found = sorted(anchor.rglob("*"), key=lambda path: str(path.relative_to(anchor)).encode())
+    below = [(path.relative_to(anchor), path) for path in found]
+    return [f"{name}/" if path.is_dir() else f"{name} {path.stat().st_size}" for name, path in below]
+
+
+@pytest.mark.parametrize(("parameters", "expected"), recorded_trees(), ids=lambda value: str(value)[:40])
+def test_trees_are_those_of_vdbench_and_each_restarts_the_others(
+    tmp_path: Path, parameters: str, expected: list[str]
+) -> None:
+    anchor = tmp_path / "tree"
+    text = f"fsd=fsd1,anchor={anchor},{parameters}\nfwd=fwd1,fsd=fsd1\n{RD},format=(restart,only)\n"
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    plan = made.file_plans.formats(made.runs[0], already=False)
+    assert plan
+    done = counts(local.run(plan.plan))
+    assert listed(anchor) == sorted(expected, key=lambda line: line.rstrip("/").split(" ")[0].encode())
+    assert done["create"] == sum(" " in line for line in expected)
+    assert counts(local.run(plan.plan)) == {}
+
+
+def test_a_run_that_changes_a_tree_removes_vdbenchs_record_of_it(tmp_path: Path) -> None:
+    anchor = tmp_path / "tree"
+    record = anchor / "vdb_control.file"
+    formatted(tmp_path, str(anchor))
+    for fwd, is_kept in (("operation=read", True), ("operation=getattr", True), ("operation=write", False)):
+        record.write_text("directory status 6")
+        ran(tmp_path, f"{fwd},fileselect=once", str(anchor))
+        assert record.exists() == is_kept
 
 
 def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
@@ -96,7 +140,7 @@ def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
     (anchor / "vdb_control.file").write_text("vdbench's")
     (anchor / "vdb.2_9.dir").symlink_to(tmp_path)
     removed = formatted(tmp_path, str(anchor), ",format=(clean,only)")
-    assert removed == {"delete": 14, "rmdir": 6}
+    assert removed == {"delete": 13, "rmdir": 6}
     assert sorted(path.name for path in anchor.rglob("*")) == ["mine", "vdb.1_1.dir", "vdb.2_9.dir"]
     assert (tmp_path / "p").exists()
 

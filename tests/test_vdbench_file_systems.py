@@ -47,20 +47,20 @@ def errors(directory: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("parameters", "directories", "files", "size", "first"),
     [
-        ("depth=1,width=1", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0001.file"),
-        ("depth=0", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0001.file"),
-        ("depth=2,width=3,files=100,size=128k", 12, 900, 900 << 17, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file"),
-        ("depth=2,width=3,files=100,size=128k,dist=all", 12, 1200, 1200 << 17, "vdb.1_1.dir/vdb_f0001.file"),
-        ("depth=1,width=900,files=1,size=(4k,75,64k,25)", 900, 900, 17_510_400, "vdb.1_1.dir/vdb_f0001.file"),
+        ("depth=1,width=1", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
+        ("depth=0", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
+        ("depth=2,width=3,files=100,size=128k", 12, 900, 900 << 17, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file"),
+        ("depth=2,width=3,files=100,size=128k,dist=all", 12, 1200, 1200 << 17, "vdb.1_1.dir/vdb_f0000.file"),
+        ("depth=1,width=900,files=1,size=(4k,75,64k,25)", 900, 900, 17_510_400, "vdb.1_1.dir/vdb_f0000.file"),
         # Its author states the directories, the files, and 1.710 TiB for the sizes that were drawn.
         (
             "width=4,depth=4,files=19500,sizes=(64k,25,128k,25,256k,25,1m,25)",
             340,
             4_992_000,
             1_881_145_344_000,
-            "vdb.1_1.dir/vdb.2_1.dir/vdb.3_1.dir/vdb.4_1.dir/vdb_f0001.file",
+            "vdb.1_1.dir/vdb.2_1.dir/vdb.3_1.dir/vdb.4_1.dir/vdb_f0000.file",
         ),
-        ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0001.file"),
+        ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0000.file"),
     ],
 )  # fmt: skip
 def test_a_tree_has_the_directories_and_files_of_vdbench(
@@ -87,7 +87,7 @@ def test_a_run_overrides_trees_and_operations(tmp_path: Path) -> None:
     made = prepared(tmp_path, f"{FSD.strip()},totalsize=1g\n{FWD}{rd}".replace("files=100", "files=1000"))
     assert made.file_systems
     assert [run.loops_text for run in made.runs] == [
-        f"operations={operation} sizes={size} totalsize=50% threads=2"
+        f"operation={operation} sizes={size} totalsize=50% threads=2"
         for operation in ("write", "getattr")
         for size in ("4k", "1m")
     ]
@@ -144,9 +144,9 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
     assert explained(tmp_path, text)[:29] == [
         "2 file systems, 5 file workloads, 4 runs",
         "fsd=fsd1: 12 directories, 900 files of 128 KiB, 112 MiB below /d/a",
-        "  the first is vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file",
+        "  the first is vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file",
         "fsd=fsd2: 1 directory, 10 files of 4 KiB (50 %), 8 KiB (50 %), about 60 KiB below /d/b, shared by hosts",
-        "  the first is vdb.1_1.dir/vdb_f0001.file",
+        "  the first is vdb.1_1.dir/vdb_f0000.file",
         "  used: files of 1 MiB in total, chosen at random",
         "  working set: 32 KiB",
         "fwd=fwd1: 8 threads on fsd=fsd1",
@@ -225,3 +225,28 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
 )
 def test_an_error_is_reported(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in errors(tmp_path, text)
+
+
+def test_rates_of_file_systems_are_a_loop_where_they_are_written(tmp_path: Path) -> None:
+    def loops(rd: str) -> list[str]:
+        runs = prepared(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,el=10,in=1,{rd}\n").runs
+        return [f"{run.rate.per_second}: {run.loops_text}" for run in runs]
+
+    assert loops("fwdrate=(50,100),forthreads=(1,2)") == [
+        "50: fwdrate=50 threads=1",
+        "50: fwdrate=50 threads=2",
+        "100: fwdrate=100 threads=1",
+        "100: fwdrate=100 threads=2",
+    ]
+    assert loops("forthreads=(1,2),fwdrate=(50,100)")[:2] == ["50: threads=1 fwdrate=50", "100: threads=1 fwdrate=100"]
+
+
+def test_a_stream_starts_within_its_part(tmp_path: Path) -> None:
+    text = (
+        "sd=sd1,lun=/dev/null,size=10m\nwd=wd1,sd=sd1,xfersize=4k,seekpct=seqnz,streams=4\n"
+        "rd=rd1,wd=wd1,iorate=max,el=10,in=1\n"
+    )
+    made = prepared(tmp_path, text.replace("/dev/null", str(tmp_path / "f")))
+    files = [worker.files[0] for worker in made.resolve(made.runs[0]).resolution.plan.groups[0].workers]
+    assert len(files) == 4
+    assert all(0 < file.start_bytes < file.bytes <= 10 << 18 for file in files)

@@ -582,7 +582,7 @@ class Replay(Struct):
 
 
 class SizeShare(Struct):
-    """One of several file sizes. The size of a file follows from its number alone."""
+    """One of several file sizes. The size of a file follows from its number and the sizes."""
 
     bytes: U64
     """At least 1."""
@@ -591,7 +591,8 @@ class SizeShare(Struct):
 
 
 class Tree(Struct):
-    """Directories ``vdb.LEVEL_NUMBER.dir`` below a root, with files ``vdb_fNUMBER.file`` in them."""
+    """Directories ``vdb.LEVEL_NUMBER.dir`` below a root, with files ``vdb_fNUMBER.file`` in them, numbered over the
+    whole tree from 0."""
 
     depth: Count
     """Levels of directories; at least 1."""
@@ -604,7 +605,7 @@ class Tree(Struct):
     sizes: Annotated[tuple[SizeShare, ...], Meta(min_length=1)]
     """Sizes of files with their weights; at least one."""
     sizes_spread: bool = False
-    """Sizes are drawn evenly between a half and one and a half times the size."""
+    """Sizes are drawn evenly between a half and one and a half times the size, in multiples of 1 KiB or more."""
     used_bytes: U64 | None = None
     """Only files with this sum of sizes are used, chosen at random; None uses all."""
     creates_parents: bool = False

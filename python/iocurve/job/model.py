@@ -199,6 +199,10 @@ class Load(Struct):
         """Bytes of the smallest operation."""
         return min(block_bytes_min(self.blocks.of(kind)) for kind in self.kinds())
 
+    def least_room(self) -> int:
+        """Bytes that a region needs: each kind has an operation that fits; larger ones are drawn again, as fio does."""
+        return max(block_bytes_min(self.blocks.of(kind)) for kind in self.kinds())
+
     def largest_block(self) -> int:
         """Bytes of the largest operation."""
         return max(block_bytes_max(self.blocks.of(kind)) for kind in self.kinds())

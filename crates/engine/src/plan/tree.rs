@@ -35,7 +35,7 @@ pub struct TreeWork {
     pub stop_after: Option<StopAfter>,
 }
 
-/// Directories `vdb.LEVEL_NUMBER.dir` below a root, with files `vdb_fNUMBER.file` in them.
+/// Directories `vdb.LEVEL_NUMBER.dir` below a root, with files `vdb_fNUMBER.file` in them, numbered over the whole tree from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -54,7 +54,7 @@ pub struct Tree {
     /// Sizes of files with their weights; at least one.
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub sizes: Vec<SizeShare>,
-    /// Sizes are drawn evenly between a half and one and a half times the size.
+    /// Sizes are drawn evenly between a half and one and a half times the size, in multiples of 1 KiB or more.
     #[cfg_attr(test, schemars(default))]
     pub sizes_spread: bool,
     /// Only files with this sum of sizes are used, chosen at random; `null` uses all.
@@ -66,7 +66,7 @@ pub struct Tree {
     pub creates_parents: bool,
 }
 
-/// One of several file sizes. The size of a file follows from its number alone.
+/// One of several file sizes. The size of a file follows from its number and the sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -138,7 +138,9 @@ fn judge(figures: &[f64], plan: &SteadyState) -> Judged {
     let middle = (count - 1.0) / 2.0;
     let along = |place: usize| place as f64 - middle;
     let spread: f64 = (0..figures.len()).map(|place| along(place).powi(2)).sum();
-    let slope = figures.iter().enumerate().map(|(place, figure)| along(place) * (figure - mean)).sum::<f64>() / spread;
+    let rise: f64 = figures.iter().enumerate().map(|(place, figure)| along(place) * (figure - mean)).sum();
+    // One sample has no slope.
+    let slope = if spread > 0.0 { rise / spread } else { 0.0 };
     let value = if plan.criterion == SteadyCriterion::Slope { slope } else { deviation };
     let criterion = match (plan.limit_is_percent, mean == 0.0) {
         (false, _) => value,

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::engines::nfs;
 use crate::error::EngineError;
-use crate::plan::{Group, NfsMount, Tree, TreeTask, Worker};
-use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
+use crate::plan::{Group, NfsMount, OperationKind, Tree, TreeTask, Worker};
+use crate::tree::{CONTROL_FILE, DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
 
 /// The tree of each worker of a group. Its root is created if it is missing.
 pub(super) fn of_group(group: &Group, stop: &AtomicBool) -> Result<Vec<Option<Arc<TreeState>>>, EngineError> {
@@ -49,12 +49,44 @@ impl<'a> Place<'a> {
         let works: Vec<_> = works.filter_map(|worker| worker.tree.as_ref()).collect();
         let tasks: Vec<TreeTask> = works.iter().flat_map(|work| work.tasks.iter().copied()).collect();
         let stages = works.iter().map(|work| work.tasks.len()).max().unwrap_or(0);
-        let found = match self.mount {
+        let mut found = match self.mount {
             Some(mount) => nfs::find_tree(mount, self.root, self.tree.creates_parents, stop)?,
             None => find_local(self.root, self.tree.creates_parents, stop)?,
         };
+        if found.extract_if(.., |entry| entry.path == CONTROL_FILE).count() > 0
+            && group
+                .workers
+                .iter()
+                .any(|worker| Self::of(worker).is_some_and(|other| other == *self) && changes(worker))
+        {
+            self.remove_control_file(stop)?;
+        }
         TreeState::new(self.root, self.tree, tasks, stages, &found)
     }
+
+    /// vdbench believes its record of a tree; without it vdbench looks what exists.
+    fn remove_control_file(&self, stop: &AtomicBool) -> Result<(), EngineError> {
+        let path = if self.root.is_empty() { CONTROL_FILE.to_owned() } else { format!("{}/{CONTROL_FILE}", self.root) };
+        match self.mount {
+            Some(mount) => nfs::remove(mount, &[path], stop),
+            None => match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(EngineError::Path { action: "remove", path, source: error })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Returns `true` if a worker may change which entries a tree has, or their sizes.
+fn changes(worker: &Worker) -> bool {
+    let reads_only = |task: &TreeTask| match task {
+        TreeTask::Open | TreeTask::Getattr | TreeTask::Setattr | TreeTask::Access => true,
+        TreeTask::Transfer => worker.operations.iter().all(|operation| operation.kind != OperationKind::Write),
+        _ => false,
+    };
+    worker.tree.as_ref().is_some_and(|work| !work.tasks.iter().all(reads_only))
 }
 
 /// Everything with the name of a tree below a local root.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Found, Kind, is_control_file, kind_of};
+use super::{CONTROL_FILE, Found, Kind, kind_of};
 use crate::error::EngineError;
 
 /// Kind of an entry of a directory.
@@ -69,7 +69,7 @@ fn list_below<L: Lister>(
             (Some(Kind::File { .. }), EntryKind::File) => {
                 found.push(Found { path, is_directory: false, bytes, has_others: false });
             }
-            (None, EntryKind::File) if below.is_empty() && is_control_file(&name) => {
+            (None, EntryKind::File) if below.is_empty() && name == CONTROL_FILE => {
                 found.push(Found { path, is_directory: false, bytes, has_others: false });
             }
             _ => has_others = true,

@@ -2,16 +2,20 @@
 //!
 //! Directories and files have one row of numbers: first the directories, level after level, then the files, then
 //! whatever else with a name of a tree was found below the root (leftovers of another tree).
+//!
+//! Names, sizes and the files that are used are those of vdbench 5.04.07, so that each tool can use the trees of the
+//! other. Files are numbered over the whole tree, level after level: first those of the first directory of each
+//! directory above, then those of the second.
 
+mod java_random;
 mod list;
 mod names;
+mod sizes;
 mod state;
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
-
-use iocurve_meter::Rng;
 
 use crate::error::EngineError;
 use crate::plan::Tree;
@@ -19,7 +23,9 @@ use crate::plan::Tree;
 pub(crate) use self::list::{DirectoryEntry, EntryKind, Lister, list};
 pub(crate) use self::state::{Found, Reservation, TreeState};
 
-use self::names::{Kind, is_control_file, kind_of};
+pub(crate) use self::names::CONTROL_FILE;
+use self::names::{Kind, kind_of};
+use self::sizes::Sizes;
 
 /// Most directories and files of a tree.
 const ENTRIES_MAX: u64 = 1 << 31;
@@ -32,7 +38,7 @@ pub(crate) struct Shape {
     /// By level: number of its first directory; then the number of all directories.
     starts: Vec<u32>,
     files: u32,
-    weights: u64,
+    sizes: Sizes,
 }
 
 impl Shape {
@@ -41,8 +47,7 @@ impl Shape {
         if tree.depth == 0 || tree.width == 0 || tree.files == 0 || tree.sizes.iter().any(|size| size.bytes == 0) {
             return refuse("needs at least one level, directory, file and byte");
         }
-        let weights = tree.sizes.iter().map(|size| u64::from(size.weight)).sum();
-        if weights == 0 {
+        if tree.sizes.iter().all(|size| size.weight == 0) {
             return refuse("has no file size with a weight above 0");
         }
         let (mut starts, mut of_level, mut all) = (vec![0_u32], 1_u64, 0_u64);
@@ -59,7 +64,8 @@ impl Shape {
             return refuse("has more than 2^31 directories and files");
         }
         let root = if root == "/" { root } else { root.trim_end_matches('/') }.to_owned();
-        Ok(Self { root, tree: tree.clone(), starts, files: files as u32, weights })
+        let sizes = Sizes::new(tree, files as u32);
+        Ok(Self { root, tree: tree.clone(), starts, files: files as u32, sizes })
     }
 
     pub(crate) fn directories(&self) -> u32 {
@@ -77,11 +83,31 @@ impl Shape {
     /// Directory that an entry is in; `None` is the root.
     pub(crate) fn parent(&self, entry: u32) -> Option<u32> {
         if let Some(file) = entry.checked_sub(self.directories()) {
-            return Some(self.first_with_files() + file / self.tree.files);
+            return Some(self.directory_of(file));
         }
         let level = self.level(entry);
         let number = (entry - self.starts[level]) / self.tree.width;
         level.checked_sub(1).map(|above| self.starts[above] + number)
+    }
+
+    /// Directory that a file is in, by the file's number.
+    fn directory_of(&self, file: u32) -> u32 {
+        let place = self.first_with_files() + file / self.tree.files;
+        let level = self.level(place);
+        let (within, above) = (place - self.starts[level], self.directories_above(level));
+        self.starts[level] + within % above * self.tree.width + within / above
+    }
+
+    /// Place of a directory in the order in which its files are numbered.
+    fn place_of(&self, directory: u32) -> u32 {
+        let level = self.level(directory);
+        let within = directory - self.starts[level];
+        self.starts[level] + within % self.tree.width * self.directories_above(level) + within / self.tree.width
+    }
+
+    /// Number of directories on the level above; the root is one.
+    fn directories_above(&self, level: usize) -> u32 {
+        level.checked_sub(1).map_or(1, |above| self.starts[level] - self.starts[above])
     }
 
     /// Path of a directory or file.
@@ -89,28 +115,20 @@ impl Shape {
         match entry.checked_sub(self.directories()) {
             None => self.directory(entry),
             Some(file) => {
-                let directory = self.directory(self.first_with_files() + file / self.tree.files);
-                format!("{directory}/{}", names::file(file % self.tree.files + 1))
+                let directory = self.directory(self.directory_of(file));
+                format!("{directory}/{}", names::file(file))
             }
         }
     }
 
     /// Bytes of a file.
     pub(crate) fn size(&self, entry: u32) -> u64 {
-        let sizes = &self.tree.sizes;
-        if sizes.len() == 1 && !self.tree.sizes_spread {
-            return sizes[0].bytes;
-        }
-        let mut rng = Rng::new(u64::from(entry - self.directories()) << 20);
-        let mut drawn = rng.below(self.weights);
-        let size = sizes.iter().find(|size| {
-            let weight = u64::from(size.weight);
-            let is_it = drawn < weight;
-            drawn = drawn.saturating_sub(weight);
-            is_it
-        });
-        let bytes = size.unwrap_or(&sizes[0]).bytes;
-        if self.tree.sizes_spread { (bytes / 2 + rng.below(bytes + 1)).max(1) } else { bytes }
+        self.sizes.of(entry - self.directories())
+    }
+
+    /// Numbers of the files that have `bytes` together.
+    pub(crate) fn used(&self, bytes: u64) -> Vec<u32> {
+        sizes::used(self.files, bytes, |file| self.sizes.of(file))
     }
 
     /// The entry with this path below the root, if it is one of this tree.
@@ -125,11 +143,11 @@ impl Shape {
                     }
                     (number, level) = (number * self.tree.width + within - 1, level + 1);
                 }
-                Kind::File { number: within } => {
+                Kind::File { number: file } => {
                     let directory = self.starts[level.checked_sub(1)?] + number;
-                    let place = directory.checked_sub(self.first_with_files())?;
-                    let fits = (1..=self.tree.files).contains(&within) && names::file(within) == *part;
-                    return fits.then(|| self.directories() + place * self.tree.files + within - 1);
+                    let place = self.place_of(directory).checked_sub(self.first_with_files())?;
+                    let fits = file / self.tree.files == place && names::file(file) == *part;
+                    return fits.then(|| self.directories() + file);
                 }
             }
         }

@@ -25,7 +25,6 @@ pub(crate) fn kind_of(name: &str) -> Option<Kind> {
     Some(Kind::Directory { level: number(level)?, number: number(within)? })
 }
 
-/// vdbench's record of a tree, which is wrong once the tree was removed.
-pub(crate) fn is_control_file(name: &str) -> bool {
-    name == "vdb_control.file"
-}
+/// vdbench's record of which directories and files exist, at the root of a tree. It is wrong once another program has changed the tree;
+/// without it vdbench looks what exists.
+pub(crate) const CONTROL_FILE: &str = "vdb_control.file";

@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Shape;
 use crate::error::EngineError;
-use crate::permutation::Permutation;
 use crate::plan::{Tree, TreeTask};
 
 /// A file: it exists; then 7 bits with the number of its users; then its length.
@@ -79,7 +78,7 @@ impl TreeState {
         let mut state = Self {
             files: (0..shape.files()).map(|_| AtomicU64::new(0)).collect(),
             directories: (0..shape.directories()).map(|_| AtomicU32::new(0)).collect(),
-            used: tree.used_bytes.map(|bytes| used(&shape, bytes)),
+            used: tree.used_bytes.map(|bytes| shape.used(bytes)),
             shape,
             leftovers: Vec::new(),
             removals: Vec::new(),
@@ -325,20 +324,4 @@ impl TreeState {
     pub(crate) fn is_complete(&self, task: usize, total: u64) -> bool {
         self.stages[task].1.load(Ordering::Acquire) >= total
     }
-}
-
-/// The files that have `bytes` together, chosen at random, in order.
-fn used(shape: &Shape, bytes: u64) -> Vec<u32> {
-    let order = Permutation::new(u64::from(shape.files()), 1);
-    let (mut files, mut left) = (Vec::new(), bytes);
-    for position in 0..u64::from(shape.files()) {
-        if left == 0 {
-            break;
-        }
-        let file = order.at(position) as u32;
-        files.push(file);
-        left = left.saturating_sub(shape.size(shape.directories() + file));
-    }
-    files.sort_unstable();
-    files
 }

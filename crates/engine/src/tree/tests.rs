@@ -1,6 +1,9 @@
 use super::*;
 use crate::plan::{SizeShare, TreeTask};
 
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
 fn tree() -> Tree {
     Tree {
         depth: 2,
@@ -41,44 +44,63 @@ fn every_entry_has_a_path_and_every_path_its_entry() {
 fn names_are_those_of_vdbench() {
     let shape = Shape::new("/a/", &tree()).unwrap();
     assert_eq!(shape.path(0), "/a/vdb.1_1.dir");
+    assert_eq!(shape.path(4), "/a/vdb.1_1.dir/vdb.2_2.dir");
     assert_eq!(shape.path(11), "/a/vdb.1_3.dir/vdb.2_3.dir");
-    assert_eq!(shape.path(12), "/a/vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file");
-    assert_eq!(shape.path(47), "/a/vdb.1_3.dir/vdb.2_3.dir/vdb_f0004.file");
+    assert_eq!(shape.path(12), "/a/vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file");
+    assert_eq!(shape.path(16), "/a/vdb.1_2.dir/vdb.2_1.dir/vdb_f0004.file");
+    assert_eq!(shape.path(47), "/a/vdb.1_3.dir/vdb.2_3.dir/vdb_f0035.file");
     assert_eq!(Shape::new("", &tree()).unwrap().path(0), "vdb.1_1.dir");
-    for other in
-        ["vdb.1_1.dir/vdb.2_4.dir", "vdb.1_1.dir/vdb_f0001.file", "vdb.2_1.dir", "vdb.1_1.dir/vdb.2_1.dir/vdb_f1.file"]
-    {
+    let deep = Shape::new("/a", &Tree { depth: 3, width: 2, files: 1, ..tree() }).unwrap();
+    assert_eq!(deep.path(14 + 1), "/a/vdb.1_1.dir/vdb.2_2.dir/vdb.3_1.dir/vdb_f0001.file");
+    assert_eq!(deep.path(14 + 4), "/a/vdb.1_1.dir/vdb.2_1.dir/vdb.3_2.dir/vdb_f0004.file");
+    for other in [
+        "vdb.1_1.dir/vdb.2_4.dir",
+        "vdb.1_1.dir/vdb_f0001.file",
+        "vdb.2_1.dir",
+        "vdb.1_1.dir/vdb.2_1.dir/vdb_f1.file",
+        "vdb.1_2.dir/vdb.2_1.dir/vdb_f0000.file",
+    ] {
         assert_eq!(shape.entry(&other.split('/').collect::<Vec<_>>()), None, "{other}");
     }
     assert_eq!(kind_of("vdb_f0001.file.bak"), None);
     assert_eq!(kind_of("vdb.x_1.dir"), None);
 }
 
+/// Sizes that vdbench 5.04.07 gave files 0, 1, 2…, in KiB.
 #[test]
-fn sizes_have_the_shares_that_are_asked_for_and_never_change() {
-    let sizes = vec![SizeShare { bytes: 10, weight: 25 }, SizeShare { bytes: 20, weight: 75 }];
-    let shape = Shape::new("/a", &Tree { files: 1000, sizes, ..tree() }).unwrap();
-    let drawn: Vec<u64> = (12..9012).map(|entry| shape.size(entry)).collect();
-    let small = drawn.iter().filter(|&&size| size == 10).count();
-    // Five standard deviations: 5 × √(9000 × 0.25 × 0.75) = 205.
-    assert!((2045..2455).contains(&small), "{small}");
-    assert_eq!(drawn, (12..9012).map(|entry| shape.size(entry)).collect::<Vec<_>>());
-    let spread = Shape::new("/a", &Tree { files: 1000, sizes_spread: true, ..tree() }).unwrap();
-    assert!((12..9012).all(|entry| (500..=1500).contains(&spread.size(entry))));
+fn sizes_are_those_that_vdbench_draws() {
+    let drawn = |sizes: &[(u64, u32)], sizes_spread, scale: u64, count: u32| {
+        let sizes = sizes.iter().map(|&(bytes, weight)| SizeShare { bytes, weight }).collect();
+        let shape = Shape::new("/a", &Tree { depth: 1, width: 1, files: 1000, sizes, sizes_spread, ..tree() }).unwrap();
+        (1..=count).map(|entry| shape.size(entry) / scale).collect::<Vec<_>>()
+    };
+    let halves = drawn(&[(4096, 50), (8192, 50)], false, KIB, 20);
+    assert_eq!(halves, [8, 4, 4, 4, 4, 8, 8, 8, 4, 8, 8, 8, 8, 8, 8, 4, 8, 8, 4, 4]);
+    let quarters = drawn(&[(4096, 25), (8192, 25), (16384, 50)], false, KIB, 10);
+    assert_eq!(quarters, [16, 8, 8, 8, 4, 16, 16, 16, 4, 16]);
+    assert_eq!(drawn(&[(8192, 1)], true, KIB, 12), [10, 11, 6, 9, 9, 6, 8, 5, 9, 10, 7, 6]);
+    assert_eq!(drawn(&[(10_000, 1)], true, KIB, 12), [6, 11, 13, 11, 8, 6, 9, 14, 13, 8, 6, 7]);
+    assert_eq!(drawn(&[(MIB, 1)], true, 100 * KIB, 12), [13, 14, 8, 11, 12, 8, 11, 6, 11, 13, 9, 8]);
+    assert_eq!(drawn(&[(10 * MIB, 1)], true, 1, 2), [12 * MIB, 80 * 100 * KIB]);
 }
 
 #[test]
-fn a_part_of_the_files_has_the_bytes_that_are_asked_for() {
-    let state = state(&Tree { used_bytes: Some(10_500), ..tree() }, &[]);
-    assert_eq!(state.used_files(), 11);
-    let files: Vec<u32> = (0..11).map(|position| state.used_file(position)).collect();
-    assert!(files.is_sorted() && files.iter().all(|file| (12..48).contains(file)));
+fn the_files_that_are_used_are_those_of_vdbench() {
+    let used = |files, bytes| {
+        let state = state(&Tree { depth: 1, width: 1, files, used_bytes: Some(bytes), ..tree() }, &[]);
+        (0..state.used_files()).map(|position| state.used_file(position) - 1).collect::<Vec<_>>()
+    };
+    assert_eq!(used(40, 10_000), [9, 13, 15, 22, 23, 25, 29, 35, 37, 39]);
+    let of_hundred =
+        [2, 10, 12, 14, 24, 27, 33, 38, 41, 48, 54, 55, 59, 62, 63, 73, 74, 77, 81, 83, 87, 94, 96, 98, 99];
+    assert_eq!(used(100, 24_001), of_hundred);
+    assert_eq!(used(3, 1 << 40), [0, 1, 2]);
 }
 
 #[test]
 fn what_is_found_exists_and_is_removed_from_the_lowest_level_up() {
     let entries = [
-        found("vdb.1_1.dir/vdb.2_1.dir/vdb_f0002.file", false),
+        found("vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file", false),
         found("vdb.1_1.dir/vdb.2_1.dir", true),
         Found { has_others: true, ..found("vdb.1_1.dir", true) },
         found("vdb.7_1.dir", true),
@@ -93,7 +115,7 @@ fn what_is_found_exists_and_is_removed_from_the_lowest_level_up() {
     assert_eq!(
         removals,
         [
-            "/a/vdb.1_1.dir/vdb.2_1.dir/vdb_f0002.file",
+            "/a/vdb.1_1.dir/vdb.2_1.dir/vdb_f0001.file",
             "/a/vdb.7_1.dir/vdb_f0001.file",
             "/a/vdb.1_1.dir/vdb.2_1.dir",
             "/a/vdb.7_1.dir",

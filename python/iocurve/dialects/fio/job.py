@@ -165,9 +165,10 @@ def _apply(option: Option, setting: Setting, draft: Draft, context: Context, err
         errors.append(Diagnostic(f"{setting.name} needs a value", setting.where, hint))
         return False
     try:
-        option.effect(draft, _clean("1" if value is None else value), context)
+        option.effect(draft, _clean(option.bare_value if value is None else value), context)
     except ValueError as error:
-        errors.append(Diagnostic(str(error), setting.value_where, setting.unset_hint))
+        text = str(error) if value or not setting.unset_hint else f"{setting.name} needs a value"
+        errors.append(Diagnostic(text, setting.value_where, setting.unset_hint))
         return False
     return True
 

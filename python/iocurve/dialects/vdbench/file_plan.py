@@ -294,7 +294,12 @@ def _planned(
 
 
 def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> plans.Tree:
-    sizes = tuple(plans.SizeShare(bytes=size, weight=int(percent * 100)) for size, percent in tree.sizes.parts)
+    # vdbench truncates percentages, and ends with an error where the rest is drawn; here the rest is the last size's.
+    weights = [int(percent) for _, percent in tree.sizes.parts]
+    weights[-1] += 100 - sum(weights)
+    sizes = tuple(
+        plans.SizeShare(bytes=size, weight=weight) for (size, _), weight in zip(tree.sizes.parts, weights, strict=True)
+    )
     return plans.Tree(
         depth=tree.depth,
         width=tree.width,

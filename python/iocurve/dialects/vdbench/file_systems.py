@@ -50,7 +50,7 @@ class Tree:
     def first_file(self) -> str:
         """Name of the first file below the anchor."""
         levels = 1 if self.everywhere else self.depth
-        return "".join(f"vdb.{level}_1.dir/" for level in range(1, levels + 1)) + "vdb_f0001.file"
+        return "".join(f"vdb.{level}_1.dir/" for level in range(1, levels + 1)) + "vdb_f0000.file"
 
     def with_loops(self, loops: Loops) -> Tree:
         """The tree of a run that overrides depth, width, number or sizes of files. Raises ``ValueError``."""

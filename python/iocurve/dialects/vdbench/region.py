@@ -53,8 +53,10 @@ class Spread:
         fields |= self._distribution(region, block, errors, wraps=wraps)
         if self.streams > 1:
             fields |= self._stream(fields["offset"], region, block)
-        if self.seek.starts_anywhere and region > block:
-            fields["start_bytes"] = rng.randrange(1, max(2, region // block)) * block
+        # The start is in the part of the stream.
+        length = region // self.streams
+        if self.seek.starts_anywhere and length > block:
+            fields["start_bytes"] = rng.randrange(1, max(2, length // block)) * block
         return fields
 
     def _distribution(self, region: int, block: int, errors: list[Diagnostic], *, wraps: bool) -> Fields:

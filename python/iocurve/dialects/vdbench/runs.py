@@ -1,4 +1,7 @@
-"""Expands run definitions into runs: SD sets, then forxx loops in the order they are written, then I/O rates."""
+"""Expands run definitions into runs: SD sets, then loops in the order they are written, then the rates of iorate=.
+
+Several rates of fwdrate= are a loop among the forxx loops.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ RUNS_MAX = 100_000
 CURVE = (10, 50, 70, 80, 90, 100)
 """Default of curve=: points in percent of the maximum rate."""
 ELAPSED_NS = 30 * SECOND_NS
+_LABELS = {"operations": "operation", "compratio": "comp"}
+"""vdbench's names of loops in the lines of runs, where they differ from the keyword's."""
 _DISTRIBUTIONS = ("exponential", "uniform", "deterministic", "variable", "spike")
 
 
@@ -99,10 +104,15 @@ class Run:
     @property
     def loops_text(self) -> str:
         """vdbench's text for the loops: ``threads=8 xfersize=4k``, or ``None``."""
-        parts = [f"{name}={_loop_text(name, getattr(self.loops, name))}" for name in self.rd.loops]
+        parts = [f"{_LABELS.get(name, name)}={self._loop_text(name)}" for name in self.rd.loops]
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
+
+    def _loop_text(self, name: str) -> str:
+        if name == "fwdrate":
+            return f"{self.rate.per_second:f}" if self.rate.kind == "number" else self.rate.kind
+        return _loop_text(name, getattr(self.loops, name))
 
 
 def _is_of_files(rd: Definition) -> bool:
@@ -172,8 +182,11 @@ class _Expander:
     def runs(self) -> Iterator[Run]:
         for chosen in self._storage_sets():
             for combination in product(*self._rd.loops.values()):
-                loops = Loops(**dict(zip(self._rd.loops, combination, strict=True)))
-                for rate in self._rates:
+                chosen_values = dict(zip(self._rd.loops, combination, strict=True))
+                rate = chosen_values.pop("fwdrate", None)
+                loops = Loops(**chosen_values)
+                rates = self._rates if rate is None else (rate,)
+                for rate in rates:
                     run = Run(
                         rd=self._rd,
                         name=self._rd.name,
@@ -182,7 +195,7 @@ class _Expander:
                         rate=rate,
                         arrivals=self._arrivals(),
                         timing=self._timing,
-                        several_rates=len(self._rates) > 1,
+                        several_rates=len(rates) > 1,
                         formats=self._formats,
                     )
                     yield run

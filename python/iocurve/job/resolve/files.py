@@ -87,7 +87,7 @@ class Files:
         self.diagnostics.error(section, f"no size is given for {paths_text(paths)}", ("size",), hint)
 
     def _check_region(self, section: Section, region: Region) -> bool:
-        block = section.load.largest_block()
+        block = section.load.least_room()
         text = None
         if region.bytes < block:
             text = (
@@ -270,7 +270,7 @@ def _file_bytes(limits: tuple[int, int], existing_bytes: int, block: int, rng: r
     if low <= existing_bytes <= high:
         return existing_bytes
     drawn = low + int((high - low) * rng.random())
-    return drawn - drawn % block if low != high else low
+    return max(drawn - drawn % block, min(block, high)) if low != high else low
 
 
 def _zoned_bytes(said: ZonesSaid, region_bytes: int) -> int:

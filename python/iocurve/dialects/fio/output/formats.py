@@ -40,6 +40,10 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
     import json
 
     moment = result.created.timestamp()
+    global_options = prepared.sections[0].global_options if prepared.sections else {}
+    of_clients = bool(clients.clients(result))
+    uses = [] if of_clients else prepared.disks.uses()
+    disks = [{"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in uses]
     document = {
         "fio version": FIO_VERSION,
         "iocurve": {
@@ -51,14 +55,10 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
         "timestamp": int(moment),
         "timestamp_ms": int(moment * 1000),
         "time": result.created.astimezone().strftime("%a %b %e %H:%M:%S %Y"),
-        "global options": prepared.sections[0].global_options if prepared.sections else {},
+        **({"global options": global_options} if global_options else {}),
         **_jobs(prepared, result, with_bins),
-        # The disks of several hosts are not known here.
-        "disk_util": []
-        if clients.clients(result)
-        else [
-            {"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in prepared.disks.uses()
-        ],
+        # The disks of several hosts are not known here; fio leaves an empty list out, except of its clients.
+        **({"disk_util": disks} if disks or of_clients else {}),
     }
     # fio writes a blank before the colon, and some scripts read the JSON with grep.
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"

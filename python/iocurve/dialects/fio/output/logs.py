@@ -145,11 +145,16 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
     records = unpack(worker.log)
     start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
 
-    def lines(window_ms: int, value: Callable[[Record], str], latency: str = "clat") -> Iterator[str]:
+    def lines(
+        window_ms: int, value: Callable[[Record], str], latency: str = "clat", *, only_whole: bool = False
+    ) -> Iterator[str]:
         columns = _latencies(records, latency)
         window_ns = window_ms * MILLISECOND_NS
         found = _windows(records, columns, worker, window_ns) if window_ms else _each(records, columns, start_ns)
         for record in found:
+            # fio has no rate of the part of a window in which the job ends.
+            if only_whole and record.length_ns < window_ns:
+                continue
             offset = [str(record.offset)] if logs.offsets else []
             moment = epoch_ms + record.at_ns // MILLISECOND_NS
             size = 0 if record.length_ns else record.bytes
@@ -157,11 +162,12 @@ def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[s
 
     window_ms = logs.window_ms
     if logs.bandwidth:
-        yield logs.bandwidth, "bw", lines(window_ms, _bandwidth)
+        yield logs.bandwidth, "bw", () if logs.without_bandwidth else lines(window_ms, _bandwidth, only_whole=True)
     if logs.iops:
-        yield logs.iops, "iops", lines(window_ms, _iops)
+        yield logs.iops, "iops", lines(window_ms, _iops, only_whole=True)
     if logs.latency:
-        for name in ("lat", "slat", "clat") if logs.submission else ("lat", "clat"):
+        written = {"lat": not logs.without_latency, "slat": logs.submission, "clat": not logs.without_completion}
+        for name in (name for name, is_written in written.items() if is_written):
             yield logs.latency, name, lines(window_ms, _LATENCIES[logs.window_value], name)
     if logs.histogram:
         by_window = _histograms(records, worker, logs, is_windowed)

@@ -371,7 +371,7 @@ def _steady_state(draft: Draft) -> None:
     if not duration:
         draft.note_unused(["steadystate"], "without steadystate_duration", "warning")
         return
-    if check < SECOND_NS or duration % check or duration <= check:
+    if check < SECOND_NS or duration % check:
         text = "steadystate_duration must be a multiple of steadystate_check_interval, which must be 1 s or more"
         draft.error("steadystate_duration", text)
         return

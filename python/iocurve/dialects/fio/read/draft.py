@@ -58,6 +58,12 @@ class Logs:
     """Prefix of fio's lat, slat and clat logs."""
     submission: bool = True
     """Writes the slat log; False with disable_slat."""
+    without_latency: bool = False
+    """Leaves out the lat log (disable_lat)."""
+    without_completion: bool = False
+    """Leaves out the clat log (disable_clat)."""
+    without_bandwidth: bool = False
+    """Leaves the bw log empty (disable_bw_measurement)."""
     iops: str | None = None
     histogram: str | None = None
     iolog: str | None = None
@@ -290,7 +296,9 @@ class Option:
     """Fields that the option sets; later notes on such a field point at the option's position."""
     aliases: tuple[str, ...] = ()
     bare: bool = False
-    """True if the option may be written without a value, which means 1."""
+    """True if the option may be written without a value."""
+    bare_value: str = "1"
+    """What an option without a value means."""
     boolean: bool = False
     """True if the value is 0 or 1."""
     engines: tuple[str, ...] = ()

@@ -37,12 +37,12 @@ def _bare(read: Reader[object], bare: bool) -> Reader[object]:
 
 
 def _writes_log(name: str, kind: str) -> Option:
-    """write_…_log: the prefix of the file name, or 1 for the job's name."""
+    """write_…_log: the prefix of the file name; without a value, the job's name."""
 
-    def prefix(text: str, _context: Context) -> str:
-        return "" if text.strip() == "1" else text.strip()
+    def prefix(text: str, context: Context) -> str:
+        return str(values.text_value(text, context)) if text else ""
 
-    return Option(name, effects.logs(kind, prefix), ("log",), bare=True)
+    return Option(name, effects.logs(kind, prefix), ("log",), bare=True, bare_value="")
 
 
 def _log_setting(name: str, read: Reader[object], sets: str, *aliases: str) -> Option:
@@ -405,14 +405,9 @@ OPTIONS: tuple[Option, ...] = (
     _defers("disable_slat", _BOOL, fields=("submission_latency",)),
     _defers("gtod_reduce", _BOOL, fields=("submission_latency",)),
     _no_effect("gtod_cpu", "every latency is recorded, at negligible cost", read=_NUMBER, noop=("0",)),
-    *(
-        _no_effect(name, "it is always measured", *aliases, read=_BOOL, noop=("0",))
-        for name, aliases in (
-            ("disable_lat", ()),
-            ("disable_clat", ()),
-            ("disable_bw_measurement", ("disable_bw",)),
-        )
-    ),
+    _log_setting("disable_lat", _BOOL, "without_latency"),
+    _log_setting("disable_clat", _BOOL, "without_completion"),
+    _log_setting("disable_bw_measurement", _BOOL, "without_bandwidth", "disable_bw"),
     Option("unified_rw_reporting", effects.reports("mixed", _meaning("none 0=none mixed 1=mixed both 2=both"))),
     _no_effect(
         "significant_figures", "normal output has a fixed number of digits", read=values.integer(1, 10), noop=("4",)

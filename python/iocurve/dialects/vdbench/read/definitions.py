@@ -25,7 +25,7 @@ class Definition:
     """Values by the keyword's full name."""
     positions: dict[str, Where] = field(default_factory=dict)
     loops: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Values of forxx loops, in the order they are written."""
+    """Values of forxx loops, and of a fwdrate= with several, in the order they are written."""
     pairs: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """host= and lun= of an SD in the order they are written."""
     wrong: set[str] = field(default_factory=set)
@@ -142,6 +142,9 @@ class _DefinitionReader:
             made.loops[keyword.name.removeprefix("for")] = value
         else:
             made.values[keyword.name] = value
+            if keyword.name == "fwdrate":
+                made.loops.pop("fwdrate", None)
+                made.loops |= {"fwdrate": value} if len(value) > 1 else {}
         made.positions[keyword.name] = parameter.where
         if made.kind == "sd" and keyword.name in ("host", "lun"):
             made.pairs.append((keyword.name, parameter.values))
