@@ -340,16 +340,25 @@ def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
     flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
     names = next(line for line in flat if line[:1] == ["tod"])
     last = dict(zip(names, flat[-1], strict=True))
-    assert {name: last[name] for name in ("Run", "Interval", "rate", "Read_rate", "Open_rate", "Mkdir_rate")} == {
+    assert {name: last[name] for name in ("Run", "Interval", "Rate", "Read_rate", "Open_rate", "Mkdir_rate")} == {
         "Run": "rd1",
         "Interval": "avg_2-2",
-        "rate": "8.0000",
+        "Rate": "8.0000",
         "Read_rate": "8.0000",
         "Open_rate": "2.0000",
         "Mkdir_rate": "0.0000",
     }
-    assert (tmp_path / "output/fsd1.html").is_file()
-    assert "avg_2-2" in (tmp_path / "output/summary.html").read_text()
+    for name in ("fsd1", "fwd1", "format", "anchors"):
+        assert (tmp_path / f"output/{name}.html").is_file()
+    summary = (tmp_path / "output/summary.html").read_text()
+    assert "avg_2-2" in summary
+    # Each link leads to the announcement of its run.
+    for number, run in enumerate(("format_for_rd1", "rd1")):
+        assert f'<A HREF="#_{number}">{run} For loops: None</A>' in summary
+        assert f'<a name="_{number}"></a><i><b>10:12:43.103 Starting RD={run}' in summary
+    log = (tmp_path / "output/logfile.html").read_text()
+    assert "READ_OPENS          Files opened for read activity:                   4          2/sec" in log
+    assert "FILE_CREATES        Files created:                                   32         16/sec" in log
 
 
 def test_the_report_on_the_only_host_has_the_lines_of_the_summary(

@@ -166,7 +166,7 @@ def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> No
         *("errorlog.html", "flatfile.html", "histogram.html", "localhost-0.html", "localhost-0.stdout.html"),
         *("localhost.html", "logfile.html", "parmfile.html", "parmscan.html"),
         *("sd1.histogram.html", "sd1.html", "sd2.histogram.html", "sd2.html", "skew.html"),
-        *("status.html", "summary.html", "totals.html"),
+        *("status.html", "summary.html", "totals.html", "wd1.histogram.html", "wd1.html"),
     ]
     summary = (output / "summary.html").read_text().splitlines()
     assert summary[0] == "<title>Vdbench output/summary.html</title><pre>"

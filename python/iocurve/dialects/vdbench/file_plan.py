@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlsplit
 
@@ -62,14 +62,24 @@ class FilePlans:
         if measured:
             yield measured
 
+    def names(self, run: Run, course: Course) -> Iterator[str]:
+        """The names of the format and the run that ``planned`` gives, for links."""
+        already = id(run.rd) in course.formatted_definitions
+        anchors = {tree.anchor for tree in self._trees(run)}
+        words = _words(run, already=already)
+        if any(_format_tasks(words, cleans=self.cleans and anchor not in course.formatted) for anchor in anchors):
+            course.formatted_definitions.add(id(run.rd))
+            yield f"format_for_{run.name} For loops: None"
+        course.formatted |= anchors
+        if not {"only", "clean"} & set(run.formats):
+            yield f"{run.name} For loops: {run.loops_text}"
+
     def formats(self, run: Run, *, already: bool, used: Collection[str] = ()) -> Planned | None:
         """The format before a run; None without one.
 
         ``already``: an earlier run of the definition was formatted. ``used`` has the anchors of earlier runs.
         """
-        words = set(run.formats) - {"complete"}
-        if "once" in words and already:
-            words = set()
+        words = _words(run, already=already)
         default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
@@ -88,8 +98,10 @@ class FilePlans:
                 end = _end(run.timing.total_ns if "limited" in words else None)
                 workers.append(base.replace(tree=work, operations=operations, end=end, files=_root(base, operations)))
                 shares.append(Share("format", tree.name, self.hosts[0]))
-        name = f"format_for_{run.name}"
-        return _planned(run, name, None, workers, shares, frozenset({"write"})) if workers else None
+        if not workers:
+            return None
+        planned = _planned(run, f"format_for_{run.name}", None, workers, shares, frozenset({"write"}))
+        return replace(planned, trees=tuple(self._trees(run)))
 
     def _trees(self, run: Run) -> list[Tree]:
         return [tree for workload in self.file_systems.of_run(run) for tree in workload.trees]
@@ -112,7 +124,8 @@ class FilePlans:
                     workers.append(self._of_workload(run, workload, tree, jobnum, depth, each))
                     shares.append(Share(workload.name, tree.name, host))
         counted = frozenset(kind for workload in workloads for kind in _requested(workload))
-        return _planned(run, run.name, rate, workers, shares, counted)
+        planned = _planned(run, run.name, rate, workers, shares, counted)
+        return replace(planned, trees=tuple(self._trees(run)))
 
     def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
         """Notes on what differs from vdbench."""
@@ -310,6 +323,12 @@ def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> plans
         used_bytes=used_bytes,
         creates_parents=creates_parents,
     )
+
+
+def _words(run: Run, *, already: bool) -> set[str]:
+    """The words of format= that apply; ``already``: an earlier run of the definition was formatted."""
+    words = set(run.formats) - {"complete"}
+    return set() if "once" in words and already else words
 
 
 def _format_tasks(words: set[str], *, cleans: bool) -> tuple[plans.TreeTask, ...]:

@@ -92,6 +92,15 @@ class Invocation:
         )
         course.formatted |= resolved.built.storage
 
+    def names(self) -> Iterator[str]:
+        """Yields the names of all runs and formats in order, for links."""
+        course = Course()
+        for run in self.runs:
+            if self.file_systems:
+                yield from self.file_plans.names(run, course)
+            else:
+                yield f"{run.name} For loops: {run.loops_text}"
+
     @property
     def loop(self) -> Loop:
         """Repetition of all runs (-l, loop=)."""

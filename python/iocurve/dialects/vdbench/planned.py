@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from iocurve.dialects.vdbench.file_systems import Tree
 from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
 from iocurve.dialects.vdbench.runs import Run, curve_target
 from iocurve.engine.plan import Plan
@@ -39,6 +40,13 @@ class Planned:
     """Operations that the rate counts."""
     constants: Mapping[str, Cell]
     """Columns of the flat file that are constant within the run."""
+    trees: tuple[Tree, ...] = ()
+    """The trees of file systems."""
+
+    @property
+    def link(self) -> str:
+        """Name of the run in the links of reports."""
+        return f"{self.name} For loops: {'None' if self.is_format else self.run.loops_text}"
 
     @property
     def is_format(self) -> bool:

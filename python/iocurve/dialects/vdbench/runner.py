@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -61,7 +62,7 @@ class Runner:
         """Runs all runs and returns the output directory. Stops after a run that ends early."""
         started = self._now()
         path = choose(self._prepared.options.output, self._prepared.directory, started)
-        names = [f"{run.name} For loops: {run.loops_text}" for run in self._prepared.runs]
+        names = list(self._prepared.names())
         self._table = self._prepared.table
         self._reports = _reports(self._prepared, self._table)
         self._directory = OutputDirectory(path, names, started, self._reports, self._table)
@@ -165,7 +166,7 @@ class Runner:
         """Runs a run, or the format before it, and writes its reports. Returns True if it finished."""
         started = self._now()
         self._print(f"{clock(started)} {planned.start}", "", *filter(None, self._table.header(started)))
-        self._directory.run_started(started, planned.start)
+        self._directory.run_started(started, planned.link, planned.start)
         self._status(started, "Starting", planned.run)
         self._consoles(started, planned.shares)
         live = LiveIntervals(
@@ -182,6 +183,8 @@ class Runner:
         self._directory.histogram(outcome.workers)
         self._write_parts(done)
         self._write_errors(done)
+        if self._table.target == "fsd":
+            self._write_statistics(done)
         if outcome.state == "interrupted":
             self._directory.status(done.ended, "Ctrl-C found")
         for event in ("Workload done", "Slaves done"):
@@ -237,8 +240,6 @@ class Runner:
         for (kind, name), workers in groups.items():
             made = done.rows(workers)
             total = totals[kind, name] = average(made, skipped) or average(made, 0)
-            if kind == self._table.workload and not self._reports.has(kind, name):
-                continue
             lines = [*done.timed(made), *([(done.ended, total)] if total else [])]
             self._directory.part(kind, name, done.started, lines, workers)
             if kind == "host":
@@ -258,6 +259,16 @@ class Runner:
             text = f"fwd={workload} found no file or directory that it could use: format=yes creates them"
             self._print(f"{clock(done.ended)} {text}")
             self._directory.error(done.ended, f"rd={name} {text}")
+
+    def _write_statistics(self, done: _Done) -> None:
+        """Writes what was done to files and directories in all reported intervals, and the trees of the run."""
+        seconds = max(1.0, sum(one.seconds for one in done.rows(done.outcome.workers)))
+        lines = [
+            f"{name:<19} {text:<33}{count:>18,}{count / seconds:>11,.0f}/sec" for name, text, count in done.counts()
+        ]
+        at = clock(done.ended)
+        self._print(*(f"{at} {line}".rstrip() for line in ("", "Miscellaneous statistics:", *lines, "")))
+        self._directory.anchors(_anchor_lines(done.planned))
 
     def _follow_curve(self, done: _Done, total: Row | None) -> None:
         """Takes the maximum for the points of a curve, and stops the curve at its ``stopcurve=``."""
@@ -314,6 +325,18 @@ class _Done:
             for key in ((table.workload, share.workload), (table.target, share.target), ("host", share.host)):
                 groups.setdefault(key, []).append(worker)
         return groups
+
+    def counts(self) -> Iterator[tuple[str, str, int]]:
+        """vdbench's name and text of each statistic, with its count if there is one."""
+        found: Counter[str] = Counter()
+        for worker in self.outcome.workers:
+            work = Counter({kind: done.operations for kind, done in worker.operations.items()})
+            found.update(work)
+            writes = "WRITE_OPENS" if work["write"] or work["create"] else "READ_OPENS"
+            found[writes] += work["open"] + work["create"]
+        for kind, (name, text) in _STATISTICS.items():
+            if found[kind]:
+                yield name, text, found[kind]
 
     def idle(self, table: Table) -> list[str]:
         """File workloads that finished without an operation."""
@@ -410,11 +433,34 @@ def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]
             yield number, run
 
 
+_STATISTICS = {
+    "create": ("FILE_CREATES", "Files created:"),
+    "mkdir": ("DIRECTORY_CREATES", "Directories created:"),
+    "delete": ("FILE_DELETES", "Files deleted:"),
+    "rmdir": ("DIRECTORY_DELETES", "Directories deleted:"),
+    "READ_OPENS": ("READ_OPENS", "Files opened for read activity:"),
+    "WRITE_OPENS": ("WRITE_OPENS", "Files opened for write activity:"),
+    "getattr": ("GET_ATTR", "Getattr requests:"),
+    "setattr": ("SET_ATTR", "Setattr requests:"),
+    "access": ("ACCESS", "Access requests:"),
+    "close": ("FILE_CLOSES", "Close requests:"),
+}
+"""vdbench's name and text of what it counts, by kind of operation."""
+
+
+def _anchor_lines(planned: Planned) -> Iterator[str]:
+    for tree in {tree.anchor: tree for tree in planned.trees}.values():
+        parts = (tree.total_bytes, tree.working_set_bytes)
+        used = "".join(f" {'n/a' if size is None else format(size, ','):>18}" for size in parts)
+        yield f"{tree.anchor:<40} {tree.file_count:>12,} {tree.directories:>10,} {tree.bytes:>18,}{used}"
+
+
 def _reports(prepared: Invocation, table: Table) -> Reports:
     """The reports of an invocation. Concatenated SDs get a report when they are first used."""
     kinds = (table.target, table.workload)
     if prepared.file_systems:
         names = [name for name in prepared.file_systems.workloads if name.lower() != "format"]
+        names = ["format", *names] if any(name.startswith("format_for_") for name in prepared.names()) else names
         return Reports(prepared.topology.hosts, prepared.file_systems.trees, names, kinds)
     storage = () if prepared.definitions.general.get("concatenatesds") else prepared.topology.storage
     return Reports(prepared.topology.hosts, storage, [wd.name for wd in prepared.definitions.by_kind["wd"]], kinds)

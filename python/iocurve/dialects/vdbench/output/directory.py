@@ -56,11 +56,12 @@ class OutputDirectory:
         ``runs`` are the names of all runs. Raises ``TargetError``.
         """
         self.path = path
+        self._runs = tuple(runs)
         self._links = run_links(runs)
         self._reports = reports
         self._table = table
         self._written: set[str] = set()
-        self._runs_started = 0
+        self._next_run = 0
         self._anchor = ""
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -72,6 +73,8 @@ class OutputDirectory:
         for name, title in _TITLES.items():
             self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
         self._write("flatfile", [*INTRODUCTION, table.heading()])
+        if table.target == "fsd":
+            self._write("anchors", ["Anchor status report", "", *ANCHORS_HEADING, "", *self._links])
         for report in reports.all():
             self._start_part(report)
 
@@ -98,11 +101,14 @@ class OutputDirectory:
         self._write("parmfile", lines)
         self._write("parmscan", scan)
 
-    def run_started(self, at: datetime, text: str) -> None:
-        """Announces a run in all reports."""
+    def run_started(self, at: datetime, run: str, text: str) -> None:
+        """Announces a run in all reports; ``run`` is its name in the links."""
         started = escape(f"{clock(at)} {text}")
-        self._anchor = f'<a name="_{self._runs_started}"></a><i><b>{started}</b></i>'
-        self._runs_started += 1
+        # A run that a stopcurve= skips is linked but not started; with loop= the runs start over.
+        order = (*range(self._next_run, len(self._runs)), *range(self._next_run))
+        number = next((number for number in order if self._runs[number] == run), self._next_run)
+        self._anchor = f'<a name="_{number}"></a><i><b>{started}</b></i>'
+        self._next_run = number + 1
         self._append_raw("summary", ["", self._anchor, "", *map(escape, self._table.header(at))])
         for report in _BY_RUN:
             self._append_raw(report, ["", self._anchor, ""])
@@ -122,6 +128,10 @@ class OutputDirectory:
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
         self._write("histogram", _histograms(workers))
+
+    def anchors(self, lines: Iterable[str]) -> None:
+        """Adds the trees of the current run to ``anchors.html``."""
+        self._append_raw("anchors", ["", self._anchor, "", *map(escape, lines)])
 
     def skew(self, lines: Iterable[str]) -> None:
         """Adds lines to ``skew.html``."""
@@ -197,7 +207,7 @@ class OutputDirectory:
 
 
 _BY_RUN = ("totals", "histogram", "skew")
-_LINKED = ("summary", *_BY_RUN)
+_LINKED = ("summary", "anchors", *_BY_RUN)
 """Reports with links. Their other lines need no escaping."""
 _TITLES = {
     "totals": "Run totals",
@@ -207,6 +217,12 @@ _TITLES = {
     "logfile": "Log",
     "status": "* Vdbench status: time, event, run and loops, separated by tabs",
 }
+
+
+ANCHORS_HEADING = (
+    f"{'anchor':<40} {'files':>12} {'dirs':>10} {'bytes':>18} {'total size':>18} {'working set':>18}",
+    "(n/a: all files of the anchor)",
+)
 
 
 def _created(now: datetime) -> str:

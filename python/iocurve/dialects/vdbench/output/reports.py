@@ -19,6 +19,8 @@ GENERAL = {
     "flatfile": "Link to flatfile:",
 }
 """Labels of the links to the reports that every directory has."""
+ANCHORS = {"anchors": "Link to anchor status:"}
+"""Label of the link that file systems have besides."""
 _OTHERS = {"histogram": "Link to response time histogram:", "skew": "Link to workload skew report:"}
 _ON_ONE_LINE = 8
 
@@ -80,15 +82,15 @@ class Reports:
         workloads: Sequence[str],
         kinds: tuple[Kind, Kind] = ("sd", "wd"),
     ) -> None:
-        """Workloads have reports if there are several. ``kinds`` are those of storage and workloads."""
+        """``kinds`` are those of storage and workloads."""
         self._kinds = kinds
         self._by_name: dict[tuple[Kind, str], Report] = {}
-        self._taken = {"summary", *GENERAL, *_OTHERS}
+        self._taken = {"summary", *GENERAL, *ANCHORS, *_OTHERS}
         for host in hosts:
             self.find("host", host)
         for name in storage:
             self.find(kinds[0], name)
-        for workload in workloads if len(workloads) > 1 else ():
+        for workload in workloads:
             self.find(kinds[1], workload)
 
     def find(self, kind: Kind, name: str) -> Report:
@@ -100,10 +102,6 @@ class Reports:
             self._by_name[kind, name] = Report(kind, name, self._free_name(kind, name))
         return self._by_name[kind, name]
 
-    def has(self, kind: Kind, name: str) -> bool:
-        """True if there is a report on ``name``."""
-        return (kind, name) in self._by_name
-
     def all(self) -> Iterator[Report]:
         """Yields the reports that are linked; hosts with their slaves."""
         for kind in ("host", *self._kinds):
@@ -114,13 +112,15 @@ class Reports:
 
     def links(self) -> list[str]:
         """Links to all reports, for the summary."""
-        lines = [_labelled(label, link(file, file)) for file, label in GENERAL.items()]
+        general = GENERAL | (ANCHORS if self._kinds[0] == "fsd" else {})
+        lines = [_labelled(label, link(file, file)) for file, label in general.items()]
         lines += ["", *_several("Link to HOST reports:", self._of("host"))]
         lines += [_labelled(label, link(file, file)) for file, label in _OTHERS.items()]
         lines += _several(f"Link to {self._kinds[0].upper()} reports:", self._of(self._kinds[0]))
         workloads = self._of(self._kinds[1])
-        lines += [_labelled("Link to workload report:", link(one.file, one.name)) for one in workloads]
-        return lines
+        if self._kinds[1] == "fwd":
+            return [*lines, *_several("Link to FWD reports:", workloads)]
+        return [*lines, *(_labelled("Link to workload report:", link(one.file, one.name)) for one in workloads)]
 
     def _of(self, kind: str) -> list[Report]:
         return [report for report in self._by_name.values() if report.kind == kind][:LINKS_MAX]

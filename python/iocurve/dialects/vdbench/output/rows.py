@@ -26,6 +26,8 @@ class Row:
     counted: frozenset[str]
     """Operations that the rate counts: reads and writes, or what file workloads request without opens around it."""
     processors: Processors | None
+    averaged: tuple[Row, ...] = ()
+    """The intervals that an average is over."""
 
     @property
     def both(self) -> Work:
@@ -110,4 +112,5 @@ def average(made: Sequence[Row], skipped: int) -> Row | None:
         parts={kind: Work.of(one.of(kind) for one in counted) for kind in kinds},
         counted=counted[0].counted,
         processors=Processors.mean(known) if known else None,
+        averaged=tuple(counted),
     )

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from statistics import stdev
 
 from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.dialects.vdbench.output.rows import Row
 from iocurve.result.host import Processors
+from iocurve.result.summary import Work
 from iocurve.units import MILLISECOND_NS
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -19,18 +21,23 @@ METADATA = ("mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "s
 ALWAYS = frozenset({"open", "close"})
 """Metadata operations that vdbench always prints."""
 COLUMNS = (
-    *("tod", "Run", "Interval", "reqrate", "rate", "MB/sec", "bytes/io", "read%", "resp", "read_resp", "write_resp"),
-    *("resp_max", "read_max", "write_max", "resp_std", "xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct"),
-    *("lunsize", "version"),
+    *("tod", "timestamp", "Run", "Interval", "reqrate", "rate", "MB/sec", "bytes/io", "read%"),
+    *("resp", "read_resp", "write_resp", "resp_max", "read_max", "write_max", "resp_std", "read_std", "write_std"),
+    *("xfersize", "threads", "rdpct", "rhpct", "whpct", "seekpct", "lunsize", "version"),
     *("compratio", "dedupratio", "queue_depth", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
 )
-_FILE_KINDS = ("read", "write", *METADATA, "copy", "move")
+"""Columns of the flat file of vdbench 5.04.07."""
+_FILE_KINDS = ("read", "write", *METADATA)
+_FIGURES = ("rate", "rate_std", "rate_max", "resp", "resp_std", "resp_max")
 FILE_COLUMNS = (
-    *("tod", "Run", "Interval", "reqrate", "rate", "resp", "MB/sec", "Read_rate", "Read_resp", "Write_rate"),
-    *("Write_resp", "MB_read", "MB_write", "Xfersize"),
-    *(f"{kind.title()}_{what}" for kind in _FILE_KINDS[2:] for what in ("rate", "resp")),
-    *("version", "compratio", "dedupratio", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
+    *("tod", "timestamp", "Run", "Interval", "Xfersize", "Threads", "Reqrate"),
+    *(name.capitalize() for name in _FIGURES),
+    *("MB/sec", "MB_read", "MB_write"),
+    *(f"{kind.title()}_{name}" for kind in _FILE_KINDS for name in _FIGURES),
+    *("Compratio", "Dedupratio", "cpu_used", "cpu_user", "cpu_kernel", "cpu_wait", "cpu_idle"),
 )
+_FILE_NAMES = {"reqrate": "Reqrate", "compratio": "Compratio", "dedupratio": "Dedupratio"}
+"""Names that the flat file of file systems spells otherwise."""
 MAXIMUM, CURVE = 9_999_988, 9_999_977
 """reqrate of iorate=max and iorate=curve in vdbench 5.04.06."""
 INTRODUCTION = [
@@ -69,12 +76,14 @@ class Table:
         """The flat file's line of an interval; ``constants`` are the columns that are constant within the run."""
         common: dict[str, Cell] = {
             "tod": clock(at),
+            "timestamp": f"{at:%m/%d/%Y-%H:%M:%S}-{at.tzname() or 'UTC'}",
             "Run": run,
             "Interval": row.label,
             "rate": row.rate,
             "resp": ms(row.both.mean_ns),
         }
         values: dict[str, Cell] = {**common, **_processors(row.processors), **self.values(row), **constants}
+        values |= {_FILE_NAMES[name]: constants[name] for name in _FILE_NAMES.keys() & constants.keys()}
         return _flat_line(self.columns, [_text(values.get(name)) for name in self.columns])
 
 
@@ -159,6 +168,8 @@ def _storage_values(row: Row) -> dict[str, float]:
         "read_max": ms(reads.max_ns),
         "write_max": ms(writes.max_ns),
         "resp_std": ms(both.stddev_ns),
+        "read_std": ms(reads.stddev_ns),
+        "write_std": ms(writes.stddev_ns),
         "queue_depth": row.queue_depth,
     }
 
@@ -232,8 +243,13 @@ def _cell(value: float, width: int, decimals: int) -> str:
 
 def _file_values(row: Row) -> dict[str, float]:
     read, write = row.mib_per_s(row.of("read")), row.mib_per_s(row.of("write"))
-    values = {"MB/sec": read + write, "MB_read": read, "MB_write": write, "Xfersize": _bytes_per_transfer(row)}
-    for kind in _FILE_KINDS:
-        values[f"{kind.title()}_rate"] = row.per_second(row.of(kind))
-        values[f"{kind.title()}_resp"] = ms(row.of(kind).mean_ns)
+    values = {"MB/sec": read + write, "MB_read": read, "MB_write": write, "Xfersize": float(_bytes_per_transfer(row))}
+    for prefix, kinds in (("", row.counted), *((f"{kind}_", frozenset({kind})) for kind in _FILE_KINDS)):
+        work = Work.of(row.of(kind) for kind in sorted(kinds))
+        rates = [each.per_second(Work.of(each.of(kind) for kind in sorted(kinds))) for each in row.averaged]
+        figures = (
+            *(row.per_second(work), stdev(rates) if len(rates) > 1 else 0.0, max(rates, default=0.0)),
+            *(ms(work.mean_ns), ms(work.stddev_ns), ms(work.max_ns)),
+        )
+        values |= {f"{prefix}{name}".capitalize(): figure for name, figure in zip(_FIGURES, figures, strict=True)}
     return values
