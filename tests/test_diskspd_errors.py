@@ -133,6 +133,7 @@ def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part:
         (r"'--map-target=H:\*=/d'", r"'h:\io\f.dat'", ["/d/io/f.dat"]),
         (r"--map-target 'H:\*=/d'", r"'H:\a\f' 'H:/b/f'", ["/d/a/f", "/d/b/f"]),
         (r"--map-target 'C:\io=/d/'", r"'C:\io\f' 'C:\io\g'", ["/d/f", "/d/g"]),
+        (r"--map-target '?:\*=/d'", r"'H:\a\f' 'C:/g'", ["/d/a/f", "/d/g"]),
         ("--map-target '#0=/d/x' --map-target E:=/d/y", "'#0' E:", ["/d/x", "/d/y"]),
         (r"--map-target '\\.\PhysicalDrive?=/d/x'", r"'\\.\PHYSICALDRIVE1'", ["/d/x"]),
     ],

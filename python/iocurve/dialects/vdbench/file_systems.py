@@ -251,16 +251,12 @@ def _workload(
 
 def _workload_errors(fwd: Definition) -> Iterator[Diagnostic]:
     operation = fwd.get("operation", "read")
-    io, select = fwd.get("fileio"), fwd.get("fileselect")
     if fwd.name.lower() in OPERATIONS:
         yield Diagnostic(f"fwd={fwd.name}: an operation cannot be the name of a workload", fwd.where)
     if fwd.name.lower() == "format":
         return
     if "fsd" not in fwd.values:
         yield Diagnostic(f"fwd={fwd.name} names no fsd=", fwd.where)
-    if io and io.shared and select and select.order == "random":
-        text = f"fwd={fwd.name}: fileio=(random,shared) and fileselect=random exclude each other"
-        yield Diagnostic(text, fwd.position_of("fileselect"), "use fileselect=sequential")
     if "target" in fwd.values and operation not in ("copy", "move"):
         text = f"fwd={fwd.name}: target= needs operation=copy or operation=move"
         yield Diagnostic(text, fwd.position_of("target"))

@@ -57,6 +57,10 @@ class TargetMapping:
         if not re.search(r"[*?]", prefix) and (origin.endswith("*") or name.startswith(prefix.rstrip("/") + "/")):
             return self._below(path[len(prefix) :]) if name.startswith(prefix) and name != prefix else None
         if name == origin or (re.search(r"[*?]", origin) and fnmatchcase(name, origin.replace("[", "[[]"))):
+            # Below a directory with a pattern ("?:\\*"), each path keeps what the last * stands for.
+            ahead = prefix.count("/")
+            if origin.endswith("/*") and "*" not in prefix:
+                return self._below("/".join(path.replace("\\", "/").split("/")[ahead:]))
             return self.goal
         return None
 

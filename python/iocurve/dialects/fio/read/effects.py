@@ -34,12 +34,23 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-METADATA_ENGINES: dict[str, MetadataKind] = {"filecreate": "create", "filestat": "getattr", "filedelete": "delete"}
+METADATA_ENGINES: dict[str, MetadataKind] = {
+    "filecreate": "create",
+    "filestat": "getattr",
+    "filedelete": "delete",
+    "dircreate": "mkdir",
+}
 """fio's engines that do one operation on each file, each with that operation."""
 SPACE_ENGINES: dict[str, SpaceCall] = {"falloc": "fallocate", "ftruncate": "ftruncate"}
 """fio's engines that allocate or cut the space of files, each with its call."""
-LATER_ENGINES = _names("dircreate dirstat dirdelete")
+LATER_ENGINES = _names("dirstat dirdelete")
 """Metadata engines that Debian's fio 3.33 does not have."""
+_REASONS = {
+    "io_uring_cmd": "it sends NVMe commands to /dev/ng…; use ioengine=io_uring on the block device /dev/nvme…",
+    "cpuio": "it does no I/O and keeps a processor busy; leave the job out",
+    "sg": "it sends SCSI commands to /dev/sg…; use ioengine=libaio on the block device",
+}
+"""What an engine does that iocurve does not, and what to use instead."""
 OTHER_ENGINES = _names(
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
@@ -141,9 +152,11 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
         draft.put(Target, engine="sync", engine_asked=name)
     elif name in LATER_ENGINES:
-        raise RefusedError(f"ioengine={name} is not supported yet; filecreate, filestat and filedelete are")
+        text = "it needs directories that exist before the run; dircreate, filecreate, filestat and filedelete run"
+        raise RefusedError(f"ioengine={name} is not supported yet: {text}")
     elif name.split(":")[0] in OTHER_ENGINES:
-        raise RefusedError(f"ioengine={name} is not supported: iocurve measures files, devices and NFS")
+        reason = _REASONS.get(name.split(":")[0], "iocurve measures files, devices and NFS")
+        raise RefusedError(f"ioengine={name} is not supported: {reason}")
     elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
@@ -292,7 +305,8 @@ def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
     if draft.deferred.zonemode == "zbd":
         raise RefusedError(
             "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device, and does "
-            "not keep writes at their write pointers; zonemode=strided needs none of this"
+            "not keep writes at their write pointers; zonemode=strided "
+            "needs none of this, and fio itself refuses zbd on a file"
         )
 
 

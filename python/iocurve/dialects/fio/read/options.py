@@ -204,9 +204,14 @@ OPTIONS: tuple[Option, ...] = (
     _defers("rw_sequencer", _meaning("sequential identical")),
     _no_effect("softrandommap", "the random map takes almost no memory", read=_BOOL, bare=True),
     _no_effect("random_generator", _GENERATOR, read=_words("tausworthe lfsr tausworthe64"), noop=("tausworthe",)),
-    _unsupported("num_range", noop=("1",)),
+    _unsupported("num_range", noop=("1",), reason="a trim has one range; leave it out for trims of one range each"),
     _unsupported("bs_is_seq_rand", read=_BOOL, noop=("0",)),
-    *_all_unsupported("sprandom percentage_sequential random_sequence_stride", noop=("0",)),
+    _unsupported(
+        "sprandom",
+        noop=("0",),
+        reason="it orders the writes that prepare an SSD; run rw=write and then rw=randwrite over the device",
+    ),
+    *_all_unsupported("percentage_sequential random_sequence_stride", noop=("0",)),
     *_no_effects("it applies only with sprandom=1", "spr_num_regions spr_op spr_cs"),
     _no_effect("rwmixcycle", "fio itself no longer has this option"),
     _no_effect("rate_min", _NO_LIMIT, "ratemin", read=values.list_of(values.size), noop=("0",), level="warning"),
@@ -232,7 +237,7 @@ OPTIONS: tuple[Option, ...] = (
     _defers("flow", values.flow_weight, fields=("flow",)),
     _defers("flow_id", values.integer()),
     _no_effect("flow_sleep", "a job that is ahead waits for the others, not for a fixed time", read=_NUMBER),
-    *_all_unsupported("flow_watermark", noop=("0",)),
+    _unsupported("flow_watermark", noop=("0",), reason="a job that is ahead waits at once; leave it out"),
     # Runtime and end
     _sets("runtime", _TIME, "runtime_ns", "timeout"),
     _sets("time_based", _BOOL, "time_based", bare=True),
@@ -273,7 +278,12 @@ OPTIONS: tuple[Option, ...] = (
     _sets("buffer_compress_chunk", values.integer(1, 2**32 - 1), "payload_compress_chunk_bytes"),
     Option("dedupe_percentage", effects.set_dedupe, ("payload_dedupe_percent",)),
     _defers("dedupe_mode", _words("repeat working_set"), fields=("payload_dedupe_set_percent",)),
-    _unsupported("dedupe_global", read=_BOOL, noop=("0",)),
+    _unsupported(
+        "dedupe_global",
+        read=_BOOL,
+        noop=("0",),
+        reason="jobs have separate duplicates; the jobs of one section with dedupe_mode=working_set are the nearest",
+    ),
     _defers("dedupe_working_set_percentage", values.integer(1, 100), fields=("payload_dedupe_set_percent",)),
     # Verification
     _defers("verify", _meaning(_METHODS), fields=("verify",)),
@@ -449,6 +459,7 @@ OPTIONS: tuple[Option, ...] = (
     *_only_for(
         "libaio",
         _no_effect("userspace_reap", "events are reaped in user space wherever the kernel allows it", bare=True),
+        _no_effect("libaio_vectored", "a request has one buffer, vectored or not", read=_BOOL, bare=True, noop=("0",)),
     ),
     *_only_for(
         "io_uring",
@@ -471,6 +482,12 @@ OPTIONS: tuple[Option, ...] = (
         "io_uring pvsync2",
         _no_effect("hipri", _POLLING, noop=("0",), bare=True, level="warning"),
         _no_effect("uncached", "data stays in the page cache", noop=("0",), level="warning"),
+    ),
+    *_only_for(
+        "mmap",
+        _no_effect(
+            "thp", "the kernel decides whether a mapping has huge pages", read=_BOOL, noop=("0",), level="warning"
+        ),
     ),
     *_only_for("pvsync2", _no_effect("hipri_percentage", "iocurve does no polled I/O")),
     *_only_for("io_uring pvsync2 libaio", _no_effect("nowait", "operations may block", noop=("0",), level="warning")),
