@@ -99,7 +99,7 @@ def recorded_trees() -> list[tuple[str, list[str]]]:
 
 
 def listed(anchor: Path) -> list[str]:
-    """What is below an anchor, as the recorded trees have it."""
+    """Lists the tree below an anchor, in the form of the recorded trees."""
     found = sorted(anchor.rglob("*"), key=lambda path: str(path.relative_to(anchor)).encode())
     below = [(path.relative_to(anchor), path) for path in found]
     return [f"{name}/" if path.is_dir() else f"{name} {path.stat().st_size}" for name, path in below]

@@ -298,7 +298,7 @@ class Option:
     bare: bool = False
     """True if the option may be written without a value."""
     bare_value: str = "1"
-    """What an option without a value means."""
+    """Value of the option where none is written."""
     boolean: bool = False
     """True if the value is 0 or 1."""
     engines: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ _REASONS = {
     "cpuio": "it does no I/O and keeps a processor busy; leave the job out",
     "sg": "it sends SCSI commands to /dev/sg…; use ioengine=libaio on the block device",
 }
-"""What an engine does that iocurve does not, and what to use instead."""
+"""Reasons why engines are refused, with what to use instead."""
 OTHER_ENGINES = _names(
     "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "

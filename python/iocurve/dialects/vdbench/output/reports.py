@@ -20,7 +20,7 @@ GENERAL = {
 }
 """Labels of the links to the reports that every directory has."""
 ANCHORS = {"anchors": "Link to anchor status:"}
-"""Label of the link that file systems have besides."""
+"""Label of a link that only file systems have."""
 _OTHERS = {"histogram": "Link to response time histogram:", "skew": "Link to workload skew report:"}
 _ON_ONE_LINE = 8
 
