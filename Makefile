@@ -153,9 +153,10 @@ faults: build ## break server, network, client and storage, and write the table 
 faults-cluster: build ## break hosts, links and clocks of a cluster, and write the table of docs/faults-cluster.md
 	$(BIN)/python -m bench.cluster
 
-# By hand, too: an hour and more.
+# By hand, too: two hours and more. The guests of the crowd need root.
 .PHONY: soak
-soak: build ## look for leaks: 1,000 runs, 1,000 processes, and SOAK_SECONDS (3600) at full load
+soak: build ## look for leaks: a year of clients by a held clock, 1,000 runs, 1,000 processes, SOAK_SECONDS (3600) at full load and with a crowd of clients
+	SOAK_DAYS=365 cargo test --release --package iocurve-volume --lib --locked --quiet weeks_of_clients -- --nocapture
 	$(BIN)/python -m bench.soak --seconds $(SOAK_SECONDS)
 
 .PHONY: format

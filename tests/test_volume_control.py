@@ -206,6 +206,7 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     connection = {"peer": "127.0.0.1:700", "in_flight": 0}
     before = {"uptime_ns": 10**9, **counters, **calls, "exports": [], "clients": []}
     before |= {"threads_starved_ns": [0, 2 * 10**8]}
+    before |= {"nfs4": dict.fromkeys(("clients", "slots", "states", "ranges"), 0)}
     before |= {"connections": [{"id": 7} | connection | counters]}
     done = counters | {"reads": 30, "read_bytes": 300, "throttled_operations": 4, "throttled_ns": 8000}
     connections = [{"id": number} | connection | done for number in (7, 8)]

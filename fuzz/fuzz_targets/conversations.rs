@@ -2,8 +2,8 @@
 //! were told them, and now and then send something else in a call.
 //!
 //! A call in a valid session is taken up; every reply can be decoded and is that of its call; a call that is sent again has the reply that
-//! it had; what clients have sums up to what the tables hold, within the limits; and once all leases have expired, nothing is in the way of
-//! a newcomer.
+//! it had; what clients have sums up to what the tables hold, within the limits; a client that comes back in time after a restart of the
+//! server reclaims its opens and locks; and once all leases have expired, nothing is in the way of a newcomer.
 
 #![no_main]
 
@@ -27,6 +27,8 @@ const SLOTS: u32 = 3;
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 const STEPS_MAX: usize = 96;
 const MORE_MAX: usize = 3;
+/// Least value of [`Call::mutation`] that changes something.
+const MUTATION_MIN: u8 = 248;
 
 #[derive(Debug, Arbitrary)]
 struct Conversation {
@@ -59,6 +61,12 @@ enum What {
     },
     /// Time passes, in 16ths of a lease.
     Wait(u8),
+    /// The server is killed and starts again.
+    Restart,
+    /// The client makes a session and reclaims what it had before a restart. It may skip RECLAIM_COMPLETE.
+    Recover {
+        is_complete: bool,
+    },
 }
 
 #[derive(Debug, Arbitrary)]
@@ -115,6 +123,11 @@ enum Work {
 struct Held {
     stateid: stateid4,
     handle: Vec<u8>,
+    owner: u8,
+    /// Access and deny of an open.
+    share: (u32, u32),
+    /// Offset and length of a lock owner's last LOCK, and whether it was for writing.
+    lock: (u64, u64, bool),
 }
 
 /// A client, as it sees itself.
@@ -126,6 +139,14 @@ struct Client {
     connection: usize,
     /// Time of the last call that the server took up.
     renewed: u64,
+    opens: Vec<Held>,
+    locks: Vec<Held>,
+    /// State from before a restart of the server that is not reclaimed, if the lease held.
+    before: Before,
+}
+
+#[derive(Debug, Default)]
+struct Before {
     opens: Vec<Held>,
     locks: Vec<Held>,
 }
@@ -144,6 +165,10 @@ struct Table {
     handles: Vec<Vec<u8>>,
     grain: usize,
     now: u64,
+    /// Time of the last start of the server.
+    started: u64,
+    /// No call was mutated: clients know exactly what they have.
+    is_pure: bool,
     xid: u32,
 }
 
@@ -153,15 +178,17 @@ struct Operation {
     brings: Brings,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Brings {
     Nothing,
-    /// A new open, of the handle that follows.
-    Open,
+    /// An open by this owner with this share, of the handle that follows.
+    Open(u8, (u32, u32)),
     /// The state of a lock owner in a file.
-    Lock(Vec<u8>),
+    Lock(Held),
     /// Another seqid of an open or a lock owner's state.
     Change,
+    /// Another share of an open.
+    Share((u32, u32)),
     /// The end of the state with this id.
     End([u8; 12]),
 }
@@ -169,8 +196,11 @@ enum Brings {
 impl From<nfs_argop4<'_>> for Operation {
     fn from(operation: nfs_argop4<'_>) -> Self {
         let brings = match &operation {
-            nfs_argop4::OPEN(_) => Brings::Open,
-            nfs_argop4::OPEN_DOWNGRADE(_) | nfs_argop4::LOCKU(_) => Brings::Change,
+            nfs_argop4::OPEN(open) => {
+                Brings::Open(open.owner.owner.0.len() as u8 - OWNER_BYTES_MIN, (open.share_access, open.share_deny))
+            }
+            nfs_argop4::OPEN_DOWNGRADE(downgrade) => Brings::Share((downgrade.share_access, downgrade.share_deny)),
+            nfs_argop4::LOCKU(_) => Brings::Change,
             nfs_argop4::CLOSE(close) => Brings::End(close.open_stateid.other),
             nfs_argop4::FREE_STATEID(free) => Brings::End(free.fsa_stateid.other),
             _ => Brings::Nothing,
@@ -194,8 +224,39 @@ fn name(index: u8) -> &'static [u8] {
     NAMES[usize::from(index) % NAMES.len()]
 }
 
+/// Owners differ in the lengths of their names.
+const OWNER_BYTES_MIN: u8 = 2;
+
 fn owner(kind: &'static [u8; 4], index: u8) -> state_owner4<'static> {
-    state_owner4 { clientid: 0, owner: owner_name4(&kind[..2 + usize::from(index % 3)]) }
+    state_owner4 { clientid: 0, owner: owner_name4(&kind[..usize::from(OWNER_BYTES_MIN + index % 3)]) }
+}
+
+/// Claims an open as it was before the restart of the server.
+fn reclaim(held: &Held) -> Vec<Operation> {
+    let (share_access, share_deny) = held.share;
+    let open = nfs_argop4::OPEN(OPEN4args {
+        seqid: 0,
+        share_access,
+        share_deny,
+        owner: owner(b"open", held.owner),
+        openhow: openflag4::OPEN4_NOCREATE(()),
+        claim: open_claim4::CLAIM_PREVIOUS(0),
+    });
+    vec![put(&held.handle), open.into(), nfs_argop4::GETFH(()).into()]
+}
+
+/// Claims a lock as it was before the restart of the server, by an open that has been reclaimed.
+fn reclaim_lock(held: &Held, open: &Held) -> Vec<Operation> {
+    let (offset, length, is_write) = held.lock;
+    let locker = locker4::open_owner(open_to_lock_owner4 {
+        open_seqid: 0,
+        open_stateid: open.stateid,
+        lock_seqid: 0,
+        lock_owner: owner(b"lock", held.owner),
+    });
+    let locktype = lock_type(is_write);
+    let lock = nfs_argop4::LOCK(LOCK4args { locktype, reclaim: true, offset, length, locker });
+    vec![put(&held.handle), Operation { brings: Brings::Lock(held.clone()), ..lock.into() }]
 }
 
 fn lock_type(is_write: bool) -> nfs_lock_type4 {
@@ -249,8 +310,10 @@ impl Work {
                 lock_owner: owner(b"lock", by),
             })
         };
-        let locked = |held: &Held, lock: nfs_argop4<'_>| {
-            let brings = Brings::Lock(held.handle.clone());
+        let locked = |held: &Held, by: u8, lock: nfs_argop4<'_>| {
+            let nfs_argop4::LOCK(LOCK4args { offset, length, ref locktype, .. }) = lock else { unreachable!() };
+            let lock_held = (offset, length, matches!(locktype, nfs_lock_type4::WRITE_LT));
+            let brings = Brings::Lock(Held { owner: by % 3, lock: lock_held, ..held.clone() });
             Some(vec![put(&held.handle), Operation { brings, ..lock.into() }])
         };
         let unlocking = |held: &Held, offset, length| {
@@ -323,16 +386,17 @@ impl Work {
             Self::Commit(at) => on(open(at)?, nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 })),
             Self::Lock { open: at, owner: by, is_write, offset, length } => {
                 let held = open(at)?;
-                locked(held, locking(first(held, *by), *is_write, u64::from(*offset), u64::from(*length).max(1)))
+                locked(held, *by, locking(first(held, *by), *is_write, u64::from(*offset), u64::from(*length).max(1)))
             }
             Self::LockMore { lock, is_write, offset, length } => {
                 let held = pick(&client.locks, *lock)?;
                 let locker = locker4::lock_owner(exist_lock_owner4 { lock_stateid: held.stateid, lock_seqid: 0 });
-                locked(held, locking(locker, *is_write, u64::from(*offset), u64::from(*length).max(1)))
+                let lock = locking(locker, *is_write, u64::from(*offset), u64::from(*length).max(1));
+                locked(held, held.owner, lock)
             }
             Self::LockAll { open: at, owner: by, offset } => {
                 let held = open(at)?;
-                locked(held, locking(first(held, *by), false, *offset, u64::MAX))
+                locked(held, *by, locking(first(held, *by), false, *offset, u64::MAX))
             }
             Self::TestLock { open: at, owner: by, is_write, offset, length } => {
                 let (locktype, owner) = (lock_type(*is_write), owner(b"lock", *by));
@@ -412,11 +476,7 @@ impl Work {
             Self::ReclaimComplete => {
                 Some(vec![nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false }).into()])
             }
-            Self::Reclaim { open: at } => {
-                let held = open(at)?;
-                let claim = open_claim4::CLAIM_PREVIOUS(0);
-                on(held, opening(0, 3, 0, openflag4::OPEN4_NOCREATE(()), claim))
-            }
+            Self::Reclaim { open: at } => Some(reclaim(open(at)?)),
         }
     }
 }
@@ -445,7 +505,8 @@ impl Table {
         let volume = Fed::new();
         let root = volume.root().as_bytes().to_vec();
         let clients = Default::default();
-        let mut table = Self { volume, clients, handles: vec![root], grain, now: 0, xid: 0 };
+        let (handles, is_pure) = (vec![root], true);
+        let mut table = Self { volume, clients, handles, grain, now: 0, started: 0, is_pure, xid: 0 };
         for client in 0..CLIENTS {
             table.clients[client].connection = table.volume.connect(client as u8 + 1);
             table.arrive(client, SLOTS, true);
@@ -525,7 +586,10 @@ impl Table {
         match &step.what {
             What::Call(call) | What::More(call) | What::Most(call) => drop(self.call(client, call)),
             What::Arrive { restarted, slots } => {
-                self.clients[client].verifier += u8::from(*restarted && self.clients[client].verifier < u8::MAX - 1);
+                if *restarted && self.clients[client].verifier < u8::MAX - 1 {
+                    self.clients[client].verifier += 1;
+                    self.clients[client].before = Before::default();
+                }
                 self.arrive(client, u32::from(slots % 8) + 1, *slots < 224);
             }
             What::DestroySession => {
@@ -541,7 +605,7 @@ impl Table {
                 let known = &mut self.clients[client];
                 assert!(!is_gone || known.session.is_none(), "a client with a session is gone");
                 if is_gone {
-                    (known.session, known.opens, known.locks) = Default::default();
+                    (known.session, known.opens, known.locks, known.before) = Default::default();
                 }
             }
             What::Connect { is_bound } => {
@@ -560,11 +624,65 @@ impl Table {
                 self.now += passed;
                 self.volume.pass(passed);
             }
+            What::Restart => self.restart(),
+            What::Recover { is_complete } => self.recover(client, *is_complete),
+        }
+    }
+
+    fn restart(&mut self) {
+        let is_over = self.now - self.started >= Fed::LEASE_NS;
+        self.volume.restart();
+        self.started = self.now;
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            client.connection = self.volume.connect(number as u8 + 1);
+            client.session = None;
+            if is_over {
+                client.before = Before::default();
+            }
+            let (opens, locks) = (std::mem::take(&mut client.opens), std::mem::take(&mut client.locks));
+            if self.now - client.renewed <= Fed::LEASE_NS {
+                client.before.opens.extend(opens);
+                client.before.locks.extend(locks);
+            }
+        }
+    }
+
+    /// A client that comes back during the grace period has each open and lock again, unless the file was removed meanwhile.
+    fn recover(&mut self, client: usize, is_complete: bool) {
+        let before = std::mem::take(&mut self.clients[client].before);
+        self.arrive(client, SLOTS, false);
+        let is_owed = self.is_pure && self.now - self.started < Fed::LEASE_NS;
+        let call = Call::of(Work::ReclaimComplete);
+        for held in &before.opens {
+            let status = self.carry_out(client, &call, reclaim(held));
+            let is_kept = matches!(status, None | Some(nfsstat4::NFS4_OK | nfsstat4::NFS4ERR_STALE));
+            assert!(is_kept || !is_owed, "an open is lost: {held:?} {status:?}");
+        }
+        for held in &before.locks {
+            let Some(open) = self.clients[client].opens.iter().find(|open| open.handle == held.handle).cloned() else {
+                continue;
+            };
+            let status = self.carry_out(client, &call, reclaim_lock(held, &open));
+            // Part of the range may have been unlocked and be another client's, and another open the one that was locked by.
+            let or_not = [nfsstat4::NFS4ERR_DENIED, nfsstat4::NFS4ERR_OPENMODE, nfsstat4::NFS4ERR_STALE];
+            let is_kept = status.is_none_or(|status| status == nfsstat4::NFS4_OK || or_not.contains(&status));
+            assert!(is_kept || !is_owed, "a lock is lost: {held:?} {status:?}");
+        }
+        if is_complete {
+            self.call(client, &call);
         }
     }
 
     /// A COMPOUND in the client's session, and its status.
     fn call(&mut self, client: usize, call: &Call) -> Option<nfsstat4> {
+        let (known, root) = (&self.clients[client], &self.handles[0]);
+        let works = std::iter::once(&call.work).chain(call.more.iter().take(MORE_MAX));
+        let operations = works.flat_map(|work| work.operations(known, root)).collect();
+        self.carry_out(client, call, operations)
+    }
+
+    /// A COMPOUND of these operations, sent as the call says.
+    fn carry_out(&mut self, client: usize, call: &Call, mut operations: Vec<Operation>) -> Option<nfsstat4> {
         let mut session = self.clients[client].session.clone()?;
         let slot = usize::from(call.slot) % session.sequences.len();
         let mut sequence = SEQUENCE4args {
@@ -574,11 +692,8 @@ impl Table {
             sa_highest_slotid: session.sequences.len() as u32 - 1,
             sa_cachethis: call.is_kept,
         };
-        let root = self.handles[0].clone();
-        let known = &self.clients[client];
-        let works = std::iter::once(&call.work).chain(call.more.iter().take(MORE_MAX));
-        let mut operations: Vec<Operation> = works.flat_map(|work| work.operations(known, &root)).collect();
         let is_sequence_changed = self.mutate(client, call, &mut sequence, &mut operations);
+        self.is_pure &= call.mutation < MUTATION_MIN;
         self.xid += 1;
         let mut encoded = vec![to_bytes(&nfs_argop4::SEQUENCE(sequence))];
         encoded.extend(operations.iter().map(|operation| operation.bytes.clone()));
@@ -623,7 +738,7 @@ impl Table {
         }
     }
 
-    /// Changes a part of the call, for few values; returns whether it is its SEQUENCE.
+    /// Changes a part of the call, from [`MUTATION_MIN`] on; returns whether it is its SEQUENCE.
     fn mutate(
         &self,
         client: usize,
@@ -634,7 +749,7 @@ impl Table {
         let other = &self.clients[(client + 1) % CLIENTS];
         let index = call.value as usize;
         match call.mutation {
-            248 => sequence.sa_slotid = call.value as u32,
+            MUTATION_MIN => sequence.sa_slotid = call.value as u32,
             249 => sequence.sa_sequenceid = call.value as u32,
             250 => sequence.sa_sessionid[index % 16] ^= (call.value >> 8) as u8 | 1,
             251 => match &other.session {
@@ -690,6 +805,7 @@ impl Table {
             let status = self.call(0, &Call::of(open));
             assert_ne!(status, Some(nfsstat4::NFS4ERR_SHARE_DENIED), "an expired client is in the way");
             assert_ne!(status, Some(nfsstat4::NFS4ERR_DELAY), "there is no room");
+            assert_ne!(status, Some(nfsstat4::NFS4ERR_GRACE), "the grace period has no end");
         }
     }
 }
@@ -697,34 +813,55 @@ impl Table {
 impl Client {
     /// Takes what the results bring.
     fn take(&mut self, operations: &[Operation], found: &[nfs_resop4<'_>], handles: &mut Vec<Vec<u8>>) {
-        let mut opened = None;
+        let (mut opened, mut current) = (None, stateid4::CURRENT.other);
         for (operation, result) in operations.iter().zip(found) {
             if let nfs_resop4::GETFH(Ok(handle)) = result {
                 handles.push(handle.object.0.to_vec());
-                if let Some(stateid) = opened.take() {
-                    note(&mut self.opens, Held { stateid, handle: handle.object.0.to_vec() });
+                if let Some((stateid, owner, share)) = opened.take() {
+                    note_open(
+                        &mut self.opens,
+                        Held { stateid, handle: handle.object.0.to_vec(), owner, share, lock: NO_LOCK },
+                    );
                 }
             }
             match (&operation.brings, result) {
-                (Brings::Open, nfs_resop4::OPEN(Ok(result))) => opened = Some(result.stateid),
-                (Brings::Lock(handle), nfs_resop4::LOCK(Ok(result))) => {
-                    note(&mut self.locks, Held { stateid: result.lock_stateid, handle: handle.clone() });
+                (Brings::Open(owner, share), nfs_resop4::OPEN(Ok(result))) => {
+                    (opened, current) = (Some((result.stateid, *owner, *share)), result.stateid.other);
                 }
-                (Brings::Change, nfs_resop4::OPEN_DOWNGRADE(Ok(stateid)) | nfs_resop4::LOCKU(Ok(stateid))) => {
-                    for held in self.opens.iter_mut().chain(&mut self.locks) {
-                        if held.stateid.other == stateid.other {
-                            held.stateid = *stateid;
-                        }
-                    }
+                (Brings::Lock(held), nfs_resop4::LOCK(Ok(result))) => {
+                    note(&mut self.locks, Held { stateid: result.lock_stateid, ..held.clone() });
+                }
+                (Brings::Change, nfs_resop4::LOCKU(Ok(stateid))) => {
+                    self.locks.iter_mut().filter(|held| held.stateid.other == stateid.other).for_each(|held| {
+                        held.stateid = *stateid;
+                    });
+                }
+                (Brings::Share(share), nfs_resop4::OPEN_DOWNGRADE(Ok(stateid))) => {
+                    self.opens.iter_mut().filter(|held| held.stateid.other == stateid.other).for_each(|held| {
+                        (held.stateid, held.share) = (*stateid, *share);
+                    });
                 }
                 (Brings::End(other), nfs_resop4::CLOSE(Ok(_)) | nfs_resop4::FREE_STATEID(Ok(()))) => {
-                    self.opens.retain(|held| held.stateid.other != *other);
-                    self.locks.retain(|held| held.stateid.other != *other);
+                    // The current state is that of the last OPEN.
+                    let other = if *other == stateid4::CURRENT.other { current } else { *other };
+                    self.opens.retain(|held| held.stateid.other != other);
+                    self.locks.retain(|held| held.stateid.other != other);
                 }
+                (_, nfs_resop4::RECLAIM_COMPLETE(Ok(()))) => self.before = Before::default(),
                 _ => {}
             }
         }
     }
+}
+
+const NO_LOCK: (u64, u64, bool) = (0, 0, false);
+
+/// Notes an open. Another OPEN of the same owner adds to its share.
+fn note_open(all: &mut Vec<Held>, held: Held) {
+    let before = all.iter().find(|known| known.stateid.other == held.stateid.other);
+    let (access, deny) = before.map_or((0, 0), |known| known.share);
+    let share = (access | held.share.0, deny | held.share.1);
+    note(all, Held { share, ..held });
 }
 
 /// Notes a state, in the place of the same one with an earlier seqid.

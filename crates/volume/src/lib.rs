@@ -59,6 +59,6 @@ pub use qos::{Bucket, Burst, Cap, Distribution, Kind, Latency, Level, Limits, Pa
 pub use served::rules::{ClientRule, ExportRules, Network, Squash};
 #[cfg(feature = "fuzzing")]
 pub use server::fuzzing;
-pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Stats};
+pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Nfs4Stats, Stats};
 pub use store::faulty::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
 pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};

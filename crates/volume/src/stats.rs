@@ -144,12 +144,27 @@ pub struct Stats {
     pub threads_starved_ns: Vec<u64>,
     /// Bytes that connections hold for records in part, replies not taken and operations that wait.
     pub connection_memory_bytes: u64,
+    /// State of NFSv4.1 clients.
+    pub nfs4: Nfs4Stats,
     /// By export, in the order of the configuration.
     pub exports: Vec<ExportStats>,
     /// By client address, also those that have left.
     pub clients: Vec<ClientStats>,
     /// Open connections.
     pub connections: Vec<ConnectionStats>,
+}
+
+/// State that the volume keeps for NFSv4.1 clients now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Nfs4Stats {
+    /// Clients, those without a session included.
+    pub clients: u64,
+    /// Slots of their sessions.
+    pub slots: u64,
+    /// Opens and lock owners.
+    pub states: u64,
+    /// Locked ranges.
+    pub ranges: u64,
 }
 
 /// State and counters of an export.

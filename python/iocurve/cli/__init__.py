@@ -29,21 +29,35 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
     streams.open_closed()
     try:
-        status = _status_of(words)
+        status = _told_status_of(words)
+        status = status if streams.flush() else status or EXIT_INCOMPLETE
     except KeyboardInterrupt:
+        # A second signal, while the end of the command was under way.
         status = interrupts.exit_status()
+    if arguments is None:
+        interrupts.leave_at_once()
+    sys.exit(status)
+
+
+def _told_status_of(words: list[str]) -> int:
+    """As ``_status_of``, also for a signal, and for what no command can do anything about."""
+    from iocurve.cli import streams
+    from iocurve.measure import interrupts
+
+    try:
+        return _status_of(words)
+    except KeyboardInterrupt:
+        return interrupts.exit_status()
     except FileNotFoundError as error:
         if error.filename is not None:
             raise
         # Only getcwd(2) fails so without a name.
         print("iocurve: the current directory was removed; change to another one", file=sys.stderr)
-        status = EXIT_INCOMPLETE
     except OSError as error:
         if error.filename is not None:
             raise
         streams.tell_unwritable(error)
-        status = EXIT_INCOMPLETE
-    sys.exit(status if streams.flush() else status or EXIT_INCOMPLETE)
+    return EXIT_INCOMPLETE
 
 
 def _status_of(words: list[str]) -> int:

@@ -24,11 +24,13 @@ class _Signals:
 
     def __init__(self) -> None:
         self.received: list[int] = []
-        self.are_deferred = self.is_one_pending = False
+        self.are_deferred = self.is_one_pending = self.are_over = False
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
         self.received.append(number)
-        if len(self.received) > POLITE_MAX:
+        if self.are_over:
+            os._exit(exit_status())
+        elif len(self.received) > POLITE_MAX:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif self.are_deferred:
@@ -74,6 +76,14 @@ def _is_main_thread() -> bool:
 def exit_status() -> int:
     """The exit status of a run that was interrupted: 128 and the number of the first signal, as in a shell."""
     return 128 + next(iter(_signals.received), signal.SIGINT)
+
+
+def leave_at_once() -> None:
+    """Ends the process at any further signal, with the status of the first one. Call this when nothing is left to do.
+
+    An exception would leave ``python -m`` with the status of SIGINT, whatever the signal.
+    """
+    _signals.are_over = True
 
 
 @contextmanager

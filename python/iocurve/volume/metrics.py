@@ -137,6 +137,14 @@ def _calls(stats: VolumeStats) -> Iterator[Metric]:
         "Memory for records in part, replies not taken and calls that wait",
         value=stats.connection_memory_bytes,
     )
+    state = GaugeMetricFamily(
+        "iocurve_volume_nfs4_state",
+        "State of NFSv4.1 clients: clients, slots of sessions, opens and lock owners (states), locked ranges",
+        labels=["kind"],
+    )
+    for kind, amount in stats.nfs4.items():
+        state.add_metric([kind], amount)
+    yield state
     yield GaugeMetricFamily("iocurve_volume_connections", "Open connections", value=len(stats.connections))
     in_flight = sum(connection.in_flight for connection in stats.connections)
     yield GaugeMetricFamily(

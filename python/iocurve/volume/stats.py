@@ -105,6 +105,8 @@ class VolumeStats(IoStats):
     time. Limits then give up to 250 ms of what was missed later; a closed loop without enough in flight gets less."""
     connection_memory_bytes: int
     """Memory that connections hold for records in part, replies not taken and calls that wait."""
+    nfs4: dict[str, int]
+    """State of NFSv4.1 clients: ``clients``, ``slots`` of sessions, ``states`` (opens, lock owners), ``ranges``."""
     exports: tuple[ExportStats, ...]
     """In the order of the configuration."""
     clients: tuple[ClientStats, ...]

@@ -1,7 +1,7 @@
 //! The room that the server has for the state of clients, and what each client and each address takes of it.
 //!
-//! All state but the bytes of kept replies goes through [`Tables::make_room`] before it exists. Leases govern it: if there is no room, clients whose lease has
-//! expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
+//! All state but the bytes of kept replies goes through [`Tables::make_room`] before it exists. Leases govern it: a client that has been silent for an hour
+//! goes when another comes. If there is no room, clients whose lease has expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
 //! the address that takes most, and only for an address within its share: one that fills the tables harms itself, and a newcomer is
 //! always served (RFC 8881 §8.4.2.4 lets a server revoke state).
 
@@ -9,11 +9,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs4::{clientid4, nfsstat4};
 
 use super::Tables;
 use super::session::NfsClient;
+use crate::stats::Nfs4Stats;
 
 /// A kind of state that takes room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,9 @@ const CLIENT_MOST: Amounts = [1, 1 << 12, 1 << 16, 1 << 16, 8 << 20];
 
 /// Bytes that each slot may keep of a reply: enough for an OPEN, a CREATE or a RENAME with attributes.
 pub(super) const SLOT_REPLY_BYTES: u32 = 1024;
+
+/// A client whose lease has expired keeps its state for this time, if it is in no other's way: it may have slept, or its network.
+pub(super) const COURTESY_NS: Nanos = 3600 * SECOND;
 
 /// The part of a client's address that counts as one: of IPv6 the network, since one machine has all addresses of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -173,6 +177,12 @@ impl Ledger {
         share.saturating_sub(self.of_address(address, kind))
     }
 
+    /// The room that is taken.
+    pub(super) fn stats(&self) -> Nfs4Stats {
+        let [clients, slots, states, ranges, _] = self.taken.map(|taken| taken as u64);
+        Nfs4Stats { clients, slots, states, ranges }
+    }
+
     pub(super) fn address_of(&self, client: clientid4) -> Option<Address> {
         self.clients.get(&client).map(|account| account.address)
     }
@@ -210,12 +220,24 @@ impl Ledger {
 
     /// The client that has been silent for longest, if its lease has expired.
     fn expired(&mut self, now: Nanos) -> Option<clientid4> {
+        let client = self.most_silent()?;
+        client.is_expired(now).then_some(client.id)
+    }
+
+    /// The client that has been silent for longest, if no courtesy is left.
+    fn forgotten(&mut self, now: Nanos) -> Option<clientid4> {
+        let client = self.most_silent()?;
+        (now.saturating_sub(client.renewed()) > COURTESY_NS).then_some(client.id)
+    }
+
+    /// The client that has been silent for longest.
+    fn most_silent(&mut self) -> Option<&NfsClient> {
         loop {
             let (noted, id) = *self.by_renewal.first()?;
             let account = self.clients.get_mut(&id)?;
             account.renewed = account.client.renewed();
             if account.renewed == noted {
-                return account.client.is_expired(now).then_some(id);
+                return self.clients.get(&id).map(|account| &*account.client);
             }
             self.by_renewal.pop_first();
             self.by_renewal.insert((account.renewed, id));
@@ -248,6 +270,11 @@ impl Tables {
         address: Address,
         now: Nanos,
     ) -> Result<(), nfsstat4> {
+        if kind == Kind::Clients {
+            while let Some(client) = self.ledger.forgotten(now) {
+                self.revoke_client(client);
+            }
+        }
         while !self.ledger.has_room(kind, amount) {
             let client = self.ledger.first_to_go(kind, amount, address, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
             self.revoke_client(client);

@@ -18,6 +18,8 @@ mod ranges;
 mod recovery;
 pub(crate) mod session;
 #[cfg(test)]
+mod soak;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -36,6 +38,7 @@ pub(crate) use ranges::Range;
 pub(crate) use recovery::ClientRecord;
 pub(crate) use session::{NfsSession, Request, SlotUse, Started};
 
+use crate::stats::Nfs4Stats;
 use clients::Clients;
 use files::{FileState, LockState, Open, StateKey};
 use ledger::{Kind, Ledger};
@@ -108,6 +111,11 @@ impl State {
     #[cfg(feature = "fuzzing")]
     pub(crate) fn check(&self) {
         self.tables().check();
+    }
+
+    /// The room that clients take.
+    pub(crate) fn stats(&self) -> Nfs4Stats {
+        self.tables().ledger.stats()
     }
 
     /// An id that cannot be guessed: a keyed hash of a number.

@@ -9,7 +9,7 @@ use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, stateid4};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use super::ledger::{Amounts, Ledger};
+use super::ledger::{Amounts, COURTESY_NS, Ledger};
 use super::tests::{CHANNEL, Kept, PRINCIPAL};
 use super::*;
 
@@ -96,7 +96,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Step::DestroySession),
         1 => Just(Step::DestroyClient),
     ];
-    let leases = prop_oneof![8 => Just(0.0), 4 => 0.0..0.6, 1 => 1.1..3.0];
+    let leases = prop_oneof![80 => Just(0.0), 40 => 0.0..0.6, 10 => 1.1..3.0, 1 => 55.0..70.0];
     let event = (0..NAMES, leases, prop::bool::weighted(0.02), step)
         .prop_map(|(client, leases, is_killed, step)| Event { client, leases, is_killed, step });
     prop::collection::vec(event, 1..100)
@@ -265,6 +265,14 @@ impl Model {
         if restarted {
             self.forget(client);
             self.clients[client].verifier += 1;
+        }
+        if self.clients[client].id.is_none() {
+            // Those of whom nothing was heard for an hour go when a new client comes.
+            for other in 0..NAMES {
+                if self.clients[other].id.is_some() && self.now - self.clients[other].renewed > COURTESY_NS {
+                    self.forget(other);
+                }
+            }
         }
         let (name, verifier) = (owner_name(client), [self.clients[client].verifier; 8]);
         let owner = ClientOwner { id: &name, verifier, principal: PRINCIPAL, address: Address::new(client as u128) };

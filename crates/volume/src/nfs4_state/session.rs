@@ -47,7 +47,7 @@ impl NfsClient {
         }
     }
 
-    /// True if the lease has expired. Its state stays until it is in another client's way.
+    /// True if the lease has expired. Its state stays until it is in another client's way, or no courtesy is left.
     pub(super) fn is_expired(&self, now: Nanos) -> bool {
         now.saturating_sub(self.renewed.load(Relaxed)) > LEASE_NS + RENEWAL_NS
     }

@@ -70,11 +70,10 @@ fn read(turn: &mut Turn<'_>, xid: u32, arguments: &RangeArgs<'_>) {
         && let Some(file) = nfs_fh3::new(arguments.file)
     {
         let RangeArgs { offset, count, .. } = *arguments;
-        let operation = Operation::Read { xid, caller: *turn.credential.caller(), file, offset, count };
-        if let Some(operation) = turn.delay(export, bytes, operation) {
-            carry_out(turn, export, operation);
+        let caller = *turn.credential.caller();
+        if !turn.is_read_due(export, bytes, |_| Operation::Read { xid, caller, file, offset, count }) {
+            return;
         }
-        return;
     }
     read_now(turn, export, xid, None, arguments);
 }
@@ -180,11 +179,8 @@ fn write_done(
 ) {
     turn.count(export.number, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
     let reply = server_fast::write_reply(xid, before, after, length, stable, turn.served.writeverf);
-    if !export.throttle.is_limited() {
-        return turn.batch.bytes(&reply);
-    }
-    if let Some(operation) = turn.delay(export, u64::from(length), Operation::Reply(reply.into())) {
-        carry_out(turn, export, operation);
+    if !export.throttle.is_limited() || turn.is_reply_due(export, u64::from(length), |_| reply.into()) {
+        turn.batch.bytes(&reply);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::memory::{TIGHT_BYTES, Tight};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
 use crate::qos::Key;
-use crate::qos::throttle::Waiter;
+use crate::qos::throttle::Arrival;
 use crate::reply::batch::Batch;
 use crate::served::credential::Credential;
 use crate::served::rules::{ClientAccess, Refusal};
@@ -110,20 +110,51 @@ impl<'t> Turn<'t> {
         if self.tight.transfers { TIGHT_BYTES as u32 } else { TRANSFER_BYTES_MAX }
     }
 
-    /// Lets a READ or WRITE of `bytes` wait until its export's limits have admitted it and it is due. Returns it if that is now.
-    pub(crate) fn delay(&mut self, export: &Export, bytes: u64, operation: Operation) -> Option<Operation> {
+    /// True if the limits of an export have admitted a READ of `bytes`, and it is due now. Otherwise `operation` makes what waits.
+    pub(crate) fn is_read_due(
+        &mut self,
+        export: &Export,
+        bytes: u64,
+        operation: impl FnOnce(&mut Self) -> Operation,
+    ) -> bool {
+        self.is_due(export, false, bytes, operation)
+    }
+
+    /// As [`Self::is_read_due`], for the reply of a WRITE.
+    pub(crate) fn is_reply_due(
+        &mut self,
+        export: &Export,
+        bytes: u64,
+        reply: impl FnOnce(&mut Self) -> Box<[u8]>,
+    ) -> bool {
+        self.is_due(export, true, bytes, |turn| Operation::Reply(reply(turn)))
+    }
+
+    fn is_due(
+        &mut self,
+        export: &Export,
+        is_write: bool,
+        bytes: u64,
+        operation: impl FnOnce(&mut Self) -> Operation,
+    ) -> bool {
         self.pending.throttled(export.throttle.requests_in_flight());
-        let is_write = matches!(operation, Operation::Reply(_));
-        let kept_bytes = operation.bytes();
         let (thread, arrived, path) = (self.thread.number, self.now, self.peer.path);
-        let waiter = Waiter { thread, export: export.number, arrived, path, operation };
-        match export.throttle.admit(waiter, is_write, bytes) {
-            Some(admitted) if admitted.due <= self.now => return Some(admitted.operation),
-            Some(admitted) => self.thread.timers.push(admitted),
+        let arrival = Arrival { thread, export: export.number, arrived, path };
+        let mut operation = Some(operation);
+        let mut make = |turn: &mut Self| {
+            let made = operation.take().expect("it waits once")(turn);
+            turn.pending.wait(made.bytes());
+            made
+        };
+        match export.throttle.admit(arrival, is_write, bytes, || make(self)) {
+            Some(due) if due <= self.now => return true,
+            Some(due) => {
+                let operation = make(self);
+                self.thread.timers.push(arrival.delayed(due, operation));
+            }
             None => {}
         }
-        self.pending.wait(kept_bytes);
-        None
+        false
     }
 
     /// Counts READs and WRITEs of an export.

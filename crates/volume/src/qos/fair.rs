@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use super::key_hash::KeyHash;
+
 /// Names a flow among its siblings.
 pub(crate) type Key = u128;
 
@@ -18,6 +20,9 @@ pub(super) trait Queue: Default {
 
     /// Adds an item at the end of its path's flow.
     fn push(&mut self, path: &[Key], item: Self::Item);
+
+    /// Adds an item of this cost to an empty queue and takes it out again. The item itself is not needed.
+    fn pass(&mut self, path: &[Key], cost: Cost);
 
     /// Takes out the item that is next.
     fn pop(&mut self, cost: &impl Fn(&Self::Item) -> Cost) -> Option<Self::Item>;
@@ -38,7 +43,7 @@ pub(super) struct Fifo<T>(VecDeque<T>);
 /// Shares fairly among its flows, in logarithmic time.
 #[derive(Debug, Default)]
 pub(super) struct Fair<Q> {
-    flows: HashMap<Key, Flow<Q>>,
+    flows: HashMap<Key, Flow<Q>, KeyHash>,
     /// Flows with items: tag, turn, key.
     order: BTreeSet<(Cost, u64, Key)>,
     /// Tag of the item served last.
@@ -66,6 +71,8 @@ impl<T> Queue for Fifo<T> {
     fn push(&mut self, _: &[Key], item: T) {
         self.0.push_back(item);
     }
+
+    fn pass(&mut self, _: &[Key], _: Cost) {}
 
     fn pop(&mut self, _: &impl Fn(&T) -> Cost) -> Option<T> {
         self.0.pop_front()
@@ -97,6 +104,18 @@ impl<Q: Queue> Queue for Fair<Q> {
             self.order.insert((flow.tag, flow.turn, key));
         }
         flow.queue.push(rest, item);
+    }
+
+    #[inline]
+    fn pass(&mut self, path: &[Key], cost: Cost) {
+        debug_assert!(self.order.is_empty());
+        let (&key, rest) = path.split_first().expect("a path is as long as the queue is deep");
+        let flow = self.flows.entry(key).or_default();
+        self.virtual_time = self.virtual_time.max(flow.tag);
+        self.turns += 1;
+        flow.turn = self.turns;
+        flow.tag = self.virtual_time + cost;
+        flow.queue.pass(rest, cost);
     }
 
     fn pop(&mut self, cost: &impl Fn(&Q::Item) -> Cost) -> Option<Q::Item> {
@@ -194,6 +213,30 @@ mod tests {
         }
         (0..6).for_each(|_| queue.push(&[2, 9], ('b', 1)));
         assert_eq!(take(&mut queue, 12), "xbybzbxbybzb");
+    }
+
+    #[test]
+    fn to_pass_is_to_push_and_pop() {
+        let mut queues = [Nested::default(), Nested::default()];
+        for number in 0..100_u64 {
+            let path = [Key::from(number % 3), Key::from(number % 7)];
+            let cost = Cost::from(number * number % 11);
+            queues[0].push(&path, ('x', cost));
+            assert_eq!(take(&mut queues[0], 1), "x");
+            queues[1].pass(&path, cost);
+        }
+        let state = |queue: &Nested| {
+            let mut flows: Vec<_> = queue.flows.iter().map(|(key, flow)| (*key, flow.tag, flow.turn)).collect();
+            flows.sort_unstable();
+            (flows, queue.virtual_time, queue.turns)
+        };
+        assert_eq!(state(&queues[0]), state(&queues[1]));
+        for queue in &mut queues {
+            for (client, name) in [(0, 'a'), (1, 'b'), (2, 'c')] {
+                (0..3).for_each(|connection| queue.push(&[client, connection], (name, 5)));
+            }
+        }
+        assert_eq!(take(&mut queues[0], 9), take(&mut queues[1], 9));
     }
 
     #[test]

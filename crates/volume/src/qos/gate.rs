@@ -8,7 +8,7 @@ use super::limits::{Burst, Parallelism};
 use super::servers::Servers;
 
 /// Picoseconds, the unit in which fair shares are counted.
-const PICOSECONDS_PER_S: Cost = 1_000_000_000_000;
+const PICOSECONDS_PER_S: u64 = 1_000_000_000_000;
 
 /// An operation that asks to be admitted.
 #[derive(Debug)]
@@ -19,6 +19,14 @@ pub(super) struct Request<T> {
     pub(super) is_write: bool,
     pub(super) bytes: u64,
     pub(super) item: T,
+}
+
+impl Request<()> {
+    /// The request with its operation.
+    pub(super) fn with<T>(&self, item: T) -> Request<T> {
+        let Self { path, is_write, bytes, .. } = *self;
+        Request { path, is_write, bytes, item }
+    }
 }
 
 /// The limits of a gate.
@@ -76,13 +84,42 @@ impl<T> Gate<T> {
         self.head.as_ref().map(|head| head.0)
     }
 
+    /// True if no operation waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
     /// Queues an operation. `now` must not be before the last admission.
     pub(super) fn push(&mut self, request: Request<T>, now: Nanos) {
-        let path = request.path;
-        self.queue.push(&path, request);
-        if self.head.is_none() {
-            self.choose(now);
+        if self.is_empty() {
+            let at = self.enter(&request.path, request.bytes, now);
+            self.head = Some((at, request));
+        } else {
+            let path = request.path;
+            self.queue.push(&path, request);
         }
+    }
+
+    /// Lets an operation through at once if no other waits and there are tokens; then returns the time that a server works on it.
+    /// Otherwise the operation is queued.
+    pub(super) fn pass(&mut self, asked: &Request<()>, now: Nanos, item: impl FnOnce() -> T) -> Option<Nanos> {
+        if !self.is_empty() {
+            self.queue.push(&asked.path, asked.with(item()));
+            return None;
+        }
+        let at = self.enter(&asked.path, asked.bytes, now);
+        if at > now {
+            self.head = Some((at, asked.with(item())));
+            return None;
+        }
+        Some(self.servers.as_mut().map_or(0, |servers| servers.occupy(at)))
+    }
+
+    /// An operation becomes the next one, as no other waits: takes its tokens and returns when it is admitted.
+    #[inline]
+    fn enter(&mut self, path: &[Key], bytes: u64, now: Nanos) -> Nanos {
+        self.queue.pass(path, self.rates.cost(bytes));
+        self.take(bytes, now)
     }
 
     /// Admits the next operation. Returns the time of admission, the operation, and the time that a server works on it.
@@ -169,10 +206,14 @@ impl Rates {
     /// The share that an operation takes: the time for which it keeps the scarcest resource busy.
     fn cost(&self, bytes: u64) -> Cost {
         let of = |rate: Option<u64>, cost: u64| {
-            rate.map_or(0, |rate| Cost::from(cost) * PICOSECONDS_PER_S / Cost::from(rate))
+            // A division of 64 bits is several times as fast, and enough for 16 MiB.
+            rate.map_or(0, |rate| match cost.checked_mul(PICOSECONDS_PER_S) {
+                Some(cost) => Cost::from(cost / rate),
+                None => Cost::from(cost) * Cost::from(PICOSECONDS_PER_S) / Cost::from(rate),
+            })
         };
         let serving = self.parallelism.map_or(0, |Parallelism { servers, service_ns }| {
-            Cost::from(service_ns) * (PICOSECONDS_PER_S / Cost::from(SECOND)) / Cost::from(servers)
+            Cost::from(service_ns) * Cost::from(PICOSECONDS_PER_S / SECOND) / Cost::from(servers)
         });
         of(self.throughput, bytes).max(of(self.iops, 1)).max(serving)
     }

@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 use super::bucket::{Bucket, Level, set_bucket};
 use super::fair::Key;
 use super::gate::Request;
+use super::key_hash::KeyHash;
 use super::limits::{Cap, Limits, Quantity, Scope};
 use crate::pending::ConnectionId;
 
@@ -31,7 +32,7 @@ pub(super) struct Links {
 #[derive(Debug)]
 struct Holders<K> {
     caps: Vec<Cap>,
-    tokens: HashMap<K, Tokens>,
+    tokens: HashMap<K, Tokens, KeyHash>,
 }
 
 impl Links {
@@ -89,7 +90,7 @@ impl Links {
 impl<K: Eq + Hash> Holders<K> {
     fn new(limits: &Limits, scope: Scope) -> Self {
         let caps = limits.caps.iter().filter(|cap| cap.scope == scope && cap.quantity != Quantity::Requests);
-        Self { caps: caps.copied().collect(), tokens: HashMap::new() }
+        Self { caps: caps.copied().collect(), tokens: HashMap::default() }
     }
 
     /// Takes the tokens of each cap that counts the operation, and returns the longest wait.
@@ -156,9 +157,7 @@ mod tests {
 
     /// When an operation that comes `now` is answered.
     fn due(qos: &mut Qos<()>, now: Nanos, path: [Key; 2], is_write: bool, bytes: u64) -> Nanos {
-        let mut answered = Nanos::MAX;
-        qos.admit(now, Request { path, is_write, bytes, item: () }, |due, ()| answered = due);
-        answered
+        qos.admit(now, &Request { path, is_write, bytes, item: () }, || (), |_, ()| {}).unwrap_or(Nanos::MAX)
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod bucket;
 mod fair;
 mod gate;
+mod key_hash;
 mod latency;
 mod lateness;
 mod limits;
@@ -57,13 +58,25 @@ impl<T> Qos<T> {
         }
     }
 
-    /// Queues an operation that arrives `now`. Releases all operations admitted by now, each with the time when it is due.
-    fn admit(&mut self, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
-        self.advance(now, &mut release);
-        let kind = if request.is_write { &mut self.writes } else { &mut self.reads };
-        let gate = if kind.is_open() { &mut self.all } else { kind };
-        gate.push(request, self.now);
+    /// Admits an operation that arrives `now`, and returns when it is due; an operation that must wait is made and queued. Before it, all
+    /// that were admitted by now are released, each with the time when it is due.
+    fn admit(
+        &mut self,
+        now: Nanos,
+        asked: &Request<()>,
+        item: impl FnOnce() -> T,
+        release: impl FnMut(Nanos, T),
+    ) -> Option<Nanos> {
         self.advance(now, release);
+        let now = self.now;
+        let kind = if asked.is_write { &mut self.writes } else { &mut self.reads };
+        let mut item = Some(item);
+        let mut item = || item.take().expect("one gate keeps it")();
+        if !kind.is_open() {
+            kind.pass(asked, now, &mut item)?;
+        }
+        let service_ns = self.all.pass(asked, now, item)?;
+        Some(self.due(now, service_ns, asked))
     }
 
     /// Releases all operations admitted by `now`, each with the time when it is due.
@@ -148,7 +161,7 @@ impl<T> Qos<T> {
     }
 
     /// When an operation admitted at `at` is answered.
-    fn due(&mut self, at: Nanos, service_ns: Nanos, request: &Request<T>) -> Nanos {
+    fn due<I>(&mut self, at: Nanos, service_ns: Nanos, request: &Request<I>) -> Nanos {
         at + service_ns + self.latencies.draw() + self.links.take(request, at)
     }
 }

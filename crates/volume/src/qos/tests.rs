@@ -71,7 +71,7 @@ impl Simulation {
         self.in_flight[number].push_back(bytes);
         let path = [load.client, load.connection];
         let request = Request { path, is_write, bytes, item: (number, self.now) };
-        self.qos.admit(self.now, request, |due, (number, asked)| self.due.push(Reverse((due, number, asked))));
+        admit(&mut self.qos, self.now, request, |due, (number, asked)| self.due.push(Reverse((due, number, asked))));
     }
 
     /// Goes on until `end`; every operation that is answered is followed by another one.
@@ -106,6 +106,16 @@ impl Simulation {
     }
 }
 
+/// Admits an operation, and releases it if it need not wait.
+fn admit<T>(qos: &mut Qos<T>, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
+    let Request { path, is_write, bytes, item } = request;
+    let mut item = Some(item);
+    let due = qos.admit(now, &Request { path, is_write, bytes, item: () }, || item.take().unwrap(), &mut release);
+    if let Some(due) = due {
+        release(due, item.unwrap());
+    }
+}
+
 trait PopIfDue {
     fn pop_if_due(&mut self, now: Nanos) -> Option<Reverse<(Nanos, usize, Nanos)>>;
 }
@@ -128,7 +138,9 @@ fn answered(limits: Limits, operations: &[(bool, u64)]) -> Vec<Nanos> {
     let mut qos = Qos::new(limits, 0);
     let mut answered = vec![Nanos::MAX; operations.len()];
     for (number, &(is_write, bytes)) in operations.iter().enumerate() {
-        qos.admit(0, Request { path: [1, 1], is_write, bytes, item: number }, |due, number| answered[number] = due);
+        admit(&mut qos, 0, Request { path: [1, 1], is_write, bytes, item: number }, |due, number| {
+            answered[number] = due;
+        });
     }
     qos.advance(1000 * SECOND, |due, number| answered[number] = due);
     answered
@@ -242,12 +254,12 @@ fn waking_late_costs_no_throughput() {
     let mut qos = Qos::new(Limits::of([Cap::iops(1000)]), 0);
     let mut through = 0;
     let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
-    (0..200).for_each(|_| qos.admit(0, request(), |_, ()| through += 1));
+    (0..200).for_each(|_| admit(&mut qos, 0, request(), |_, ()| through += 1));
     // Looked at every 3.7 ms only; each answer is followed by a call.
     for now in (0..60 * SECOND).step_by(3_700_000) {
         let mut answered = 0;
         qos.advance(now, |due, ()| answered += u64::from(due <= now));
-        (0..answered).for_each(|_| qos.admit(now, request(), |_, ()| through += 1));
+        (0..answered).for_each(|_| admit(&mut qos, now, request(), |_, ()| through += 1));
         through += answered;
     }
     assert_within(1.0, through, 60_000);
@@ -273,7 +285,7 @@ fn reads_of_starved_thread(stall_ms: u64, is_noted: bool) -> u64 {
         answered += done as u64;
         for _ in 0..done {
             let request = Request { path: [1, 1], is_write: false, bytes: 64 * KIB, item: () };
-            qos.admit(now, request, |at, ()| due.push(at));
+            admit(&mut qos, now, request, |at, ()| due.push(at));
         }
     }
     answered
@@ -295,11 +307,11 @@ fn tokens_that_were_missed_are_kept_for_a_second() {
     let passes_at_once = |late_ns, after_ns| {
         let mut qos = Qos::new(Limits::of([Cap::iops(1000), Cap::iops(6400).each(Scope::Connection)]), 0);
         let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
-        (0..15).for_each(|_| qos.admit(0, request(), |_, ()| {}));
+        (0..15).for_each(|_| admit(&mut qos, 0, request(), |_, ()| {}));
         qos.came_late(SECOND, 0, late_ns);
         qos.came_late(SECOND, 1, 20 * MS);
         let (now, mut passed) = (SECOND + after_ns, 0);
-        (0..600).for_each(|_| qos.admit(now, request(), |due, ()| passed += u32::from(due == now)));
+        (0..600).for_each(|_| admit(&mut qos, now, request(), |due, ()| passed += u32::from(due == now)));
         passed
     };
     // 1/64 s are 15 operations.
@@ -383,13 +395,13 @@ fn who_leaves_takes_the_debt_along() {
     let request = |client, item| Request { path: [client, client], is_write: true, bytes: MIB, item };
     let mut due = Vec::new();
     for item in 0..100 {
-        qos.admit(0, request(1, item), |at, item| due.push((at, item)));
+        admit(&mut qos, 0, request(1, item), |at, item| due.push((at, item)));
     }
     // Of 100 s of writes one is next, and due after 1 s less what was there. All of it goes.
     assert_eq!(qos.next(), Some(SECOND * 63 / 64));
     assert_eq!(qos.remove(SECOND / 2, [1, 1], |at, item| due.push((at, item))), 100);
     assert_eq!(qos.next(), None);
-    qos.admit(SECOND / 2, request(2, 200), |at, item| due.push((at, item)));
+    admit(&mut qos, SECOND / 2, request(2, 200), |at, item| due.push((at, item)));
     qos.advance(10 * SECOND, |at, item| due.push((at, item)));
     assert_eq!(due, [(SECOND / 2 + SECOND * 63 / 64, 200)]);
 }
@@ -400,7 +412,7 @@ fn new_limits_count_at_once_for_all_that_wait() {
     let mut due = Vec::new();
     for item in 0..5 {
         let request = Request { path: [1, 1], is_write: false, bytes: 1, item };
-        qos.admit(0, request, |at, item| due.push((at, item)));
+        admit(&mut qos, 0, request, |at, item| due.push((at, item)));
     }
     assert_eq!((&due[..], qos.next()), (&[(0, 0)][..], Some(SECOND)));
     // At half a second half a token is there; at 10 IOPS the other half takes 50 ms, each further one 100 ms.
@@ -481,8 +493,8 @@ fn every_bucket_tells_what_it_holds() {
     ]);
     let mut qos = Qos::new(limits, 0);
     let request = |is_write, bytes| Request { path: [1, 7], is_write, bytes, item: () };
-    qos.admit(0, request(false, 4096), |_, ()| {});
-    qos.admit(0, request(true, 15), |_, ()| {});
+    admit(&mut qos, 0, request(false, 4096), |_, ()| {});
+    admit(&mut qos, 0, request(true, 15), |_, ()| {});
     let bucket = |limit: &str, connection, level, capacity, rate_per_s| Bucket {
         limit: limit.to_owned(),
         client: None,

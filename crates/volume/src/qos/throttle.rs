@@ -29,12 +29,9 @@ pub(crate) struct Throttle {
 
 #[derive(Debug)]
 struct State {
-    /// Operations with their tickets.
-    qos: Qos<(u64, Waiter)>,
+    qos: Qos<Waiter>,
     /// Admitted operations that each thread is to collect.
     released: Vec<Vec<Delayed>>,
-    /// Tickets given out so far; they tell operations apart.
-    tickets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +43,9 @@ struct Slot {
     is_ready: AtomicBool,
 }
 
-/// An operation that is to be admitted.
-#[derive(Debug)]
-pub(crate) struct Waiter {
+/// Origin of an operation that asks to be admitted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
     /// The thread that will collect it.
     pub(crate) thread: usize,
     /// Number of the export.
@@ -57,7 +54,12 @@ pub(crate) struct Waiter {
     pub(crate) arrived: Nanos,
     /// Client and connection that it came from.
     pub(crate) path: [Key; 2],
-    pub(crate) operation: Operation,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    arrival: Arrival,
+    operation: Operation,
 }
 
 impl Throttle {
@@ -69,7 +71,7 @@ impl Throttle {
             requests_in_flight: AtomicU32::new(u32::MAX),
             next: AtomicU64::new(Nanos::MAX),
             threads: (0..threads).map(|_| Slot::default()).collect(),
-            state: Mutex::new(State { qos: Qos::new(limits, now), released, tickets: 0 }),
+            state: Mutex::new(State { qos: Qos::new(limits, now), released }),
         };
         throttle.publish(throttle.lock().qos.limits());
         throttle
@@ -86,26 +88,25 @@ impl Throttle {
         self.requests_in_flight.load(Relaxed) as usize
     }
 
-    /// Queues a READ or WRITE of `bytes`. Returns it if it is admitted at once; otherwise its thread collects it later.
-    pub(crate) fn admit(&self, waiter: Waiter, is_write: bool, bytes: u64) -> Option<Delayed> {
-        let Waiter { thread, arrived, path, .. } = waiter;
-        let mut own = None;
+    /// Admits a READ or WRITE of `bytes`, and returns when it is due. If it must wait, `operation` makes it, and its thread collects it later.
+    pub(crate) fn admit(
+        &self,
+        arrival: Arrival,
+        is_write: bool,
+        bytes: u64,
+        operation: impl FnOnce() -> Operation,
+    ) -> Option<Nanos> {
+        let Arrival { thread, arrived, path, .. } = arrival;
+        let asked = Request { path, is_write, bytes, item: () };
         let mut state = self.lock();
-        let State { qos, released, tickets } = &mut *state;
-        *tickets += 1;
-        let ticket = *tickets;
-        qos.admit(arrived, Request { path, is_write, bytes, item: (ticket, waiter) }, |due, (number, waiter)| {
-            if number == ticket {
-                own = Some(waiter.delayed(due));
-            } else {
-                self.put(released, due, waiter);
-            }
-        });
+        let State { qos, released } = &mut *state;
+        let waiter = || Waiter { arrival, operation: operation() };
+        let due = qos.admit(arrived, &asked, waiter, |due, other| self.put(released, due, other));
         self.publish_next(qos.next());
-        if own.is_none() {
+        if due.is_none() {
             self.threads[thread].waiting.fetch_add(1, Relaxed);
         }
-        own
+        due
     }
 
     /// Counts the operations of a thread that wait.
@@ -129,8 +130,8 @@ impl Throttle {
             return;
         }
         let mut state = self.lock();
-        let State { qos, released, .. } = &mut *state;
-        qos.advance(now, |due, (_, waiter)| self.put(released, due, waiter));
+        let State { qos, released } = &mut *state;
+        qos.advance(now, |due, waiter| self.put(released, due, waiter));
         self.publish_next(qos.next());
         let slot = &self.threads[thread];
         slot.is_ready.store(false, Relaxed);
@@ -149,8 +150,8 @@ impl Throttle {
     /// be admitted sooner: all threads must be woken.
     pub(crate) fn forget(&self, now: Nanos, thread: usize, path: [Key; 2]) -> usize {
         let mut state = self.lock();
-        let State { qos, released, .. } = &mut *state;
-        let mut forgotten = qos.remove(now, path, |due, (_, waiter)| self.put(released, due, waiter));
+        let State { qos, released } = &mut *state;
+        let mut forgotten = qos.remove(now, path, |due, waiter| self.put(released, due, waiter));
         released[thread].retain(|delayed| {
             let is_own = delayed.connection == path[1] as ConnectionId;
             forgotten += usize::from(is_own);
@@ -164,8 +165,8 @@ impl Throttle {
     /// Changes the limits, also for operations that wait; all threads must then be woken.
     pub(crate) fn set_limits(&self, now: Nanos, limits: Limits) {
         let mut state = self.lock();
-        let State { qos, released, .. } = &mut *state;
-        qos.set_limits(now, limits, |due, (_, waiter)| self.put(released, due, waiter));
+        let State { qos, released } = &mut *state;
+        qos.set_limits(now, limits, |due, waiter| self.put(released, due, waiter));
         self.publish_next(qos.next());
         self.publish(qos.limits());
     }
@@ -197,8 +198,9 @@ impl Throttle {
 
     /// Leaves an operation for its thread to collect.
     fn put(&self, released: &mut [Vec<Delayed>], due: Nanos, waiter: Waiter) {
-        self.threads[waiter.thread].is_ready.store(true, Relaxed);
-        released[waiter.thread].push(waiter.delayed(due));
+        let Waiter { arrival, operation } = waiter;
+        self.threads[arrival.thread].is_ready.store(true, Relaxed);
+        released[arrival.thread].push(arrival.delayed(due, operation));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -206,9 +208,10 @@ impl Throttle {
     }
 }
 
-impl Waiter {
-    fn delayed(self, due: Nanos) -> Delayed {
-        let Self { export, arrived, path, operation, .. } = self;
+impl Arrival {
+    /// An admitted operation that is due at this time.
+    pub(crate) fn delayed(self, due: Nanos, operation: Operation) -> Delayed {
+        let Self { export, arrived, path, .. } = self;
         Delayed { due, waited_ns: due.saturating_sub(arrived), export, connection: path[1] as ConnectionId, operation }
     }
 }
@@ -222,9 +225,8 @@ mod tests {
 
     /// A READ of 1,000 bytes; each client has one connection, of the same number.
     fn admit(throttle: &Throttle, now: Nanos, thread: usize, connection: ConnectionId) -> Option<Nanos> {
-        let (path, operation) = ([connection.into(); 2], Operation::Reply(Box::default()));
-        let waiter = Waiter { thread, export: 0, arrived: now, path, operation };
-        throttle.admit(waiter, false, 1000).map(|delayed| delayed.due)
+        let arrival = Arrival { thread, export: 0, arrived: now, path: [connection.into(); 2] };
+        throttle.admit(arrival, false, 1000, || Operation::Reply(Box::default()))
     }
 
     fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(ConnectionId, Nanos, Nanos)> {

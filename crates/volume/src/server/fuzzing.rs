@@ -1,7 +1,7 @@
 //! A volume in memory behind pipes, without sockets and clocks, for the fuzz targets.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::iovec;
 
@@ -13,8 +13,9 @@ use super::session::{Interest, Session};
 use super::transport::Transport;
 use super::worker::Worker;
 use crate::memory::ConnectionMemory;
-use crate::nfs4_state::{LEASE_SECONDS, State};
+use crate::nfs4_state::{ClientRecord, LEASE_SECONDS, State};
 use crate::qos::Limits;
+use crate::reply::cache::ReplyCache;
 use crate::served::rules::ExportRules;
 use crate::served::{Export, Exports, Served};
 use crate::stats::Counters;
@@ -27,7 +28,24 @@ use crate::store::memory::MemoryStore;
 pub struct Fed {
     worker: Worker,
     connections: Vec<(Session, Pipe)>,
+    record: KeptRecord,
+    /// Starts of the server so far.
+    starts: u64,
     now: Nanos,
+}
+
+/// The record of clients with state. It outlasts a restart of the server.
+#[derive(Debug, Clone, Default)]
+struct KeptRecord(Arc<Mutex<Vec<u64>>>);
+
+impl ClientRecord for KeptRecord {
+    fn read(&self) -> Vec<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn write(&self, clients: &[u64]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = clients.to_vec();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,12 +87,32 @@ impl Fed {
         let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
         let export = Export::new("/vol".to_owned(), Files::Memory(files), limits, 1, 0).with_rules(rules);
         let exports = Exports::new(vec![export]).expect("one export");
-        let nfs4 = State::new(0, "fuzzing".to_owned(), Vec::new(), 0);
-        let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
+        let record = KeptRecord::default();
+        let nfs4 = Self::started(1, &record, 0);
+        let served = Served::new(exports, 2049, 1_u64.to_be_bytes(), ConnectionMemory::default(), nfs4);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
-        let mut volume = Self { worker, connections: Vec::new(), now: 0 };
+        let mut volume = Self { worker, connections: Vec::new(), record, starts: 1, now: 0 };
         volume.connect(1);
         volume
+    }
+
+    /// The state of clients at a start. State ids tell starts apart by their milliseconds.
+    fn started(start: u64, record: &KeptRecord, now: Nanos) -> State {
+        let kept = record.clone();
+        State::new(start * 1_000_000, "fuzzing".to_owned(), vec![Box::new(kept)], now)
+    }
+
+    /// The server is killed and starts again. Files and the record of clients stay; connections and all other state are gone.
+    ///
+    /// # Panics
+    /// If something else still holds the state.
+    pub fn restart(&mut self) {
+        self.connections.clear();
+        self.starts += 1;
+        let served = Arc::get_mut(&mut self.worker.served).expect("one thread");
+        served.nfs4 = Self::started(self.starts, &self.record, self.now);
+        served.writeverf = self.starts.to_be_bytes();
+        served.replies = ReplyCache::default();
     }
 
     /// Connects from one of 256 addresses; returns the number of the connection.

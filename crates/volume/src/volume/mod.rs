@@ -116,6 +116,7 @@ impl Volume {
         let connection_memory_bytes = self.served.memory.used() as u64;
         let mut stats = Stats { uptime_ns, connection_memory_bytes, exports, clients, connections, ..Stats::default() };
         stats.threads_starved_ns = self.counters.iter().map(|counters| counters.starved_ns.read()).collect();
+        stats.nfs4 = self.served.nfs4.stats();
         stats.exports.iter().for_each(|export| stats.io += export.io);
         self.counters.iter().for_each(|counters| stats.calls += counters.calls.read());
         stats

@@ -10,6 +10,9 @@ use crate::error::EngineError;
 use crate::plan::NfsMount;
 use crate::tree::EntryKind;
 
+/// Most entries of a directory that are listed: a server whose list has no end ends the run before memory does.
+const DIRECTORY_ENTRIES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 24 };
+
 /// A mounted export.
 pub(super) struct Export<'a, P: Mountable> {
     pub(super) calls: P::Calls<'a>,
@@ -139,6 +142,11 @@ impl<'a, P: Mountable> Export<'a, P> {
         loop {
             let page = list(&mut self.calls, from)?.map_err(|status| refused::<P>("list", path, status))?;
             all.extend(page.entries);
+            if all.len() > DIRECTORY_ENTRIES_MAX {
+                return Err(EngineError::Target(format!(
+                    "{path}: the server lists more than {DIRECTORY_ENTRIES_MAX} entries of one directory; use several directories"
+                )));
+            }
             if page.is_end {
                 return Ok(all);
             }

@@ -544,6 +544,25 @@ fn unstable_writes_are_committed_at_the_end() {
 }
 
 #[test]
+fn a_write_that_is_less_stable_than_requested_ends_the_run() {
+    let server = Server::new(|seen| match seen.procedure {
+        nfsproc3::NFSPROC3_WRITE => Act::Unstable,
+        _ => Act::Answer,
+    })
+    .with_file("f", b"");
+    for durability in [Durability::DataSync, Durability::FileSync] {
+        let mut client = Client::new(&server, 1, 4096, |mount| mount.durability = durability);
+        client.submit(0, WRITE, 0, 4096);
+        let error = client.reap(1).unwrap_err().to_string();
+        assert!(error.starts_with("f: invalid reply from server"), "{error}");
+        assert!(error.ends_with("a WRITE is less stable than requested, so its data may be lost"), "{error}");
+    }
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    client.submit(0, WRITE, 0, 4096);
+    client.reap(1).unwrap();
+}
+
+#[test]
 fn a_flush_is_a_commit_and_an_operation() {
     let commits =
         |server: &Server| server.seen().iter().filter(|seen| seen.procedure == nfsproc3::NFSPROC3_COMMIT).count();

@@ -98,9 +98,8 @@ impl Compound<'_, '_> {
                     }
                 }
                 Next::Suspend { bytes } => {
-                    match self.suspend(bytes, before.rest(), tag) {
-                        Ok(()) => return,
-                        Err(compound) => self = compound,
+                    if self.is_suspended(bytes, before.rest(), tag) {
+                        return;
                     }
                     self.is_due = true;
                     reader = before;
@@ -290,44 +289,38 @@ impl Compound<'_, '_> {
         if !export.throttle.is_limited() || !self.may_wait(0) {
             return;
         }
-        let mut reply = Vec::new();
-        self.turn.batch.copy_from(self.reply.start, &mut reply);
-        self.turn.batch.rewind(self.reply.record);
-        if let Some(Operation::Reply(reply)) = self.turn.delay(export, bytes, Operation::Reply(reply.into())) {
-            self.turn.batch.bytes(&reply);
-        }
+        self.turn.is_reply_due(export, bytes, |turn| {
+            let mut reply = Vec::new();
+            turn.batch.copy_from(self.reply.start, &mut reply);
+            turn.batch.rewind(self.reply.record);
+            reply.into()
+        });
     }
 
-    /// Lets the COMPOUND wait before a READ of `bytes`. Fails if it need not wait.
-    #[allow(clippy::result_large_err)] // it goes on at once
-    fn suspend(mut self, bytes: u64, arguments: &[u8], tag: &[u8]) -> Result<(), Self> {
-        let Some(Place::In(file)) = self.current else { return Err(self) };
+    /// Lets the COMPOUND wait before a READ of `bytes`. False if it need not wait, and goes on.
+    fn is_suspended(&mut self, bytes: u64, arguments: &[u8], tag: &[u8]) -> bool {
+        let Some(Place::In(file)) = self.current else { return false };
         let export = self.turn.export(file.as_bytes());
-        let mut results = Vec::new();
-        self.turn.batch.copy_from(self.reply.results, &mut results);
-        self.turn.batch.rewind(self.reply.record);
         let handle = |place: Option<Place>| place.map(|place| place.handle());
-        let suspended = SuspendedCompound {
-            xid: self.reply.xid,
-            tag: tag.into(),
-            results,
-            arguments: arguments.into(),
-            stated: self.stated,
-            handles: [handle(self.current), handle(self.saved)],
-            stateids: [self.stateid, self.saved_stateid],
-            slot: self.slot.take(),
-            counts: [self.count, self.done],
-            is_kept: self.is_kept,
-            written: self.written,
-        };
-        let Some(Operation::Compound(due)) = self.turn.delay(export, bytes, Operation::Compound(Box::new(suspended)))
-        else {
-            return Ok(());
-        };
-        self.slot = due.slot;
-        self.reply = ReplyStart::new(self.turn, due.xid, tag);
-        self.turn.batch.bytes(&due.results);
-        Err(self)
+        let is_due = self.turn.is_read_due(export, bytes, |turn| {
+            let mut results = Vec::new();
+            turn.batch.copy_from(self.reply.results, &mut results);
+            turn.batch.rewind(self.reply.record);
+            Operation::Compound(Box::new(SuspendedCompound {
+                xid: self.reply.xid,
+                tag: tag.into(),
+                results,
+                arguments: arguments.into(),
+                stated: self.stated,
+                handles: [handle(self.current), handle(self.saved)],
+                stateids: [self.stateid, self.saved_stateid],
+                slot: self.slot.take(),
+                counts: [self.count, self.done],
+                is_kept: self.is_kept,
+                written: self.written,
+            }))
+        });
+        !is_due
     }
 }
 

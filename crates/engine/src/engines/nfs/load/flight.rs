@@ -135,6 +135,10 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     repeated: Vec<bool>,
     /// Replies to calls on names, in the order of arrival.
     pub answered: VecDeque<Answered<P>>,
+    /// The stability that WRITEs ask for.
+    pub stable: stable_how,
+    /// The file of a WRITE that the server made less stable than requested.
+    pub less_stable: Option<u32>,
 }
 
 /// The reply to a call on a name.
@@ -201,6 +205,8 @@ impl<P: Protocol> Flight<P> {
             named: Vec::new(),
             repeated: Vec::new(),
             answered: VecDeque::new(),
+            stable: stable_how::UNSTABLE,
+            less_stable: None,
         }
     }
 
@@ -480,6 +486,9 @@ impl<P: Protocol> Flight<P> {
     pub(in crate::engines::nfs) fn write_done(&mut self, index: u32, result: WriteResult, done: &mut Vec<Completion>) {
         if result.status != 0 {
             return self.refused(index, result.status, done);
+        }
+        if result.committed < self.stable as u32 {
+            self.less_stable = Some(self.calls[index as usize].file);
         }
         if result.committed == stable_how::UNSTABLE as u32 {
             self.note_unstable(self.calls[index as usize].file);

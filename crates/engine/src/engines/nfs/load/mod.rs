@@ -29,7 +29,7 @@ use self::flight::{CALLS_MAX, Flight};
 use self::incoming::Lost;
 use super::calls::{CallLimits, Mountable};
 use super::export::Export;
-use super::protocol::{Protocol, Recovered, SlotCounts};
+use super::protocol::{LESS_STABLE, Protocol, Recovered, SlotCounts, stability};
 use super::status::refused;
 use super::transport::patience::{JUKEBOX_DELAY_NS, silence_ns_max};
 use super::transport::rpc::seconds;
@@ -130,8 +130,9 @@ impl<P: Mountable> NfsEngine<P> {
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
-        let flight =
+        let mut flight =
             Flight::new(protocol, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
+        flight.stable = stability(mount.durability);
         Ok(Self {
             server,
             route,
@@ -212,6 +213,10 @@ impl<P: Protocol> NfsEngine<P> {
             self.flush()?;
         }
         self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
+        if let Some(file) = self.flight.less_stable {
+            let (server, path) = (&self.server, &self.paths[file as usize]);
+            return Err(EngineError::Target(format!("{path}: invalid reply from server {server}: {LESS_STABLE}")));
+        }
         if self.flight.state_lost.is_some() && self.recovering.is_none() {
             self.recover(now)?;
         }

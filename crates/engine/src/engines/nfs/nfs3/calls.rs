@@ -14,7 +14,7 @@ use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
     Node, Page, granted,
 };
-use super::super::protocol::{Protocol, stability};
+use super::super::protocol::{LESS_STABLE, Protocol, stability};
 use super::super::status::refused;
 use super::super::transport::mounter::{self, Mounter};
 use super::super::transport::rpc::{Rpc, invalid_reply};
@@ -150,6 +150,9 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         let stable = stability(durability);
         let arguments = WRITE3args { file: *open, offset, count: data.len() as u32, stable, data };
         let written: WRITE3res = self.rpc.nfs(nfsproc3::NFSPROC3_WRITE, &arguments)?;
+        if written.as_ref().is_ok_and(|written| (written.committed as u32) < stable as u32) {
+            return Err(self.rpc.invalid(&LESS_STABLE));
+        }
         value(written.map(|written| written.count))
     }
 

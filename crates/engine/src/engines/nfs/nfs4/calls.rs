@@ -19,7 +19,7 @@ use super::super::calls::{
     Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
     Node, Page, granted,
 };
-use super::super::protocol::{Judgement, stability};
+use super::super::protocol::{Judgement, LESS_STABLE, stability};
 use super::super::status::{NOTDIR, refused};
 use super::super::transport::mounter::Mounter;
 use super::super::transport::rpc::Rpc;
@@ -196,6 +196,9 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
             }
         }));
         let written = written.ok_or_else(|| self.rpc().invalid(&"it lacks the result of a WRITE"))?;
+        if (written.committed as u32) < stable as u32 {
+            return Err(self.rpc().invalid(&LESS_STABLE));
+        }
         Ok(Ok(written.count))
     }
 

@@ -88,6 +88,7 @@ const ROWS: &[Row<Act>] = &[
     (List, "READDIR", Garbage, 1, Ends(INVALID)),
     (List, "READDIR", Words(&[(5, 0)]), ALWAYS, Ends("a list of a directory has neither an entry nor an end")),
     (List, "READDIR", Misdeed::Act(Act::ListAgain), ALWAYS, Ends("a list of a directory comes back to where it was")),
+    (List, "READDIR", Misdeed::Act(Act::ListOn), ALWAYS, Ends("the server lists more than 4096 entries of one directory")),
     (Metadata, "CREATE", UnknownXid, 1, GoesOn),
     (Metadata, "CREATE", fail(NFS3ERR_IO), 1, Fails(1, libc::EIO)),
     (Metadata, "REMOVE", HalfAndReset, 1, GoesOn),

@@ -40,6 +40,10 @@ pub(super) enum Act {
     Fail(nfsstat3),
     /// Answers each READDIR as the first one.
     ListAgain,
+    /// Answers each READDIR with further names, and never with the end.
+    ListOn,
+    /// Says that what a WRITE wrote is not on stable storage.
+    Unstable,
     /// Sends these bytes instead of a reply.
     Raw(Vec<u8>),
     Silence,
@@ -130,6 +134,15 @@ impl Program for Shared {
                 marked(&reply(header.xid, &to_bytes(&Err::<(), _>(failed))))
             }
             Act::ListAgain => marked(&reply(header.xid, &self.list(0))),
+            Act::ListOn => {
+                let READDIR3args { cookie, .. } = from_bytes(arguments).unwrap();
+                marked(&reply(header.xid, &list_on(cookie)))
+            }
+            Act::Unstable => {
+                let mut arguments: WRITE3args<'_> = from_bytes(arguments).unwrap();
+                arguments.stable = stable_how::UNSTABLE;
+                marked(&reply(header.xid, &to_bytes(&self.write(&arguments, None))))
+            }
             Act::Raw(bytes) => bytes,
             Act::Silence => return Reaction::Silence,
             Act::Close => return Reaction::Close,
@@ -255,6 +268,14 @@ impl Shared {
     fn file(&mut self, handle: &nfs_fh3) -> &mut Vec<u8> {
         self.files.get_mut(&name_of(handle)).expect("a file that is there")
     }
+}
+
+/// A hundred names behind a cookie, and more to come.
+fn list_on(cookie: u64) -> Vec<u8> {
+    let entries = (1..=100).map(|at| entry3 { fileid: 1, name: b"f", cookie: cookie + at });
+    let reply = dirlist3 { entries: List(entries.collect()), eof: false };
+    let listed: READDIR3res<'_> = Ok(READDIR3resok { dir_attributes: None, cookieverf: [0; 8], reply });
+    to_bytes(&listed)
 }
 
 /// Header, procedure of the NFS program, and arguments of a call.

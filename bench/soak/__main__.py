@@ -1,6 +1,7 @@
-"""``python -m bench.soak``: many runs in one process, many processes, and one long run. Nothing may leak.
+"""``python -m bench.soak``: many runs in one process, many processes, one long run, and a crowd of clients.
 
-Each part prints what it measured. The end is 1 if something leaked, or if intervals do not sum to totals.
+Nothing may leak. Each part prints what it measured. The end is 1 if something leaked, or if intervals do not sum to
+totals. The crowd's clients, kills and settings are chosen by ``--seed``; its guests need root.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.faults.victims import runtime_environment, volume_process
 from bench.servers import IOCURVE
-from iocurve.dialects.fio.command import prepare
-from iocurve.engine.outcome import Outcome
-from iocurve.measure import local
+from bench.soak import Held, interval_sums, run
+from bench.soak.crowd import crowd
 from iocurve.units import MIB
 
+PARTS = ("runs", "processes", "long", "crowd")
 WARM_UP_RUNS = 50
 """Runs before the first reading: allocators and caches reach their size."""
 RUN_GROWTH_MAX_BYTES = 8 * MIB
@@ -33,36 +32,27 @@ INTERVAL_MAX_BYTES = 512
 """... and for each interval of a job in the client: this plan joins none."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """Memory and descriptors of a process."""
-
-    descriptors: int
-    threads: int
-    resident_bytes: int
-
-    @classmethod
-    def by(cls, pid: int) -> Held:
-        """Memory and descriptors of a process now."""
-        process = Path("/proc") / str(pid)
-        pages = int((process / "statm").read_text().split()[1])
-        held = [len(list((process / part).iterdir())) for part in ("fd", "task")]
-        return cls(held[0], held[1], pages * os.sysconf("SC_PAGE_SIZE"))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs all parts. Returns 1 if something leaked."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="short runs in one process (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=1000, help="processes (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=3600, help="time of the long run (default: %(default)s)")
+    parser.add_argument("--crowd-seconds", type=int, help="time of the crowd (default: that of the long run)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the crowd (default: %(default)s)")
+    parser.add_argument("--samples", type=Path, help="CSV file for the samples of the crowd")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="iocurve-soak-") as directory:
-        faults = [
-            *many_runs(Path(directory), options.runs),
-            *many_processes(Path(directory), options.processes),
-            *long_run(Path(directory), options.seconds),
-        ]
+    seconds = options.crowd_seconds or options.seconds
+    with tempfile.TemporaryDirectory(prefix="iocurve-soak-") as name:
+        directory = Path(name)
+        parts: dict[str, Callable[[], Iterator[str]]] = {
+            "runs": lambda: many_runs(directory, options.runs),
+            "processes": lambda: many_processes(directory, options.processes),
+            "long": lambda: long_run(directory, options.seconds),
+            "crowd": lambda: crowd(directory, seconds, options.seed, options.samples, has_guests=os.geteuid() == 0),
+        }
+        faults = [fault for part in options.parts for fault in parts[part]()]
     for fault in faults:
         print(f"soak: {fault}")
     return int(bool(faults))
@@ -78,7 +68,7 @@ def many_runs(directory: Path, count: int) -> Iterator[str]:
         for number in range(count + WARM_UP_RUNS):
             if number == WARM_UP_RUNS:
                 first, serving = Held.by(os.getpid()), Held.by(volume.pid)
-            _run(jobs[number % len(jobs)], place)
+            run(jobs[number % len(jobs)], place)
         last, served = Held.by(os.getpid()), Held.by(volume.pid)
         print(f"{count} runs in one process: {first} to {last}; the volume: {serving} to {served}", flush=True)
         yield from _leaks("the process of the runs", first, last, RUN_GROWTH_MAX_BYTES)
@@ -119,11 +109,13 @@ def long_run(directory: Path, seconds: int) -> Iterator[str]:
         sampler = threading.Thread(target=_sample, args=(volume.pid, samples, ended))
         sampler.start()
         try:
-            outcome = _run(job, place)
+            outcome = run(job, place)
         finally:
             ended.set()
             sampler.join()
-    yield from _sums(outcome)
+    operations, faults = interval_sums(outcome)
+    print(f"a long run: {operations:,} operations in {sum(len(w.intervals) for w in outcome.workers):,} intervals")
+    yield from faults
     kept_bytes = INTERVAL_MAX_BYTES * sum(len(worker.intervals) for worker in outcome.workers)
     yield from _growth("client", [client for client, _ in samples], LOAD_GROWTH_MAX_BYTES + kept_bytes)
     yield from _growth("volume", [volume for _, volume in samples], LOAD_GROWTH_MAX_BYTES)
@@ -133,34 +125,9 @@ def _job(engine: str) -> list[str]:
     return ["--name=soak", "--rw=randrw", "--bs=4k", "--size=64k", "--filename=data", *engine.split()]
 
 
-def _run(job: Sequence[str], place: Path) -> Outcome:
-    outcome = local.run(prepare(job, cwd=place, environment={}).plan, poll_s=0.01)
-    if outcome.state != "finished":
-        raise RuntimeError(f"a run {outcome.state}: {outcome.workers[0].error}")
-    return outcome
-
-
 def _sample(pid: int, samples: list[tuple[int, int]], ended: threading.Event) -> None:
     while not ended.wait(1):
         samples.append((Held.by(os.getpid()).resident_bytes, Held.by(pid).resident_bytes))
-
-
-def _sums(outcome: Outcome) -> Iterator[str]:
-    """Compares the sums of the intervals with the totals of the window."""
-    operations = 0
-    for worker in outcome.workers:
-        sums: Counter[tuple[str, str]] = Counter()
-        for interval in worker.intervals:
-            for kind, part in interval.operations.items():
-                if not interval.ramp:
-                    sums[kind, "operations"] += part.operations
-                    sums[kind, "bytes"] += part.bytes
-        for kind, total in worker.operations.items():
-            operations += total.operations
-            found = (sums[kind, "operations"], sums[kind, "bytes"])
-            if found != (total.operations, total.bytes):
-                yield f"intervals of {kind} sum to {found}, not to {(total.operations, total.bytes)}"
-    print(f"a long run: {operations:,} operations in {sum(len(w.intervals) for w in outcome.workers):,} intervals")
 
 
 def _growth(name: str, resident: Sequence[int], growth_max_bytes: int) -> Iterator[str]:

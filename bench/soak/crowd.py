@@ -1,0 +1,377 @@
+"""Many clients of one volume at once, by seed: loads, guests, clients that vanish, kills, and settings that change."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.faults.victims import Client, VolumeProcess, runtime_environment, volume_process
+from bench.servers import IOCURVE, RIG
+from bench.soak import Held, interval_sums, run
+from bench.soak.vanishing import vanish
+from iocurve.volume.control import Client as ControlClient
+
+VERSIONS = ("3", "4.1")
+REFUSED = "refused the connection"
+"""A load that starts while the volume is down ends at once: it never reached the volume."""
+SAMPLE_SECONDS = 10.0
+TIMEOUT_SECONDS = 600
+"""For a machine that does much else."""
+LOADS = 2
+KILLED_SHARE = 0.25
+"""Part of the loads, and of the guests, that are killed."""
+GUEST_SECONDS = 40
+RESIDENT_GROWTH_MAX_MIB = 12.0
+"""Most growth of the volume's memory from the second tenth of the quiet part to its end, without state ..."""
+CLIENT_STATE_BYTES = 8192
+"""... and for each client more that has gone without a word, whose state stays for an hour."""
+DESCRIPTORS_MAX_PER_CONNECTION = 1
+DESCRIPTORS_MAX = 400
+"""Most descriptors of the volume beyond its connections: files that are open or kept open."""
+
+SETTINGS = (
+    ("--profile", "unlimited"),
+    ("--iops", "20000"),
+    ("--throughput", "200MiB"),
+    ("--iops", "5000", "--latency", "500us"),
+    ("--level", "premium", "--quota", "4TiB"),
+    ("--client-iops-write", "4000"),
+)
+
+LOCKS = """
+end=$(($(date +%s) + SECONDS_OF_WORK))
+while [ $(date +%s) -lt $end ]; do
+    flock $MNT/lock sh -c 'n=0; read n <$MNT/counter; echo $((n + 1)) >$MNT/counter' && echo one more
+done
+"""
+"""Counts under a lock. A count that another guest overwrites is a lock that two had."""
+
+FILES = """
+end=$(($(date +%s) + SECONDS_OF_WORK)); mkdir -p $MNT/guest3 && cd $MNT/guest3
+while [ $(date +%s) -lt $end ]; do
+    dd if=/dev/urandom of=one bs=64k count=32 2>/dev/null && cp one other && sync && mv other third
+    echo 3 >/proc/sys/vm/drop_caches; cmp one third || exit 3; rm one third; echo one more
+done
+"""
+
+
+@dataclass
+class Sample:
+    """The volume and this process at one time. Counts of state are of NFSv4.1 clients."""
+
+    seconds: float
+    starts: int
+    resident_mib: float
+    descriptors: int
+    threads: int
+    connections: int
+    clients: int
+    slots: int
+    states: int
+    ranges: int
+    own_resident_mib: float
+    own_descriptors: int
+
+
+@dataclass
+class Crowd:
+    """The volume, the parts that use it, their counts and their faults."""
+
+    volume: VolumeProcess
+    directory: Path
+    seed: int
+    seconds: float
+    began: float = field(default_factory=time.monotonic)
+    ended: threading.Event = field(default_factory=threading.Event)
+    is_serving: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the volume is asked, and while it is down."""
+    starts: int = 1
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+    def random(self, name: str) -> random.Random:
+        """The random numbers of one part of the crowd."""
+        return random.Random(f"{self.seed} {name}")
+
+    def fault(self, text: str) -> None:
+        """Notes what went wrong."""
+        self.faults.append(text)
+        print(f"  after {time.monotonic() - self.began:,.0f} s: {text}", flush=True)
+
+    @property
+    def is_in_first_half(self) -> bool:
+        """True while the volume is killed now and then."""
+        return time.monotonic() - self.began < self.seconds / 2
+
+
+def crowd(directory: Path, seconds: float, seed: int, samples: Path | None, *, has_guests: bool) -> Iterator[str]:
+    """Runs all of it. The volume is killed now and then in the first half; in the second its memory must stay flat."""
+    (place := directory / "crowd").mkdir()
+    with volume_process(place) as volume:
+        (volume.files / "counter").write_text("0\n")
+        everything = Crowd(volume, place, seed, seconds)
+        parts: list[Callable[[Crowd], None]] = [
+            *([_load] * LOADS), _measured_loads, _vanishing_clients, _settings, _kills, _sampler,
+        ]  # fmt: skip
+        guests = [_guests_with_locks, _other_guests_with_locks, _guests_with_files] if has_guests else []
+        with ExitStack() as stack:
+            stack.callback(everything.ended.set)
+            for number, part in enumerate([*parts, *guests]):
+                stack.enter_context(_thread(everything, part, number))
+            everything.ended.wait(seconds)
+            everything.ended.set()
+        yield from everything.faults
+        yield from _counter(everything)
+        yield from _flat(everything)
+    if samples:
+        with samples.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(Sample.__annotations__)
+            writer.writerows(vars(sample).values() for sample in everything.samples)
+    print(f"a crowd by seed {seed}: {dict(sorted(everything.counts.items()))}", flush=True)
+
+
+@contextmanager
+def _thread(everything: Crowd, part: Callable[[Crowd], None], number: int) -> Iterator[None]:
+    def work() -> None:
+        try:
+            part(everything)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a fault, and the others go on
+            everything.fault(f"{part.__name__}: {type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=work, name=f"{part.__name__}-{number}")
+    thread.start()
+    yield
+    thread.join()
+
+
+# ---- clients
+
+
+def _url(everything: Crowd, version: str) -> str:
+    return f"{everything.volume.url()}?vers={version}"
+
+
+def _job(random: random.Random, name: str, version: str, everything: Crowd) -> list[str]:
+    block = random.choice(("4k", "8k", "64k"))
+    depth, connections = random.choice((1, 4, 16)), random.choice((1, 2, 4))
+    return [
+        *("--name=load", f"--filename={name}", "--size=8m", f"--bs={block}", f"--iodepth={depth}"),
+        *("--ioengine=nfs", f"--nfs_url={_url(everything, version)}", f"--nconnect={connections}"),
+    ]
+
+
+def _load(everything: Crowd) -> None:
+    """Processes that verify what they wrote; some are killed."""
+    name = threading.current_thread().name
+    random = everything.random(name)
+    (place := everything.directory / name).mkdir()
+    for number in itertools.count():
+        if everything.ended.is_set():
+            return
+        version = random.choice(VERSIONS)
+        job = _job(random, f"{name}-{number % 5}", version, everything)
+        timed = ("--time_based", f"--runtime={random.randint(3, 15)}")
+        work = random.choice(
+            (("--rw=randrw", *timed), ("--rw=randwrite", "--verify=crc32c"), ("--rw=randread", *timed))
+        )
+        client = Client(place, ["fio", *job, *work, "--output=out"])
+        if random.random() < KILLED_SHARE:
+            everything.ended.wait(random.uniform(1, 4))
+            client.signal(signal.SIGKILL)
+            client.wait()
+            everything.counts["loads killed"] += 1
+            continue
+        ended = client.wait(TIMEOUT_SECONDS)
+        everything.counts[f"loads by {version}"] += 1
+        if REFUSED in ended.last_line:
+            everything.counts["loads that found no volume"] += 1
+        elif ended.status:
+            everything.fault(f"a load by {version} ended with {ended.status}: {ended.last_line}")
+
+
+def _measured_loads(everything: Crowd) -> None:
+    """Loads in this process: intervals sum to totals, also if the volume is killed meanwhile."""
+    random = everything.random("measured")
+    for number in itertools.count():
+        if everything.ended.is_set():
+            return
+        job = _job(random, "measured", VERSIONS[number % 2], everything)
+        work = ("--rw=randrw", "--time_based", f"--runtime={random.randint(5, 20)}", "--numjobs=2")
+        try:
+            outcome = run([*job, *work], everything.directory)
+        except RuntimeError as error:
+            if REFUSED not in str(error):
+                raise
+            everything.counts["loads that found no volume"] += 1
+            continue
+        operations, faults = interval_sums(outcome)
+        for fault in faults:
+            everything.fault(fault)
+        everything.counts["measured loads"] += 1
+        everything.counts["measured operations"] += operations
+
+
+def _vanishing_clients(everything: Crowd) -> None:
+    """Clients with an open file and a lock, of which nothing is heard again."""
+    random = everything.random("vanishing")
+    for number in itertools.count():
+        if everything.ended.wait(random.uniform(0.5, 4)):
+            return
+        with everything.is_serving:
+            vanish(everything.volume.port, b"%d %d" % (everything.seed, number), b"left-%d" % (number % 50))
+        everything.counts["clients that vanished"] += 1
+
+
+def _guests_with_locks(everything: Crowd) -> None:
+    _guests(everything, "4.1", LOCKS)
+
+
+def _other_guests_with_locks(everything: Crowd) -> None:
+    _guests(everything, "4.1", LOCKS)
+
+
+def _guests_with_files(everything: Crowd) -> None:
+    _guests(everything, "3", FILES)
+
+
+def _guests(everything: Crowd, version: str, script: str) -> None:
+    """Linux kernels that mount the volume; some lose their power."""
+    name = threading.current_thread().name.strip("_").replace("_", "-")
+    random = everything.random(name)
+    port = str(everything.volume.port)
+    options = f"vers={version},nconnect=2,hard"
+    rig = (str(RIG / "kernel-nfs"), "--port", port, "--mountport", port, "--opts", options, "--add", "flock")
+    # Kernels of one hostname are one client that restarts.
+    begin = f"hostname {name}; mkdir -p $MNT; nfsmount /vol $MNT || exit {MOUNT_FAILED}\n"
+    while not everything.ended.is_set():
+        is_killed = random.random() < KILLED_SHARE
+        limit = random.uniform(20, GUEST_SECONDS) if is_killed else 600
+        work = begin + script.replace("SECONDS_OF_WORK", str(GUEST_SECONDS))
+        command = (*rig, "--timeout", str(limit), "--", work)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        everything.counts[f"guests by {version}{' killed' if is_killed else ''}"] += 1
+        everything.counts["counts under a lock" if script == LOCKS else "files of guests"] += ended.stdout.count(
+            "one more"
+        )
+        if ended.returncode == MOUNT_FAILED:
+            everything.counts["guests that could not mount"] += 1
+        elif ended.returncode and not is_killed:
+            last = (ended.stderr.strip() or "no error").splitlines()[-1]
+            everything.fault(f"a guest by {version} ended with {ended.returncode}: {last}")
+
+
+MOUNT_FAILED = 126
+"""Mounting gives up on the first reset, so a guest that boots while the volume is down ends with it."""
+
+
+# ---- the volume
+
+
+def _command(everything: Crowd, *words: str) -> str:
+    """Runs a command about the volume, and returns its output."""
+    environment = runtime_environment(everything.directory)
+    command = (str(IOCURVE), "volume", words[0], str(everything.volume.port), *words[1:])
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+    )
+    if ended.returncode:
+        raise RuntimeError(f"iocurve volume {' '.join(words)} ended with {ended.returncode}: {ended.stderr.strip()}")
+    return ended.stdout
+
+
+def _settings(everything: Crowd) -> None:
+    random = everything.random("settings")
+    while not everything.ended.wait(random.uniform(5, 20)):
+        with everything.is_serving:
+            _command(everything, "set", *random.choice(SETTINGS))
+        everything.counts["settings changed"] += 1
+
+
+def _kills(everything: Crowd) -> None:
+    random = everything.random("kills")
+    while not everything.ended.wait(random.uniform(100, 240)) and everything.is_in_first_half:
+        with everything.is_serving:
+            everything.volume.kill()
+            time.sleep(random.uniform(0.5, 2))
+            everything.volume.start()
+            everything.starts += 1
+        everything.counts["kills of the volume"] += 1
+
+
+def _sampler(everything: Crowd) -> None:
+    printed = 0.0
+    while not everything.ended.wait(SAMPLE_SECONDS):
+        with everything.is_serving:
+            with ControlClient(str(everything.directory / f"run/iocurve/{everything.volume.port}.sock")) as control:
+                stats = control.stats()
+            held = Held.by(everything.volume.pid)
+        own = Held.by(os.getpid())
+        seconds = time.monotonic() - everything.began
+        sample = Sample(
+            seconds=round(seconds, 1),
+            starts=everything.starts,
+            resident_mib=round(held.resident_mib, 2),
+            descriptors=held.descriptors,
+            threads=held.threads,
+            connections=len(stats.connections),
+            **stats.nfs4,
+            own_resident_mib=round(own.resident_mib, 2),
+            own_descriptors=own.descriptors,
+        )
+        everything.samples.append(sample)
+        if seconds - printed >= everything.seconds / 12:
+            printed = seconds
+            print(f"  {sample}", flush=True)
+
+
+# ---- what must hold
+
+
+def _counter(everything: Crowd) -> Iterator[str]:
+    """Each count under a lock is in the file. A guest without power may have written one that it did not report."""
+    reported = everything.counts["counts under a lock"]
+    found = int((everything.volume.files / "counter").read_text() or 0)
+    unreported = everything.counts["guests by 4.1 killed"]
+    if not reported <= found <= reported + unreported:
+        yield f"the counter is {found:,}, after {reported:,} counts under a lock"
+
+
+def _flat(everything: Crowd) -> Iterator[str]:
+    """Memory, descriptors, threads and state of the volume's last life, and memory of this process."""
+    last = [sample for sample in everything.samples if sample.starts == everything.starts]
+    if len(last) < 10:
+        yield f"only {len(last)} samples of the volume's last start"
+        return
+    tenth = len(last) // 10
+    early, late = last[tenth : 2 * tenth], last[-tenth:]
+    changes = {name: (_mean(early, name), _mean(late, name)) for name in Sample.__annotations__}
+    print(f"in the last {last[-1].seconds - last[0].seconds:,.0f} s: ", end="")
+    print("; ".join(f"{name} {one:.1f} to {other:.1f}" for name, (one, other) in changes.items()), flush=True)
+    clients = max(0.0, changes["clients"][1] - changes["clients"][0])
+    allowed = RESIDENT_GROWTH_MAX_MIB + clients * CLIENT_STATE_BYTES / 2**20
+    for name in ("resident_mib", "own_resident_mib"):
+        if changes[name][1] - changes[name][0] > allowed:
+            yield f"{name} grew from {changes[name][0]:.1f} to {changes[name][1]:.1f}"
+    if changes["threads"][1] != changes["threads"][0]:
+        yield f"threads went from {changes['threads'][0]} to {changes['threads'][1]}"
+    for sample in last:
+        if sample.descriptors > DESCRIPTORS_MAX + DESCRIPTORS_MAX_PER_CONNECTION * sample.connections:
+            yield f"{sample.descriptors} descriptors with {sample.connections} connections"
+            return
+
+
+def _mean(samples: Sequence[Sample], name: str) -> float:
+    return sum(float(getattr(sample, name)) for sample in samples) / len(samples)
