@@ -92,6 +92,9 @@ def pattern(line: str, *, is_measured: bool) -> str:
             return r"\S+"
         if not is_measured:
             return re.escape(text)
+        if text == "confirmed:":
+            # On a machine whose processors others hold, the figures stand and the conclusion does not.
+            return "(?:confirmed|cannot +tell):"
         if text in TIME_UNITS:
             return f"(?:{'|'.join(TIME_UNITS)})"
         return NUMBER.join(map(re.escape, re.split(NUMBER, text))).replace("=", "= *")
