@@ -104,7 +104,7 @@ fn plain(operations: u64, file: &str) -> Value {
             "at_end": "wrap", "position": "kind", "strided": null,
         },
         "depth": 32, "batch": {"submit": 0, "complete_min": 1, "complete_max": 0, "low": 0},
-        "rate": null, "think": null, "syncs": [], "sync_at_end": false, "replay": null, "flow": null,
+        "rate": null, "think": null, "intervals_singly": null, "syncs": [], "sync_at_end": false, "replay": null, "flow": null,
         "wait_for": [], "start_delay_ns": 0, "ramp_ns": 0,
         "end": {"runtime_ns": null, "bytes": null, "operations": operations, "when_full": false},
         "cooldown_ns": 0, "ends_others": "never", "ends_run": false, "ends_exit_group_only": false, "exit_group": 0, "client": 0,

@@ -142,7 +142,7 @@ def _calls(stats: VolumeStats) -> Iterator[Metric]:
         "State of NFSv4.1 clients: clients, slots of sessions, opens and lock owners (states), locked ranges",
         labels=["kind"],
     )
-    for kind, amount in stats.nfs4.items():
+    for kind, amount in stats.nfs4.to_builtins().items():
         state.add_metric([kind], amount)
     yield state
     yield GaugeMetricFamily("iocurve_volume_connections", "Open connections", value=len(stats.connections))

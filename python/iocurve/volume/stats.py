@@ -84,6 +84,19 @@ class ConnectionStats(IoStats):
     """Requests that wait for a limit or the added latency."""
 
 
+class Nfs4Stats(Struct):
+    """The state that NFSv4.1 clients have on a volume."""
+
+    clients: int
+    """Clients, those without a session included."""
+    slots: int
+    """Slots of their sessions."""
+    states: int
+    """Opens and lock owners."""
+    ranges: int
+    """Locked byte ranges."""
+
+
 class VolumeStats(IoStats):
     """A volume; its READs and WRITEs are those of all exports."""
 
@@ -105,8 +118,7 @@ class VolumeStats(IoStats):
     time. Limits then give up to 250 ms of what was missed later; a closed loop without enough in flight gets less."""
     connection_memory_bytes: int
     """Memory that connections hold for records in part, replies not taken and calls that wait."""
-    nfs4: dict[str, int]
-    """State of NFSv4.1 clients: ``clients``, ``slots`` of sessions, ``states`` (opens, lock owners), ``ranges``."""
+    nfs4: Nfs4Stats
     exports: tuple[ExportStats, ...]
     """In the order of the configuration."""
     clients: tuple[ClientStats, ...]
