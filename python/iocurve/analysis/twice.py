@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from iocurve.analysis.limit_kinds import is_sure
 from iocurve.result.document import Limit, Point, Result, TargetFacts
 from iocurve.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
-from iocurve.volume import profile as profiles
 
 CLIENTS = "use twice as many clients, or machines with twice the limit (iocurve size --have … --clients N --vm NAME)"
 CONNECTIONS = "use {connections2} (nconnect; iocurve doctor checks that the mount has them), or twice as many clients"
@@ -121,6 +120,9 @@ def _quota(target: TargetFacts, bytes_per_s: float) -> str:
 
 def _ceiling(level: str | None) -> int | None:
     """The highest throughput of a published service level; None where it is not known."""
+    # Only advice on a quota needs the profiles; a run loads this module to measure.
+    from iocurve.volume import profile as profiles
+
     name = next((one for one in profiles.names() if level and one in (level, f"anf-{level}")), None)
     figure = profiles.load(name).throughput_mib_per_s if name else None
     return figure.at_most * MIB if figure and figure.at_most else None

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from iocurve.cli.common import example, records, show, show_json
-from iocurve.cli.measure import SSH, report_host
+from iocurve.cli.common import SSH, example, records, report_host, show, show_json
 from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.units import counted

@@ -28,6 +28,7 @@ Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 TargetText = Annotated[str | Path, Parameter(converter=lambda _, tokens: tokens[0].value)]
 """A target; shells complete it as a path."""
 OUT = Path("iocurve-report")
+SSH = "ssh"
 
 
 @Parameter(name="*")
@@ -120,3 +121,8 @@ def show_json(value: Any) -> None:
 def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """The rows of a table as JSON objects."""
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def report_host(host: object, text: str) -> None:
+    """Prints a step of a host that joins a cluster to stderr."""
+    print(f"{host}: {text}", file=sys.stderr)

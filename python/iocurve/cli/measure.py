@@ -13,7 +13,16 @@ from cyclopts import Parameter, validators
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
-from iocurve.cli.common import MEASURED_OUTPUT, OUT, MeasuredOutput, Output, TargetText, show_tables
+from iocurve.cli.common import (
+    MEASURED_OUTPUT,
+    OUT,
+    SSH,
+    MeasuredOutput,
+    Output,
+    TargetText,
+    report_host,
+    show_tables,
+)
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
@@ -31,7 +40,6 @@ from iocurve.units import GIB
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
 
-SSH = "ssh"
 Scenario = Annotated[
     str | Path,
     Parameter(converter=lambda _, tokens: tokens[0].value, completer=lambda _: documents.names(), show_default=False),
@@ -73,22 +81,15 @@ class ClusterOptions:
 
     @contextmanager
     def _over_ssh(self, listed: str) -> Iterator[Machines]:
-        from iocurve.cluster import hosts, session
+        from iocurve.cluster import hosts
         from iocurve.cluster.host_lists import parse_hosts
 
         if self.on is not None or self.clients is not None:
             raise DialectError(
                 [Diagnostic("--hosts starts a cluster of these hosts: --on and --clients do not go with it")]
             )
-        with hosts.opened(parse_hosts(listed), self.ssh, report_host) as reached:
-            names = reached.in_order()
-            with session.opened(reached.address, len(names), names) as group:
-                yield group
-
-
-def report_host(host: object, text: str) -> None:
-    """A line for a step of a host that joins a cluster."""
-    print(f"{host}: {text}", file=sys.stderr)
+        with hosts.opened(parse_hosts(listed), self.ssh, report_host) as group:
+            yield group
 
 
 CLUSTER = ClusterOptions()

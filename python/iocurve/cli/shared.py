@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.checks import CheckOptions
-from iocurve.cli.common import served_metrics
+from iocurve.cli.common import SSH, report_host, served_metrics
 from iocurve.cli.dialects import SHARED
-from iocurve.cli.measure import SSH, report_host
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.cluster.host_lists import Host, parse_hosts
 from iocurve.dialects.base import ClusterRequest, Dialect
@@ -64,14 +63,11 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
 def _over_ssh(hosts: Sequence[Host], ssh: str, asked: ClusterRequest) -> Iterator[Machines]:
     """Load clients on hosts that ssh reaches, in the order in which the command line names them."""
     from iocurve.cluster import hosts as over_ssh
-    from iocurve.cluster import session
 
     if asked.address is not None:
         raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
-    with over_ssh.opened(hosts, ssh, report_host) as reached:
-        names = reached.in_order(asked.names)
-        with session.opened(reached.address, len(names), names) as group:
-            yield group
+    with over_ssh.opened(hosts, ssh, report_host, asked.names) as group:
+        yield group
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], list[int]]:

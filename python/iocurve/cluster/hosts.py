@@ -23,11 +23,12 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from iocurve.cluster import ray_options
+from iocurve.cluster import ray_options, session
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.local import LocalCluster, last_error, nodes_at
 from iocurve.cluster.packages import Packages, needed
 from iocurve.errors import RunError
+from iocurve.measure.group import ClientGroup
 from iocurve.units import counted, format_bytes
 
 CONNECT_S = 15
@@ -50,10 +51,7 @@ T = TypeVar("T")
 class Greeting(msgspec.Struct):
     """A host as its keeper tells about it."""
 
-    hostname: str
-    python: str
     machine: str
-    libc: str
     connection: list[str]
     """Addresses and ports of the client and of the server of the connection, as sshd has them."""
     free_bytes: int
@@ -79,10 +77,6 @@ class Reached:
     """HOST:PORT of its head."""
     nodes: dict[str, str]
     """Addresses of the nodes by the names of their hosts, in the order of the list."""
-
-    def in_order(self, names: Sequence[str] = ()) -> list[str]:
-        """The addresses of these hosts, or of all."""
-        return [self.nodes.get(name, name) for name in names] or list(self.nodes.values())
 
 
 class HostError(Exception):
@@ -183,11 +177,16 @@ def _remote_command() -> str:
 
 
 @contextmanager
-def opened(hosts: Sequence[Host], ssh: str, report: Report) -> Iterator[Reached]:
-    """A cluster on these hosts while the context lasts. Raises ``RunError``."""
+def opened(hosts: Sequence[Host], ssh: str, report: Report, names: Sequence[str] = ()) -> Iterator[ClientGroup]:
+    """Load clients on these hosts while the context lasts, in the order of ``names``, or of the hosts without names.
+
+    Raises ``RunError``, and ``PlanError`` for a name that is no host.
+    """
     reached = up(hosts, ssh, report)
+    nodes = [reached.nodes.get(name, name) for name in names] or list(reached.nodes.values())
     try:
-        yield reached
+        with session.opened(reached.address, len(nodes), nodes) as group:
+            yield group
     finally:
         reached.cluster.end()
 

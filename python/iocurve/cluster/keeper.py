@@ -62,10 +62,7 @@ class Keeper:
         self.packages = cache / key
         cache.mkdir(parents=True, exist_ok=True)
         say(
-            hostname=platform.node(),
-            python=platform.python_version(),
             machine=platform.machine(),
-            libc="-".join(platform.libc_ver()),
             connection=os.environ.get("SSH_CONNECTION", "").split(),
             free_bytes=shutil.disk_usage(cache).free,
             has=self.packages.is_dir(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -64,9 +65,6 @@ def _published(name: str) -> Profile:
 
 def parse(text: str, where: str) -> Profile:
     """Reads a profile from TOML. Raises ``DialectError`` with all errors and their places."""
-    # A job of another tool, whose analysis knows profiles, reads no TOML.
-    import tomllib
-
     try:
         return validated(tomllib.loads(text, parse_float=_exact), Profile)
     except tomllib.TOMLDecodeError as error:
