@@ -118,7 +118,7 @@ def test_the_table_has_measured_published_ratio_and_what_was_different() -> None
     assert table.title == "Beside published figures: A page"
     assert [row[2:6] for row in table.table.rows] == [
         ("100,000 IOPS", "about 120,000 IOPS", "0.833", ""),
-        ("40,000 IOPS", "40,400 IOPS", "0.990", "same"),
+        ("40,000 IOPS", "40,400 IOPS", "0.990, the same", ""),
     ]
     assert "quota: 100 TiB there, 4 TiB here" in table.caption
     assert "clients: 6 there, 1 here" in table.caption
@@ -133,14 +133,37 @@ def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
     assert pair.measured == pytest.approx(2.7)
 
 
-def test_of_a_volume_at_a_fraction_of_its_speed_only_gains_are_compared() -> None:
+def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_published_rates() -> None:
     points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
     gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
     both = (gain.replace(unit="IOPS", value=270_000), gain)
     result = scenario(points, {"grid": "Grid"}, references=(reference(*both),))
     assert [one.figure.unit for one in published.comparisons_of(result)] == ["IOPS", "×"]
     slowed = result.replace(target=result.target.replace(speed=0.1), scenario=None)
-    assert [one.figure.unit for one in published.comparisons_of(slowed)] == ["×"]
+    pairs = published.comparisons_of(slowed)
+    assert [(round(one.ratio, 6), one.expected_text) for one in pairs] == [(1.0, "27,000 IOPS"), (0.9, "")]
+    table = figures(read(slowed))[-1]
+    assert table.table.columns[4] == "at 0.1 of the speed"
+    assert table.table.rows[0][2:6] == ("27,000 IOPS", "270,000 IOPS", "27,000 IOPS", "1.000, the same")
+    assert "The target ran at 0.1 of its speed; ratios are to this fraction of published rates." in table.caption
+
+
+def test_a_published_range_is_met_anywhere_within_it() -> None:
+    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
+    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=2, value_max=4)
+    (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
+    assert (pair.ratio, published.described(pair.figure)) == (1.0, "2 to 4 ×")
+    (above,) = published.comparisons_of(
+        scenario(points, {"grid": "Grid"}, references=(reference(gain.replace(value_max=2.5)),))
+    )
+    assert above.ratio == pytest.approx(2.7 / 2.5)
+
+
+def test_a_family_whose_published_results_are_in_a_chart_only_has_rows_without_a_ratio() -> None:
+    page = reference(READS).replace(charts_only={"other": "the chart is an image"})
+    points = [*MIX, load("other", 5_000)]
+    table = figures(read(scenario(points, {"mix": "Mix", "other": "Other"}, references=(page,))))[-1].table
+    assert table.rows[-1][2:] == ("5,000 IOPS", "in a chart only", "", "the chart is an image")
 
 
 def test_a_result_keeps_its_references() -> None:

@@ -485,6 +485,25 @@ def test_families_that_are_compared_are_a_group_mix_by_mix() -> None:
     assert groups[0] == ["random-4k-cached 100:0", "random-4k 100:0"]
 
 
+def test_the_gain_of_a_point_is_over_the_family_or_the_axis_value_that_it_is_compared_with() -> None:
+    def bases(name: str) -> dict[str, str]:
+        scenario = load(name)
+        cases = Cases(scenario, scenario.short, {need.name: UNOPENED for need in scenario.targets}, "").all()
+        groups = groups_of(cases, scenario.comparisons, scenario.short)
+        return {case.name: group.compared(case)[0] for group in groups if group.rounds > 1 for case in group.cases}
+
+    found = bases("anf-regular-throughput")
+    assert found["sequential-64k-cached 50:50"] == "sequential-64k-cached 50:50"
+    assert found["sequential-64k 50:50"] == "sequential-64k-cached 50:50"
+    assert found["sequential-256k 50:50"] == "sequential-64k 50:50"
+    assert bases("anf-vdbench")["latency-8k far depth 48"] == "latency-8k near depth 48"
+
+
+def test_only_chosen_axis_values_take_turns() -> None:
+    compared = [group for group in grouped("azure-files-clients") if len(group) > 1]
+    assert compared == [["clients clients 7 nconnect 1", "clients clients 7 nconnect 4"]]
+
+
 def test_a_turn_is_a_part_of_the_time_and_never_too_short() -> None:
     scenario = load("anf-vdbench")
     for form, turn_ns in ((scenario.short, TURN_NS_MIN), (scenario.full, 100 * SECOND_NS)):

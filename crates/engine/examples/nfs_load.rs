@@ -64,6 +64,8 @@ fn run() -> Result<(), EngineError> {
         timeout_ns: 10 * SECOND,
         keep_payload: kind == "check" || rest.iter().any(|word| word == "keep"),
         source: None,
+        rsize: None,
+        wsize: None,
     };
     let mebibytes = word(rest, "files=").map_or(Ok(64), number)?;
     let load = Load {

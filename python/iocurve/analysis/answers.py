@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.headlines import Headline, mark_of, rate_bounds, rate_text
-from iocurve.analysis.load_names import RateUnit, load_name, point_unit, rate_unit, workers_of
+from iocurve.analysis.load_names import RateUnit, load_name, point_unit, workers_of
 from iocurve.result.document import Axis, Result
 from iocurve.units import format_latency
 
@@ -114,7 +114,7 @@ def _one_of_each_kind(
         if load in bases and (kinds not in chosen or sign * (other.summary.iops - chosen[kinds][1].summary.iops) > 0):
             chosen[kinds] = (bases[load], other)
     for base, other in chosen.values():
-        gain = gain_of(other, base, rate_unit(workers_of(other.point)))
+        gain = gain_of(other, base)
         if gain is not None:
             yield base, other, gain
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iocurve.analysis.families import MeasuredPoint
-from iocurve.analysis.load_names import RateUnit
 from iocurve.result.document import OWN_LIMITS
 from iocurve.result.paired import RateRatio, Verdict
 
@@ -54,9 +53,9 @@ class Gain:
         return f"{self.text}, {self.verdict_text}"
 
 
-def gain_of(member: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS") -> Gain | None:
-    """Compares the rates of two points; None where the base measured nothing."""
-    figure = member.point.gain_over(base.point, "iops" if unit == "IOPS" else "bytes_per_s")
+def gain_of(member: MeasuredPoint, base: MeasuredPoint) -> Gain | None:
+    """Compares the rates of two points, in the unit of the first; None where the base measured nothing."""
+    figure = member.point.gain_over(base.point)
     if figure is None:
         return None
     limits = [one.limit.short_name for one in (member, base) if one.limit and one.limit.code in OWN_LIMITS]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from iocurve.engine.derived import block_bytes_min
+from iocurve.engine.derived import counts_bytes
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
 from iocurve.result.document import Axis, CachePolicy, Point, Result
-from iocurve.units import KIB, format_bytes
+from iocurve.units import format_bytes
 
 RateUnit = Literal["IOPS", "MiB/s"]
-LARGE_BLOCK_BYTES = 64 * KIB
-"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
 
 CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}
 """The word for each way of dealing with caches; ``untouched`` has none."""
@@ -33,9 +31,7 @@ def point_load(point: Point) -> str:
 
 def point_unit(point: Point) -> RateUnit:
     """The unit of the rate of a point."""
-    if point.imported:
-        return "MiB/s" if point.imported.in_bytes else "IOPS"
-    return rate_unit(workers_of(point))
+    return "MiB/s" if point.rate_name == "bytes_per_s" else "IOPS"
 
 
 def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
@@ -54,14 +50,7 @@ def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
 
 def rate_unit(workers: Iterable[Worker], kind: str | None = None) -> RateUnit:
     """``MiB/s`` for sequential loads and those of large blocks, ``IOPS`` for others."""
-    operations = [
-        operation
-        for of_kind in _by_kind(operation for worker in workers for operation in worker.operations).values()
-        for operation in of_kind
-        if kind in (None, operation.kind)
-    ]
-    in_bytes = all(not one.random_percent or block_bytes_min(one.blocks) >= LARGE_BLOCK_BYTES for one in operations)
-    return "MiB/s" if operations and in_bytes else "IOPS"
+    return "MiB/s" if counts_bytes(workers, kind) else "IOPS"
 
 
 def cache_word(result: Result, point: Point, kinds: Iterable[str]) -> str:

@@ -26,13 +26,34 @@ class PublishedComparison:
     figure: Figure
     reference: Reference
     measured: float
+    speed: float = 1.0
+    """Fraction of its speed at which the target ran: its rates are this fraction of those at full speed."""
     gain: Gain | None = None
     """The measured gain with its interval, where the figure is a gain."""
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The published figure, or both ends of its range, as the target shows it at its speed."""
+        low, high = _ends(self.figure)
+        return _at_speed(low, self.figure.unit, self.speed), _at_speed(high, self.figure.unit, self.speed)
+
+    @property
     def ratio(self) -> float:
-        """Measured to published."""
-        return self.measured / self.figure.value
+        """Measured to published, at the speed of the target; 1 within a published range."""
+        low, high = self.bounds
+        return self.measured / min(max(self.measured, low), high)
+
+    @property
+    def origin(self) -> str:
+        """The title of the page, and the fraction of its figure where the target ran at a fraction of its speed."""
+        return self.reference.title + (f", × {self.speed:.3g}" if self.expected_text else "")
+
+    @property
+    def expected_text(self) -> str:
+        """The published figure at the speed of the target: ``46,000 IOPS``; empty where that is the figure itself."""
+        if self.speed == 1 or self.figure.unit == "×":
+            return ""
+        return figure_text(*self.bounds, self.figure.unit)
 
     @property
     def is_same(self) -> bool:
@@ -43,19 +64,17 @@ class PublishedComparison:
 def comparisons_of(result: Result) -> list[PublishedComparison]:
     """All comparisons of a result, in the order of its points.
 
-    Of a volume that ran at a fraction of its speed only gains are compared: no rate or latency is the whole's.
+    A volume at a fraction of its speed is compared with the same fraction of published rates.
     """
     found = []
     for point in result.points:
-        is_slowed = result.target_of(point).speed not in (None, 1.0)
+        speed = result.target_of(point).speed or 1.0
         for reference in result.references:
             for figure in reference.of(point.family, dict(point.axes)):
-                if is_slowed and figure.unit != "×":
-                    continue
                 gain = _gain(point, result.points) if figure.unit == "×" else None
                 measured = gain.ratio if gain else _measured(point, figure)
                 if measured:
-                    found.append(PublishedComparison(point, figure, reference, measured, gain))
+                    found.append(PublishedComparison(point, figure, reference, measured, speed, gain))
     return found
 
 
@@ -96,12 +115,22 @@ def _client(result: Result) -> str:
 def described(figure: Figure) -> str:
     """A published figure as the page gives it: ``about 12,800 IOPS``."""
     word = {"stated": "", "about": "about ", "derived": "worked out: "}[figure.how]
-    return word + figure_text(figure.value, figure.unit)
+    return word + figure_text(*_ends(figure), figure.unit)
 
 
-def figure_text(value: float, unit: str) -> str:
-    """``12,800 IOPS``, ``2.7 ×``; no decimals from 100 on."""
-    return f"{value:,.0f} {unit}" if value >= 100 else f"{format_number(value, 3)} {unit}"
+def figure_text(low: float, high: float, unit: str) -> str:
+    """``12,800 IOPS``, ``2 to 4 ×``; no decimals from 100 on."""
+    ends = dict.fromkeys(f"{value:,.0f}" if value >= 100 else format_number(value, 3) for value in (low, high))
+    return f"{' to '.join(ends)} {unit}"
+
+
+def _ends(figure: Figure) -> tuple[float, float]:
+    return figure.value, figure.value if figure.value_max is None else figure.value_max
+
+
+def _at_speed(value: float, unit: str, speed: float) -> float:
+    """Rates are a fraction, latencies a multiple, and gains the same."""
+    return value if unit == "×" else value / speed if unit == "ms" else value * speed
 
 
 def _measured(point: Point, figure: Figure) -> float | None:

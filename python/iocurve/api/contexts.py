@@ -17,7 +17,8 @@ from iocurve.report.view import observed_by
 P = ParamSpec("P")
 T = TypeVar("T")
 _OPTION = re.compile(
-    r"--(create|iodepth-max|margin|metrics|on|out|overwrite|patience|points|precision|resume|rounds|runs|scale|target|workload)"
+    r"--(create|full-speed|iodepth-max|margin|metrics|on|out|overwrite|patience|points|precision|resume|rounds|runs|scale|target"
+    r"|workload)"
     r"(?![\w-])"
 )
 """Options of commands that are arguments of functions."""

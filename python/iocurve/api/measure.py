@@ -48,6 +48,8 @@ T = TypeVar("T")
 class ScenarioOptions(TypedDict, total=False):
     """Further arguments of ``scenario``."""
 
+    full_speed: bool
+    """Run the embedded target at the full speed of its service."""
     rounds: int | None
     """Turns of points that are compared, 1 to 100; default: the scenario's."""
     margin: float | None
@@ -218,12 +220,12 @@ def scenario(
         full=form == "full",
         scale=scale,
         points=points,
-        rounds=more.get("rounds"),
+        full_speed=more.get("full_speed", False),
         overwrite=overwrite,
         keep_data=more.get("keep_data", False),
     )
     request = replace(
-        request,
+        request.in_rounds(more.get("rounds")),
         probe=request.probe and more.get("probe", True),
         margin=more.get("margin"),
         repeats_max=more.get("repeats", runner.REPEATS_MAX),

@@ -190,6 +190,9 @@ class ScenarioOptions:
     """Full form, also on the embedded target."""
     scale: Ratio | None = None
     """Scale data and times of the full form down to this fraction: 1/100."""
+    full_speed: Flag = False
+    """Run the embedded target at the full speed of its service. Default: the fraction that two processors carry; its
+    results are compared with this fraction of the published ones."""
     points: Annotated[tuple[str, ...], Many] = ()
     """Run only these points: families (random-4k*) and values of axes (read_percent=100,0)."""
     rounds: Rounds | None = None
@@ -210,12 +213,12 @@ class ScenarioOptions:
             full=self.full,
             scale=self.scale,
             points=self.points,
-            rounds=self.rounds,
+            full_speed=self.full_speed,
             create=files.create,
             overwrite=files.overwrite,
             keep_data=keep_data,
         )
-        return replace(request, margin=self.margin, repeats_max=self.repeats)
+        return replace(request.in_rounds(self.rounds), margin=self.margin, repeats_max=self.repeats)
 
 
 SCENARIO = ScenarioOptions()

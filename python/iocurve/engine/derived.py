@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
-from iocurve.engine.plan import BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
+from iocurve.engine.plan import FLUSH_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
 from iocurve.structs import Struct, TaggedStruct
+from iocurve.units import KIB
+
+LARGE_BLOCK_BYTES = 64 * KIB
+"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
 
 
 def block_bytes_min(blocks: Blocks) -> int:
@@ -20,6 +24,18 @@ def block_bytes_min(blocks: Blocks) -> int:
     if isinstance(blocks, FixedBlocks):
         return blocks.bytes
     return blocks.low if isinstance(blocks, BlockRange) else min(part.bytes for part in blocks.parts)
+
+
+def counts_bytes(workers: Iterable[Worker], kind: str | None = None) -> bool:
+    """True for sequential loads and those of large blocks, whose rates are in MiB/s; ``kind`` looks at one kind alone.
+
+    Flushes, which move no data, count only where there is nothing else.
+    """
+    found = [one for worker in workers for one in worker.operations if kind in (None, one.kind)]
+    moving = [one for one in found if one.kind not in FLUSH_KINDS] or found
+    return bool(moving) and all(
+        not one.random_percent or block_bytes_min(one.blocks) >= LARGE_BLOCK_BYTES for one in moving
+    )
 
 
 def block_bytes_max(blocks: Blocks) -> int:

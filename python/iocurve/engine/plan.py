@@ -69,6 +69,10 @@ class NfsMount(Struct):
     """Local address of all connections, MOUNT's too; None leaves the choice to the system."""
     session_slots: Annotated[int, Meta(ge=1, le=1024)] = 64
     """NFSv4.1: slots to ask the server for, the most calls in flight of each worker; 1 to 1024."""
+    rsize: Annotated[int, Meta(ge=1024, le=1048576)] | None = None
+    """Most bytes of one READ, also where the server takes more; None is the server's limit."""
+    wsize: Annotated[int, Meta(ge=1024, le=1048576)] | None = None
+    """Most bytes of one WRITE, also where the server takes more; None is the server's limit."""
 
 
 SpaceCall = Literal["fallocate", "ftruncate"]

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 
+from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.imports.measured import Load, Measured
 from iocurve.result.document import Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportFacts
 from iocurve.result.version import iocurve_version
-from iocurve.units import KIB, format_bytes
+from iocurve.units import format_bytes
 
 KIND = "imported"
 """The kind of a result that was imported."""
-LARGE_BLOCK_BYTES = 64 * KIB
-"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
 MACHINE = (
     "Imported from {tools}: nothing is known about the machine, other work on it and the target, so no limit is named "
     "and no disturbance seen."

@@ -135,7 +135,8 @@ def _engine(worker: Worker) -> str:
         connections = f"{counted(mount.nconnect, 'connection')} per worker{source}"
         version = "4.1" if mount.version == 4 else "3"
         slots = f", {counted(mount.session_slots, 'slot')}" if mount.version == 4 else ""
-        return f"NFSv{version} client, {connections}{slots} to nfs://{mount.host}{port}{mount.export}"
+        sizes = "".join(f", {name} {size}" for name, size in (("rsize", mount.rsize), ("wsize", mount.wsize)) if size)
+        return f"NFSv{version} client, {connections}{slots}{sizes} to nfs://{mount.host}{port}{mount.export}"
     if isinstance(worker.engine, SpaceEngine):
         return f"{worker.engine.call}, one at a time"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}

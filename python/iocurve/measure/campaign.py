@@ -88,6 +88,8 @@ class Measurement:
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
     """Smallest relative difference from the points that it takes turns with that matters."""
+    compared: tuple[str, ...] = ()
+    """Names of the points that take turns, first the base of this point's gain. Default: all, first the first one."""
     keeps_intervals: bool = False
     """Some output needs every interval of each worker; otherwise later ones are joined, for less memory."""
 
@@ -211,7 +213,7 @@ class Campaign:
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.repeats)
-                compared = point.replace(compared_with=names, margin=one.margin)
+                compared = point.replace(compared_with=one.compared or names, margin=one.margin)
                 kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
         assert kept is not None, "there is at least one attempt"

@@ -131,17 +131,15 @@ def _latency(nanoseconds: float, unit_ns: int) -> str:
     return f"{nanoseconds / unit_ns:,.{microseconds if unit_ns == MILLISECOND_NS else microseconds + 3}f}"
 
 
-def ratio(measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS") -> str:
+def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
     """The rate of a point relative to that of another: ``1.87 × [1.80, 1.95]``."""
-    gain = gain_of(measured, base, unit)
+    gain = gain_of(measured, base)
     return gain.full_text if gain else ""
 
 
-def gain_bar(
-    group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint, unit: RateUnit = "IOPS"
-) -> list[charts.GainBar]:
+def gain_bar(group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint) -> list[charts.GainBar]:
     """The bar of a gain; none where points were measured once."""
-    gain = gain_of(measured, base, unit)
+    gain = gain_of(measured, base)
     if gain is None or not measured.point.turns:
         return []
     low, high = gain.figure.low, gain.figure.high
@@ -268,8 +266,8 @@ def published_marks(
     return [
         PublishedMark(
             place(members[id(one.point)]),
-            one.figure.value,
-            one.reference.title,
+            one.bounds[0],
+            one.origin,
             series_name(members[id(one.point)], series_axis),
         )
         for one in reading.published

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iocurve.analysis import Reading, connections, published
 from iocurve.analysis.connections import Pair
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
-from iocurve.analysis.load_names import COMPARED_AXES, RateUnit
+from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
@@ -157,10 +157,7 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     drawn = charts.within_sight(limits, max((bar.value for bar in bars), default=0))
     first, *others = (family.subject for family in families)
     ratios = [
-        bar
-        for place, at in common.items()
-        for name in others
-        for bar in gain_bar(place, name, at[name], at[first], unit)
+        bar for place, at in common.items() for name in others for bar in gain_bar(place, name, at[name], at[first])
     ]
     return Figure(
         slug=slug(title),
@@ -193,7 +190,7 @@ def _comparison_table(
         (
             place,
             *(number(rate(at[name].summary, unit)) for name in names),
-            *(ratio(at[name], at[first], unit) for name in others),
+            *(ratio(at[name], at[first]) for name in others),
         )
         for place, at in common.items()
     ]
@@ -268,33 +265,40 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
 
 def with_published(reading: Reading) -> list[Figure]:
     """A table for each reference that has figures for the points of the result."""
-    by_reference = (
-        [one for one in reading.published if one.reference is reference] for reference in reading.result.references
-    )
-    return [_published_table(found, reading) for found in by_reference if found]
+    return [
+        _published_table(reference, found, reading)
+        for reference in reading.result.references
+        if (found := [one for one in reading.published if one.reference is reference])
+    ]
 
 
-def _published_table(found: Sequence[PublishedComparison], reading: Reading) -> Figure:
-    reference = found[0].reference
-    columns = (
-        "point",
-        "kind",
-        "measured",
-        "published",
-        "ratio",
-        f"within {published.TOLERANCE:.0%}",
-        "of the figure",
-    )
+def _published_table(reference: Reference, found: Sequence[PublishedComparison], reading: Reading) -> Figure:
+    at_speed = [f"at {speed:.3g} of the speed" for speed in dict.fromkeys(one.speed for one in found) if speed != 1]
+    columns = ("point", "kind", "measured", "published", *at_speed[:1], "ratio", "of the figure")
+    rows = [_published_row(one, is_slowed=bool(at_speed)) for one in found]
+    blank = len(columns) - 4
+    rows += [
+        (member.point.name, "", rate_text(member), "in a chart only", *("",) * (blank - 1), part)
+        for family in reading.families
+        if (part := reference.charts_only.get(family.name))
+        for member in family.members
+    ]
     return Figure(
         slug=slug(f"published {reference.name}"),
         title=f"Beside published figures: {reference.title}",
-        caption=_published_caption(reference, reading),
+        caption=_published_caption(reference, found, reading),
         charts=(),
-        table=Table(columns, tuple(map(_published_row, found)), text_columns=2),
+        table=Table(columns, tuple(rows), text_columns=2),
     )
 
 
-def _published_row(one: PublishedComparison) -> tuple[str, ...]:
+def rate_text(member: MeasuredPoint) -> str:
+    """The rate of a point in its unit: ``12,800 IOPS``."""
+    unit = point_unit(member.point)
+    return published.figure_text(*(rate(member.summary, unit),) * 2, unit)
+
+
+def _published_row(one: PublishedComparison, *, is_slowed: bool) -> tuple[str, ...]:
     return (
         one.point.name,
         one.figure.kind,
@@ -302,26 +306,30 @@ def _published_row(one: PublishedComparison) -> tuple[str, ...]:
             filter(
                 None,
                 (
-                    published.figure_text(one.measured, one.figure.unit),
+                    published.figure_text(one.measured, one.measured, one.figure.unit),
                     one.gain.bounds_text if one.gain else "",
                     one.gain.verdict_text if one.gain else "",
                 ),
             )
         ),
         published.described(one.figure),
-        f"{one.ratio:.3f}",
-        "same" if one.is_same else "",
+        *([one.expected_text] if is_slowed else []),
+        f"{one.ratio:.3f}{', the same' if one.is_same else ''}",
         one.figure.text or "",
     )
 
 
-def _published_caption(reference: Reference, reading: Reading) -> str:
+def _published_caption(reference: Reference, pairs: Sequence[PublishedComparison], reading: Reading) -> str:
     """Source and date of the reference, the conditions that differed, and the remarks on the page."""
     date = f" (state of {reference.date})" if reference.date else ""
     found = published.differences(reading.result, reference)
     differences = "; ".join(f"{condition}: {there} there, {here} here" for condition, there, here in found)
     conditions = f"; measured under other conditions: {differences}" if differences else ""
+    speeds = " and ".join(f"{speed:.3g}" for speed in dict.fromkeys(one.speed for one in pairs) if speed != 1)
+    slowed = f"The target ran at {speeds} of its speed; ratios are to this fraction of published rates."
     return caption(
         f"Published by others at {reference.source}{date}{conditions}.",
+        slowed if speeds else "",
+        f"The same: within {published.TOLERANCE:.0%}.",
         *map(sentence, reference.conditions.remarks),
     )

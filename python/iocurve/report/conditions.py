@@ -191,7 +191,8 @@ def _mount(worker: Worker) -> str:
     mount = worker.engine.mount
     promise = {"none": "unstable writes", "data_sync": "data-sync writes", "file_sync": "file-sync writes"}
     version = f"NFSv4.1, {mount.session_slots} slots" if mount.version == 4 else "NFSv3"
-    return f"{version}, nconnect {mount.nconnect}, {promise[mount.durability]}"
+    sizes = "".join(f", {name} {size}" for name, size in (("rsize", mount.rsize), ("wsize", mount.wsize)) if size)
+    return f"{version}, nconnect {mount.nconnect}{sizes}, {promise[mount.durability]}"
 
 
 def _slots(result: Result) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from iocurve.engine.derived import stream_hash
+from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
@@ -561,11 +561,21 @@ class Point(Struct, dict=True, omit_defaults=True):
         # The series leaves out the ends of the window, so its mean is not quite the rate.
         return Interval(value=value, low=max(0.0, value * (1 - found.precision)), high=value * (1 + found.precision))
 
-    def gain_over(self, base: Point, rate: RateName = "iops") -> RateRatio | None:
+    @property
+    def rate_name(self) -> RateName:
+        """The rate that counts: bytes of sequential loads and of large blocks, operations of others."""
+        if self.imported:
+            return "bytes_per_s" if self.imported.in_bytes else "iops"
+        workers = (self.plan.groups[one.group].workers[one.worker] for one in self.outcome.workers)
+        return "bytes_per_s" if counts_bytes(workers) else "iops"
+
+    def gain_over(self, base: Point, rate: RateName | None = None) -> RateRatio | None:
         """A rate relative to that of another point, with a 95 % interval from the rounds in which both ran.
 
-        Without such rounds the ratio has no interval. None where the other one measured nothing.
+        ``rate`` is by default ``rate_name``. Without such rounds the ratio has no interval. None where the other one
+        measured nothing.
         """
+        rate = rate or self.rate_name
         pairs = _rate_pairs(self, base, rate) if base.name in self.compared_with else []
         if not pairs:
             pairs = [RatePair(getattr(self.summary(), rate), getattr(base.summary(), rate), 1, 0)]

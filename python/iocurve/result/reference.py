@@ -50,6 +50,8 @@ class Figure(Struct):
     """Operations that the figure counts."""
     unit: Unit
     value: float
+    value_max: float | None = None
+    """The upper end if the page states a range, which begins at ``value``."""
     how: Literal["stated", "about", "derived"] = "stated"
     """about: rounded by the page ("approximately"). derived: calculated from stated figures."""
     text: str | None = None
@@ -70,6 +72,9 @@ class Reference(Struct):
     """Date of the page, if it has one."""
     conditions: Conditions = Conditions()
     figures: tuple[Figure, ...] = ()
+
+    charts_only: dict[str, str] = {}
+    """By family: the part of the page that shows its results in a chart, as an image without figures."""
 
     def of(self, family: str, axes: dict[str, Axis]) -> list[Figure]:
         """Figures to compare with a point: same family, and every axis of the figure matches the point's."""

@@ -12,6 +12,8 @@ from iocurve.errors import nearest
 NUMBERS = {
     "nconnect": (1, 16),
     "slots": (1, 1024),
+    "rsize": (1024, 1024**2),
+    "wsize": (1024, 1024**2),
     "nfsport": (1, 65535),
     "mountport": (1, 65535),
     "uid": (0, 2**32 - 1),
@@ -41,6 +43,10 @@ class NfsUrl:
     """3, or 4 for 4.1."""
     slots: int = SLOTS_DEFAULT
     """NFSv4.1: slots to ask the server for."""
+    rsize: int | None = None
+    """Most bytes of one READ, as in nfs(5), also where the server takes more."""
+    wsize: int | None = None
+    """Most bytes of one WRITE."""
     nconnect: int | None = None
     uid: int | None = None
     gid: int | None = None
@@ -73,6 +79,8 @@ def parse_nfs_url(text: str) -> NfsUrl:
         mount_port=said.get("mountport", port),
         version=4 if said.get("vers") == 4 else 3,
         slots=said.get("slots", SLOTS_DEFAULT),
+        rsize=said.get("rsize"),
+        wsize=said.get("wsize"),
         nconnect=said.get("nconnect"),
         uid=said.get("uid"),
         gid=said.get("gid"),

@@ -68,6 +68,8 @@ class NfsTarget:
             version=self.url.version,
             nconnect=nconnect,
             session_slots=self.url.slots,
+            rsize=self.url.rsize,
+            wsize=self.url.wsize,
             uid=os.getuid() if self.url.uid is None else self.url.uid,
             gid=os.getgid() if self.url.gid is None else self.url.gid,
             durability="none",
@@ -134,7 +136,7 @@ class VolumeTarget:
         """Reads ``volume:PROFILE?quota=4TiB&vers=4.1``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
-        mount = urlencode([(name, said.pop(name)) for name in ("vers", "slots") if name in said])
+        mount = urlencode([(name, said.pop(name)) for name in ("vers", "slots", "rsize", "wsize") if name in said])
         try:
             parse_nfs_url(f"nfs://volume/?{mount}")
         except ValueError as error:

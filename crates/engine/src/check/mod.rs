@@ -274,6 +274,8 @@ mod tests {
             timeout_ns: 1,
             keep_payload: true,
             source: None,
+            rsize: None,
+            wsize: None,
         }
     }
 

@@ -138,6 +138,14 @@ pub struct NfsMount {
     /// NFSv4.1: slots to ask the server for, the most calls in flight of each worker; 1 to 1024.
     #[cfg_attr(test, schemars(range(min = 1, max = 1024), extend("default" = 64)))]
     pub session_slots: u32,
+    /// Most bytes of one READ, also where the server takes more; `null` is the server's limit.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default, range(min = 1024, max = 1_048_576)))]
+    pub rsize: Option<u32>,
+    /// Most bytes of one WRITE, also where the server takes more; `null` is the server's limit.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default, range(min = 1024, max = 1_048_576)))]
+    pub wsize: Option<u32>,
 }
 
 /// A file or device, and the region of it that is used.

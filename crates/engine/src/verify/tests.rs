@@ -430,6 +430,8 @@ fn invalid_plans_are_refused_with_a_reason() {
         timeout_ns: 1,
         keep_payload: false,
         source: None,
+        rsize: None,
+        wsize: None,
     };
     let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
     let amount = End { bytes: Some(1), ..worker().end };

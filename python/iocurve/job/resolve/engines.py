@@ -83,6 +83,8 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         version=url.version,
         nconnect=_first(target.nconnect, url.nconnect, NCONNECT_DEFAULT),
         session_slots=url.slots,
+        rsize=url.rsize,
+        wsize=url.wsize,
         uid=uid if url.uid is None else url.uid,
         gid=gid if url.gid is None else url.gid,
         durability=section.target.durability,

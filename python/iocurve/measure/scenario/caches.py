@@ -24,6 +24,8 @@ CHECK_PAIRS = 12
 """Times that repeated offsets and fresh ones take turns: the sign test then bears with one turn that goes wrong."""
 CHECK_NS_MAX = 180 * SECOND_NS
 """Longest time of all turns."""
+CHECK_TURN_NS_MIN = TURN_NS_MIN // 2
+"""Shortest turn: many periods of a token bucket."""
 CHECK_POINTS = 6
 """The turns take as long as this many points."""
 SETTLE_FACTOR = 20
@@ -90,7 +92,7 @@ class Caches:
         self._checked.add(case.family.name)
         runtime_ns = self.cases.form_of(case).runtime_ns
         whole = min(CHECK_NS_MAX, CHECK_POINTS * runtime_ns)
-        length = max(min(TURN_NS_MIN, runtime_ns), whole // (2 * CHECK_PAIRS + 1))
+        length = max(min(CHECK_TURN_NS_MIN, runtime_ns), whole // (2 * CHECK_PAIRS + 1))
         rates: dict[str, list[float]] = {"repeated": [], "fresh": []}
         plan = _lasting(plan, length)
         newest = _again(plan, self._turn(plan))

@@ -78,7 +78,9 @@ class Cases:
 
     def _read_once(self, name: str, data: DataSet) -> Job:
         blocks = _one_size(READ_ONCE_BLOCK_BYTES)
-        load = Said.of(name=name, random=False, blocks=blocks, depth=8, time_based=False)
+        # One connection may be far slower than the target.
+        connections = NCONNECT_COMPARED if data.opened.nconnect is not None else None
+        load = Said.of(name=name, random=False, blocks=blocks, depth=8, time_based=False, nconnect=connections)
         return self._job(name, [load.over(data.section(range(data.count)))])
 
     def _family(self, family: Family) -> Iterable[Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from iocurve.units import counted, format_bytes, format_duration
 
 ROUNDS_MAX = 100
 """Most turns of a point."""
+SPEED = re.compile(r"&speed=[^&]*")
+"""The part of an embedded target's text that makes it slower."""
 
 
 def requested(
@@ -33,7 +36,7 @@ def requested(
     full: bool,
     scale: float | None,
     points: Sequence[str],
-    rounds: int | None = None,
+    full_speed: bool = False,
     create: bool = False,
     overwrite: bool,
     keep_data: bool,
@@ -49,9 +52,9 @@ def requested(
     form, name = _form(scenario, short or not (named or full or scale), scale)
     return Request(
         scenario=scenario,
-        form=form if rounds is None else replace(form, rounds=rounds),
+        form=form,
         form_name=name,
-        targets=_targets(scenario, named, create=create),
+        targets=_targets(scenario, named, create=create, full_speed=full_speed),
         overwrite=overwrite,
         keep_data=keep_data,
         is_wanted=_filter(scenario, points),
@@ -207,13 +210,16 @@ def _form(scenario: Scenario, short: bool, scale: float | None) -> tuple[Form, F
 
 
 def _targets(
-    scenario: Scenario, named: Sequence[str] | Mapping[str, targets.Target], *, create: bool
+    scenario: Scenario, named: Sequence[str] | Mapping[str, targets.Target], *, create: bool, full_speed: bool = False
 ) -> dict[str, targets.Target]:
+    if full_speed and named:
+        raise DialectError([Diagnostic("--full-speed is for the embedded target; leave it out, or leave out --target")])
     if isinstance(named, Mapping):
         return dict(named)
     needs = {need.name: need.standard for need in scenario.targets}
     if not named:
-        return {name: targets.parse(standard) for name, standard in needs.items()}
+        texts = {name: SPEED.sub("", text) if full_speed else text for name, text in needs.items()}
+        return {name: targets.parse(text) for name, text in texts.items()}
     said: dict[str, str] = {}
     for text in named:
         name, equals, place = text.partition("=")

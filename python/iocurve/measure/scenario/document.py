@@ -99,6 +99,8 @@ class Family:
     cache: CachePolicy
     clients: int
     jobs: tuple[FamilyJob, ...]
+    turns: dict[str, tuple[Axis, ...]] = field(default_factory=dict)
+    """The axis values at which points that are compared take turns; other points are measured once. Empty: all."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ _FAMILY_KEYS = (
     "clients",
     "workers",
     "axes",
+    "turns",
     "ramp",
     "runtime",
     "settle",
@@ -325,6 +328,7 @@ class _Scenario:
             cache=self._value(table, place, "cache", _POLICY, self.cache),
             clients=self._value(table, place, "clients", _CLIENTS, self.clients),
             jobs=self._jobs(table, place, own, targets),
+            turns=self._axes(table, place, targets, "turns"),
         )
 
     def _family_form(self, table: Table, place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]) -> FamilyForm:
@@ -348,9 +352,11 @@ class _Scenario:
             jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load), per_processor))
         return tuple(jobs)
 
-    def _axes(self, table: Table, place: KeyPath, targets: tuple[TargetNeed, ...]) -> dict[str, tuple[Axis, ...]]:
-        said = self._table(table, place, "axes")
-        self.reader.check_keys(said, AXES, (*place, "axes"))
+    def _axes(
+        self, table: Table, place: KeyPath, targets: tuple[TargetNeed, ...], name: str = "axes"
+    ) -> dict[str, tuple[Axis, ...]]:
+        said = self._table(table, place, name)
+        self.reader.check_keys(said, AXES, (*place, name))
         known = [target.name for target in targets]
         axes: dict[str, tuple[Axis, ...]] = {}
         for key in said:
@@ -359,7 +365,7 @@ class _Scenario:
                 values = self._value(said, (*place, "axes"), key, Several(kind), (0,))
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
                 if not values:
-                    self.reader.error((*place, "axes", key), f"{key}: name at least one value")
+                    self.reader.error((*place, name, key), f"{key}: name at least one value")
         return axes
 
     def _form(self, table: Table, place: KeyPath, full: Form | None) -> Form:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from iocurve.analysis.load_names import COMPARED_AXES
@@ -22,6 +22,14 @@ class CaseGroup:
     """Measured time of each turn."""
     ramp_ns: int
 
+    bases: Mapping[str, str]
+    """By point: the point that its gain is over, by their names."""
+
+    def compared(self, case: Case) -> tuple[str, ...]:
+        """The names of all points that take turns, first the one that the gain of ``case`` is over."""
+        base = self.bases[case.name]
+        return (base, *(one.name for one in self.cases if one.name != base))
+
     @property
     def measured_ns(self) -> int:
         """Time of all turns with their ramps."""
@@ -38,23 +46,37 @@ def groups_of(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Fo
         by_key |= {key: merged for one in merged for key in _keys(one, comparisons)}
     groups = list({id(group): group for group in by_key.values()}.values())
     ordered = sorted((sorted(group, key=cases.index) for group in groups), key=lambda group: cases.index(group[0]))
-    return [_group(group, form) for group in ordered]
+    return [_group(group, comparisons, form) for group in ordered]
 
 
 def _keys(case: Case, comparisons: Sequence[Comparison]) -> Iterator[object]:
     """Points with a key in common are compared."""
+    if any(case.varied.get(axis, values[0]) not in values for axis, values in case.family.turns.items()):
+        yield case.name
+        return
     yield case.family.name, tuple((axis, value) for axis, value in case.varied.items() if axis not in COMPARED_AXES)
     for comparison in comparisons:
         if case.family.name in comparison.families:
             yield comparison.title, tuple(case.varied.items())
 
 
-def _group(cases: Sequence[Case], form: Form) -> CaseGroup:
+def _group(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Form) -> CaseGroup:
     rounds = form.rounds if len(cases) > 1 else 1
     forms = [form.families[case.family.name] for case in cases]
     turn_ns = max(one.turn_ns(rounds) for one in forms)
     ramp_ns = max(one.ramp_ns for one in forms)
-    return CaseGroup(tuple(_lasting(case, turn_ns) for case in cases), rounds, turn_ns, ramp_ns)
+    bases = {case.name: _base(case, cases, comparisons).name for case in cases}
+    return CaseGroup(tuple(_lasting(case, turn_ns) for case in cases), rounds, turn_ns, ramp_ns, bases)
+
+
+def _base(case: Case, cases: Sequence[Case], comparisons: Sequence[Comparison]) -> Case:
+    """The first value of the compared axis; of that one the same point of the first family that it is compared with."""
+    first = next(one for one in cases if one.family is case.family)
+    if first is not case:
+        return first
+    bases = [one.families[0] for one in comparisons if case.family.name in one.families[1:]]
+    found = [one for one in cases if one.family.name in bases[:1] and one.varied == case.varied]
+    return found[0] if found else case
 
 
 def _lasting(case: Case, runtime_ns: int) -> Case:

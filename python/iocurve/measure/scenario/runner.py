@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -66,6 +66,10 @@ class Request:
     """Times that a run is measured again while others disturb it."""
     margin: float | None = None
     """Smallest difference between compared points that matters. Default: the scenario's."""
+
+    def in_rounds(self, rounds: int | None) -> Request:
+        """The request with this number of rounds; None leaves that of the form."""
+        return self if rounds is None else replace(self, form=replace(self.form, rounds=rounds))
 
     @property
     def cluster_clients(self) -> int:
@@ -241,6 +245,7 @@ class _Run:
             plan_again=lambda: self._plan(case.job),
             repeats_max=self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
+            compared=group.compared(case),
         )
 
     def _plan(self, job: Job) -> Plan:

@@ -56,6 +56,12 @@ impl CallLimits {
         Ok(self)
     }
 
+    /// The smaller ones of these limits and those of a mount (`rsize`, `wsize`).
+    pub(super) fn within(self, mount: &NfsMount) -> Self {
+        let smaller = |limit: u32, size: Option<u32>| size.map_or(limit, |size| size.min(limit));
+        Self { read: smaller(self.read, mount.rsize), write: smaller(self.write, mount.wsize) }
+    }
+
     /// Calls that a table needs for `depth` operations of at most `bytes` each.
     pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
         let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);

@@ -16,12 +16,15 @@ const DIRECTORY_ENTRIES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 24 };
 /// A mounted export.
 pub(super) struct Export<'a, P: Mountable> {
     pub(super) calls: P::Calls<'a>,
+    limits: CallLimits,
 }
 
 impl<'a, P: Mountable> Export<'a, P> {
     /// Connects to the server and finds the root of the export.
     pub(super) fn mount(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError> {
-        Ok(Self { calls: P::Calls::mount(mount, stop)? })
+        let calls = P::Calls::mount(mount, stop)?;
+        let limits = calls.limits().within(mount);
+        Ok(Self { calls, limits })
     }
 
     /// `host:port` of the NFS program.
@@ -34,8 +37,9 @@ impl<'a, P: Mountable> Export<'a, P> {
         self.calls.rpc().route
     }
 
+    /// Limits of one call: those of the server, within those of the mount.
     pub(super) fn limits(&self) -> CallLimits {
-        self.calls.limits()
+        self.limits
     }
 
     /// Looks a regular file up, with its size; `None` if it does not exist.

@@ -124,6 +124,22 @@ fn an_operation_larger_than_a_call_is_split() {
 }
 
 #[test]
+fn a_mount_sends_less_in_a_call_than_the_server_takes() {
+    let content = pattern(30_000);
+    let server = Server::answering().with_file("f", &content);
+    let mut client = Client::new(&server, 1, 10_000, |mount| (mount.rsize, mount.wsize) = (Some(4096), Some(1024)));
+    assert_eq!(client.one(READ, 5, 10_000), 10_000);
+    assert_eq!(server.seen().len(), 3);
+    assert_eq!(client.buffer(0, 10_000), &content[5..10_005]);
+    assert_eq!(client.one(WRITE, 0, 10_000), 10_000);
+    assert_eq!(server.seen().len(), 3 + 10);
+    assert!(
+        server.content("f").unwrap()
+            == content[5..10_005].iter().chain(&content[10_000..]).copied().collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn the_end_of_the_file_makes_a_read_short() {
     let server = Server::answering().with_file("f", &pattern(10_000)).with_call_bytes_max(4096);
     let mut client = Client::new(&server, 1, 8192, |_| {});

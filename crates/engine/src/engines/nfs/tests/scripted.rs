@@ -177,6 +177,8 @@ impl<P: Program> Server<P> {
             timeout_ns: 20 * SECOND,
             keep_payload: true,
             source: None,
+            rsize: None,
+            wsize: None,
         }
     }
 
