@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from bench.limits import kinds, simulated
-from bench.limits.case import KINDS, Case, Load, drawn
+from bench.limits import held_out, kinds, simulated
+from bench.limits.case import HELD_OUT, KINDS, Case, Load, drawn
 from bench.limits.examine import binding, final_name, judged_name, stub
 from bench.limits.tables import wilson
 from bench.truth.instruments import program
@@ -17,21 +17,23 @@ from iocurve.result.caps import Burst, Cap
 from iocurve.targets.target import NfsTarget
 
 assert kinds
+assert held_out
+ALL_KINDS = (*KINDS, *HELD_OUT)
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc builds the instruments; it is missing here")
 SERVER = frozenset({"volume_iops"})
 ACCOUNT = {"operations": 1000, "seconds": 1.0, "late_s": 0.1}
 
 
 def test_a_seed_draws_the_same_case_again_and_another_seed_another_one() -> None:
-    for kind in KINDS.values():
-        assert drawn(kind, 1) == drawn(kind, 1)
-        assert drawn(kind, 1) != drawn(kind, 2)
+    for name in ALL_KINDS:
+        assert drawn(name, 1) == drawn(name, 1)
+        assert drawn(name, 1) != drawn(name, 2)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ALL_KINDS)
 def test_the_server_reads_the_limits_of_each_kind(name: str) -> None:
     for seed in (1, 2):
-        with stub(drawn(KINDS[name], seed).limits, seed) as server:
+        with stub(drawn(name, seed).limits, seed) as server:
             assert server.account()["operations"] == 0
 
 

@@ -20,17 +20,20 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from bench.limits import kinds, own, simulated, tables
-from bench.limits.case import KINDS
+from bench.limits import held_out, kinds, own, simulated, tables
+from bench.limits.case import HELD_OUT, KINDS
 from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
 
-assert kinds  # their definition registers them
+assert kinds
+assert held_out  # their definition registers them
 TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] = {
     "stub": (tuple(KINDS), examined),
+    "held-out": (tuple(HELD_OUT), examined),
     "known": (own.NAMES, own.known),
     "hidden": (own.HIDDEN_NAMES, own.hidden),
-    **{name: (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
+    **{f"simulated-{name}": (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
+    **{f"simulated-held-out-{name}": (tuple(HELD_OUT), simulated.EXAMINERS[name]) for name in ("hidden", "hogs")},
 }
 """The stub server, iocurve's own volume and disks that state their limits or hide them, and the stub server's limits in
 simulated time: kinds, and how one is examined."""
@@ -51,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.section:
         tables.write(options.section, text)
         if options.target == "stub":
-            tables.write("kinds", tables.kinds_table())
+            tables.write("kinds", tables.kinds_table(KINDS))
+            tables.write("kinds-held-out", tables.kinds_table(HELD_OUT))
     return 0
 
 
@@ -67,7 +71,7 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     order = random.Random(options.seed)
     todo.sort(key=lambda one: (one[1], order.random()))
     ends = time.monotonic() + (options.seconds or float("inf"))
-    program("simulated_load" if options.target in simulated.EXAMINERS else "stub_server")
+    program("simulated_load" if options.target.startswith("simulated") else "stub_server")
     under_way: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
         try:

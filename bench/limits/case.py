@@ -89,23 +89,30 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
-"""All kinds, by name."""
+"""The kinds that the rules may be changed for, by name."""
+HELD_OUT: dict[str, Kind] = {}
+"""The kinds that no rule is changed for, by name."""
 
 
-def kind(note: str) -> Callable[[Draw], Draw]:
+def kind(note: str, kinds: dict[str, Kind] = KINDS) -> Callable[[Draw], Draw]:
     """Registers a function as a kind; its name is the kind's."""
 
     def register(draw: Draw) -> Draw:
         name = draw.__name__.replace("_", " ")
-        KINDS[name] = Kind(name, note, draw)
+        kinds[name] = Kind(name, note, draw)
         return draw
 
     return register
 
 
-def drawn(kind: Kind, seed: int) -> Case:
-    """The case that a seed gives."""
-    return kind.draw(random.Random(f"{kind.name} {seed}"))
+def held_out(note: str) -> Callable[[Draw], Draw]:
+    """Registers a function as a kind that no rule is changed for."""
+    return kind(note, HELD_OUT)
+
+
+def drawn(name: str, seed: int) -> Case:
+    """The case that a seed gives, of a kind."""
+    return {**KINDS, **HELD_OUT}[name].draw(random.Random(f"{name} {seed}"))
 
 
 def logarithmic(draw: random.Random, low: float, high: float) -> float:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.limits.case import KINDS, Case, drawn
+from bench.limits.case import Case, drawn
 from bench.truth.instruments import program
 from iocurve.cli import main as iocurve
 
@@ -78,7 +78,7 @@ def examined(name: str, seed: int) -> dict[str, Any]:
 
 
 def _examined(name: str, seed: int) -> dict[str, Any]:
-    case, machine = drawn(KINDS[name], seed), Machine()
+    case, machine = drawn(name, seed), Machine()
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory, stub(case.limits, seed) as server:
         job, out = Path(directory) / "job.toml", str(Path(directory) / "report")
         job.write_text(case.load.job(server.port, seed), encoding="utf-8")

@@ -27,13 +27,13 @@ def _latency(draw: random.Random, low_us: float = 80, high_us: float = 500) -> t
     return f"delay,service={shape}", mean_s
 
 
-def _waiting_depth(draw: random.Random, per_s: float, latency_s: float, times: float = 4) -> int:
+def waiting_depth(draw: random.Random, per_s: float, latency_s: float, times: float = 4) -> int:
     """Draws a depth at which most requests wait at a limit of ``per_s`` operations per second."""
     least = times * per_s * latency_s
     return draw.choice([depth for depth in (8, 12, 16, 24, 32, 48, 64, 96) if depth >= least] or [128])
 
 
-def _capped(draw: random.Random, policy: str, right: frozenset[str] = IOPS, read_percent: int | None = None) -> Case:
+def capped(draw: random.Random, policy: str, right: frozenset[str] = IOPS, read_percent: int | None = None) -> Case:
     """A cap on operations behind some latency; ``policy`` has a place for the rate."""
     rate = logarithmic(draw, 500, 4000)
     latency, mean_s = _latency(draw)
@@ -41,7 +41,7 @@ def _capped(draw: random.Random, policy: str, right: frozenset[str] = IOPS, read
     block_kib = draw.choice((4, 4, 8, 16))
     if draw.random() < 0.3:
         limits.append(f"bucket,unit=b,rate={rate * block_kib * 1024 * draw.uniform(3, 8):.0f},burst=4194304")
-    depth = _waiting_depth(draw, rate, mean_s)
+    depth = waiting_depth(draw, rate, mean_s)
     workers = draw.choice((1, 1, 2))
     percent = draw.choice((100, 100, 100, 70, 50, 0)) if read_percent is None else read_percent
     load = Load(depth // workers, block_kib, read_percent=percent, workers=workers, connections=draw.choice((1, 1, 2)))
@@ -61,9 +61,7 @@ def _capped_bytes(
     if draw.random() < 0.3:
         limits.append(f"bucket,rate={per_s * draw.uniform(3, 8):.0f},burst=100")
     percent = draw.choice((100, 100, 70, 0)) if read_percent is None else read_percent
-    load = Load(
-        _waiting_depth(draw, per_s, mean_s), block_kib, read_percent=percent, connections=draw.choice((1, 1, 2))
-    )
+    load = Load(waiting_depth(draw, per_s, mean_s), block_kib, read_percent=percent, connections=draw.choice((1, 1, 2)))
     return Case(tuple(limits), (1,), right, load)
 
 
@@ -72,17 +70,17 @@ def _capped_bytes(
 
 @kind("a cap on operations, paced: no two start closer together than the rate allows")
 def cap_paced(draw: random.Random) -> Case:
-    return _capped(draw, "bucket,rate={rate},burst=1")
+    return capped(draw, "bucket,rate={rate},burst=1")
 
 
 @kind("a cap on operations: token bucket of 2 to 20")
 def cap_burst_to_20(draw: random.Random) -> Case:
-    return _capped(draw, f"bucket,rate={{rate}},burst={draw.randint(2, 20)}")
+    return capped(draw, f"bucket,rate={{rate}},burst={draw.randint(2, 20)}")
 
 
 @kind("a cap on operations: token bucket of 20 to 300")
 def cap_burst_to_300(draw: random.Random) -> Case:
-    return _capped(draw, f"bucket,rate={{rate}},burst={logarithmic(draw, 20, 300):.0f}")
+    return capped(draw, f"bucket,rate={{rate}},burst={logarithmic(draw, 20, 300):.0f}")
 
 
 @kind("a cap on operations: token bucket of 300 to 3,000, which the load's ramp empties")
@@ -94,46 +92,46 @@ def cap_burst_to_3000(draw: random.Random) -> Case:
 
 @kind("a cap on operations: as many in each window of 1 to 20 ms of the server's clock")
 def cap_by_windows_to_20_ms(draw: random.Random) -> Case:
-    return _capped(draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 2, 20)}")
+    return capped(draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 2, 20)}")
 
 
 @kind("a cap on operations: as many in each window of 20 ms to 1 s")
 def cap_by_windows_to_1_s(draw: random.Random) -> Case:
-    return _capped(draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 20, 1000)}")
+    return capped(draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 20, 1000)}")
 
 
 @kind("a cap on operations: as many in any 5 to 500 ms (a sliding window)")
 def cap_by_sliding_window(draw: random.Random) -> Case:
-    return _capped(draw, f"sliding,rate={{rate}},period_ms={logarithmic(draw, 5, 500)}")
+    return capped(draw, f"sliding,rate={{rate}},period_ms={logarithmic(draw, 5, 500)}")
 
 
 @kind("a cap on operations: a smoothed rate (time constant 2 to 200 ms) may not exceed it")
 def cap_on_smoothed_rate(draw: random.Random) -> Case:
-    return _capped(draw, f"smooth,rate={{rate}},period_ms={logarithmic(draw, 2, 200)}")
+    return capped(draw, f"smooth,rate={{rate}},period_ms={logarithmic(draw, 2, 200)}")
 
 
 @kind("a cap on operations whose rate grows and falls by a quarter (AIMD)")
 def cap_that_adapts(draw: random.Random) -> Case:
-    return _capped(draw, f"adaptive,rate={{rate}},period_ms={logarithmic(draw, 10, 100)}")
+    return capped(draw, f"adaptive,rate={{rate}},period_ms={logarithmic(draw, 10, 100)}")
 
 
 @kind("a cap on operations of which a write counts as two to four; of writes alone it may be called a cap on writes")
 def cap_where_writes_cost_more(draw: random.Random) -> Case:
     percent = draw.choice((100, 0, 50))
     right = IOPS | {"volume_write_iops"} if percent == 0 else IOPS
-    return _capped(draw, f"bucket,rate={{rate}},burst=10,write_cost={draw.randint(2, 4)}", right, percent)
+    return capped(draw, f"bucket,rate={{rate}},burst=10,write_cost={draw.randint(2, 4)}", right, percent)
 
 
 @kind("a cap on reads alone")
 def cap_on_reads(draw: random.Random) -> Case:
     policy = f"bucket,of=r,rate={{rate}},burst={logarithmic(draw, 1, 200):.0f}"
-    return _capped(draw, policy, frozenset({"volume_read_iops"}), read_percent=100)
+    return capped(draw, policy, frozenset({"volume_read_iops"}), read_percent=100)
 
 
 @kind("a cap on writes alone")
 def cap_on_writes(draw: random.Random) -> Case:
     policy = f"bucket,of=w,rate={{rate}},burst={logarithmic(draw, 1, 200):.0f}"
-    return _capped(draw, policy, frozenset({"volume_write_iops"}), read_percent=0)
+    return capped(draw, policy, frozenset({"volume_write_iops"}), read_percent=0)
 
 
 # Caps on bytes.
@@ -172,7 +170,7 @@ def one_link(draw: random.Random) -> Case:
     block_kib = draw.choice((16, 32, 64))
     latency, mean_s = _latency(draw)
     link = f"stations,count=1,us_per_kib={1024e6 / rate:.3f}"
-    depth = _waiting_depth(draw, rate / block_kib / 1024, mean_s)
+    depth = waiting_depth(draw, rate / block_kib / 1024, mean_s)
     return Case((latency, link), (1,), BYTES | SPEED, Load(depth, block_kib))
 
 
@@ -182,7 +180,7 @@ def one_link(draw: random.Random) -> Case:
 @kind("a cap on the operations of a connection; also right: its requests in flight, as both ask for more connections")
 def cap_of_a_connection(draw: random.Random) -> Case:
     right = frozenset({"connection_iops", "connection_requests"})
-    case = _capped(draw, f"bucket,per=c,rate={{rate}},burst={logarithmic(draw, 1, 100):.0f}", right, 100)
+    case = capped(draw, f"bucket,per=c,rate={{rate}},burst={logarithmic(draw, 1, 100):.0f}", right, 100)
     return Case(case.limits, case.binding, right, Load(case.load.in_flight, case.load.block_kib))
 
 
@@ -196,7 +194,7 @@ def byte_cap_of_a_connection(draw: random.Random) -> Case:
 @kind("a cap on the operations of a client's address")
 def cap_of_a_client(draw: random.Random) -> Case:
     policy = f"bucket,per=a,rate={{rate}},burst={logarithmic(draw, 1, 100):.0f}"
-    return _capped(draw, policy, frozenset({"client_iops"}), draw.choice((100, 0)))
+    return capped(draw, policy, frozenset({"client_iops"}), draw.choice((100, 0)))
 
 
 @kind("a cap on the bytes that a client's address reads")
@@ -337,7 +335,7 @@ def credits_spent_in_mid_run(draw: random.Random) -> Case:
     latency, mean_s = _latency(draw)
     limits = (latency, f"bucket,rate={base},burst={credits:.0f}", f"bucket,rate={burst_rate:.0f},burst=20")
     right = frozenset({"burst_credits", "burst_iops", "volume_iops"})
-    return Case(limits, (1, 2), right, Load(_waiting_depth(draw, burst_rate, mean_s), runtime_s=1.8))
+    return Case(limits, (1, 2), right, Load(waiting_depth(draw, burst_rate, mean_s), runtime_s=1.8))
 
 
 @kind(
@@ -348,7 +346,7 @@ def cap_that_falls_in_mid_run(draw: random.Random) -> Case:
     latency, mean_s = _latency(draw)
     change = f"after={rate * draw.uniform(0.5, 0.9):.0f},factor={draw.uniform(0.4, 0.7):.2f}"
     limits = (latency, f"bucket,rate={rate},burst={draw.choice((1, 10, 50))},{change}")
-    load = Load(_waiting_depth(draw, rate, mean_s), runtime_s=1.5)
+    load = Load(waiting_depth(draw, rate, mean_s), runtime_s=1.5)
     return Case(limits, (1,), IOPS | {"burst_credits"}, load)
 
 
@@ -365,7 +363,7 @@ def caps_within_5_percent(draw: random.Random) -> Case:
         f"bucket,rate={rate},burst=10",
         f"bucket,unit=b,rate={of_bytes:.0f},burst={40 * block_kib * 1024}",
     )
-    return Case(limits, (1, 2), IOPS | BYTES, Load(_waiting_depth(draw, rate, mean_s), block_kib))
+    return Case(limits, (1, 2), IOPS | BYTES, Load(waiting_depth(draw, rate, mean_s), block_kib))
 
 
 @kind("a cap on operations, and one on bytes 30 to 80 % above it at this block size")
@@ -378,7 +376,7 @@ def cap_below_a_byte_cap(draw: random.Random) -> Case:
         f"bucket,rate={rate},burst=10",
         f"bucket,unit=b,rate={of_bytes:.0f},burst={8 * block_kib * 1024}",
     )
-    return Case(limits, (1,), IOPS, Load(_waiting_depth(draw, rate, mean_s), block_kib))
+    return Case(limits, (1,), IOPS, Load(waiting_depth(draw, rate, mean_s), block_kib))
 
 
 @kind("a cap of a connection, and the volume's 30 to 80 % above it")
@@ -391,7 +389,7 @@ def connection_cap_below_a_cap(draw: random.Random) -> Case:
         f"bucket,rate={rate * draw.uniform(1.3, 1.8):.0f},burst=10",
     )
     right = frozenset({"connection_iops", "connection_requests"})
-    return Case(limits, (1,), right, Load(_waiting_depth(draw, rate, mean_s)))
+    return Case(limits, (1,), right, Load(waiting_depth(draw, rate, mean_s)))
 
 
 @kind("stations, and a cap 20 to 60 % above their speed")

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.limits.case import KINDS, Case, Load, drawn
+from bench.limits.case import Case, Load, drawn
 from bench.limits.examine import REDRAWN_MAX, Machine, binding, final_name, judged_name
 from bench.truth.instruments import program
 from iocurve._native import Histogram
@@ -71,11 +71,11 @@ def examined(setting: Setting, name: str, seed: int) -> dict[str, Any]:
     return found
 
 
-EXAMINERS = {f"simulated-{setting}": partial(examined, setting) for setting in ("known", "hidden", "hogs")}
+EXAMINERS = {setting: partial(examined, setting) for setting in ("known", "hidden", "hogs")}
 
 
 def _examined(setting: Setting, name: str, seed: int) -> dict[str, Any]:
-    case, machine = drawn(KINDS[name], seed), Machine()
+    case, machine = drawn(name, seed), Machine()
     facts = stated(case.limits) if setting == "known" else TargetFacts(kind="nfs", address=ADDRESS)
     with simulated(case, seed, beside_hogs=setting == "hogs") as server:
         point = server.run(planned(case.load, seed))

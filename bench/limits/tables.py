@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.limits.case import KINDS, drawn
+from bench.limits.case import HELD_OUT, KINDS, Kind, drawn
 
 PAGE = Path(__file__).parents[2] / "docs" / "truth-limits.md"
 COLUMNS = (
@@ -44,7 +44,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         by_kind.setdefault(record["kind"], []).append(record)
-    order = [*KINDS, *(name for name in by_kind if name not in KINDS)]
+    order = [*KINDS, *HELD_OUT, *(name for name in by_kind if name not in {**KINDS, **HELD_OUT})]
     rows = [_row(name, by_kind[name]) for name in order if name in by_kind]
     lines = [line(COLUMNS), line(["---", *["---:"] * (len(COLUMNS) - 1)]), *rows, _row("all", records)]
     void = sum(record["judged"] == "void" for record in records)
@@ -52,11 +52,11 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + note
 
 
-def kinds_table() -> str:
+def kinds_table(kinds: Mapping[str, Kind]) -> str:
     """Describes each kind, and lists the names that are right."""
     lines = [line(("kind", "what it is", "right")), line(("---", "---", "---"))]
-    for kind in KINDS.values():
-        right = sorted({name for seed in range(50) for name in drawn(kind, seed).right})
+    for kind in kinds.values():
+        right = sorted({name for seed in range(50) for name in drawn(kind.name, seed).right})
         lines.append(line((kind.name, kind.note, ", ".join(f"`{name}`" for name in right))))
     return "\n".join(lines)
 

@@ -20,10 +20,15 @@ enum {
 
 static const int64_t NEVER = INT64_MAX;
 
-typedef enum { BUCKET, WINDOW, SLIDING, SMOOTH, ADAPTIVE, STATIONS, DELAY, IN_FLIGHT, PAUSES, CACHE, KINDS } limit_kind;
+typedef enum {
+    BUCKET, WINDOW, SLIDING, SMOOTH, ADAPTIVE, TICKS, SHARED,  // these have a rate
+    STATIONS, BATCHES, DELAY, TIER, IN_FLIGHT, PAUSES, CACHE, KINDS,
+} limit_kind;
 
-static const char *const KIND_NAMES[KINDS] = {"bucket",   "window", "sliding",   "smooth", "adaptive",
-                                              "stations", "delay",  "in_flight", "pauses", "cache"};
+static const char *const KIND_NAMES[KINDS] = {
+    "bucket",   "window",  "sliding", "smooth", "adaptive",  "ticks",  "shared",
+    "stations", "batches", "delay",   "tier",   "in_flight", "pauses", "cache",
+};
 
 typedef struct {  // what a limit reads of a request
     int is_write;
@@ -34,12 +39,12 @@ typedef struct {  // what a limit reads of a request
 typedef struct {  // a limit's account of the server, a connection, a client or a file
     uint64_t key;
     int64_t used_ns;  // when it was last asked for; the oldest gives way to a new key
-    double ready_ns;  // BUCKET: theoretical arrival time; SMOOTH, ADAPTIVE: the latest start
-    double level;     // WINDOW: units granted; SMOOTH: estimated rate; ADAPTIVE: present rate
+    double ready_ns;  // BUCKET: theoretical arrival time; TICKS: the latest tick; others: the latest start
+    double level;     // WINDOW, TICKS: units granted, left; SMOOTH: estimated rate; ADAPTIVE: present rate; BATCHES: end
     int64_t station_free_ns[STATIONS_MAX];
     int64_t *starts;  // SLIDING: a ring of the latest starts
     uint64_t next_start;
-    int in_flight;
+    int in_flight;    // BATCHES: members of the latest batch
 } account;
 
 typedef struct {
@@ -48,11 +53,15 @@ typedef struct {
     char of;           // a: all, r: reads, w: writes
     char per;          // s: server, c: connection, a: client's address, f: file
     double rate;       // units per second
-    double burst;      // BUCKET: units
-    double period_ns;  // WINDOW, SLIDING: length; SMOOTH: time constant; ADAPTIVE: time to grow by a tenth; PAUSES: distance
+    double burst;      // BUCKET, TICKS: units
+    double unit_bytes;  // an operation costs one for each so many bytes; 0: one
+    double period_ns;  // WINDOW, SLIDING: length; SMOOTH: time constant; ADAPTIVE: time to grow by a tenth; PAUSES: distance;
+                       // TICKS: distance; SHARED: time for which a share holds
     double pause_ns;   // PAUSES: length
+    double share;      // SHARED: the least share of the rate; TIER: share of the places
+    double contention;  // STATIONS: a request takes this share longer for each that waits
     double write_cost;  // units of a written operation or byte
-    int count;         // STATIONS: stations; IN_FLIGHT: requests
+    int count;         // STATIONS: stations; IN_FLIGHT: requests; BATCHES: most requests of a batch
     double ns_per_byte;  // STATIONS, DELAY: added to the service time
     service_times times;
     uint64_t after;     // units, after which the rate and the speed change by the factor
@@ -164,6 +173,36 @@ static int64_t through_adaptive(limit *one, account *its, double cost, int64_t a
     return (int64_t)start;
 }
 
+// A token bucket that gets its tokens at the ticks of a clock.
+static int64_t through_ticks(limit *one, account *its, double cost, int64_t at_ns) {
+    double per_tick = per_ns(one) * one->period_ns, tick = fmax(floor((double)at_ns / one->period_ns), its->ready_ns);
+    double most = fmax(one->burst, fmax(cost, per_tick));
+    its->level = fmin(most, its->level + (tick - its->ready_ns) * per_tick);
+    if (its->level < cost) {
+        double missing = ceil((cost - its->level) / per_tick);
+        tick += missing;
+        its->level = fmin(most, its->level + missing * per_tick);
+    }
+    its->level -= cost;
+    its->ready_ns = tick;
+    return (int64_t)fmax((double)at_ns, tick * one->period_ns);
+}
+
+// A number from 0 to 1 that a place, or a period, always has.
+static double hashed(uint64_t number) {
+    number = (number ^ number >> 33) * 0xFF51AFD7ED558CCDULL;
+    number = (number ^ number >> 33) * 0xC4CEB9FE1A85EC53ULL;
+    return (double)((number ^ number >> 33) >> 11) / (double)(1ULL << 53);
+}
+
+// Paced at what others leave of the rate, which is another share of it in each period.
+static int64_t through_shared(limit *one, account *its, double cost, int64_t at_ns) {
+    double start = fmax((double)at_ns, its->ready_ns);
+    double share = one->share + (1 - one->share) * hashed((uint64_t)(start / one->period_ns));
+    its->ready_ns = start + cost / per_ns(one) / share;
+    return (int64_t)start;
+}
+
 static int64_t service_ns(limit *one, const request *asked) {
     double drawn = (double)next_service_ns(&one->times) + one->ns_per_byte * asked->bytes;
     return (int64_t)(drawn / speed(one));
@@ -174,8 +213,27 @@ static int64_t through_stations(limit *one, account *its, const request *asked, 
     int64_t *station = its->station_free_ns;
     for (int each = 1; each < one->count; each++)
         if (its->station_free_ns[each] < *station) station = its->station_free_ns + each;
-    *station = (*station > at_ns ? *station : at_ns) + service_ns(one, asked);
+    double took = (double)service_ns(one, asked);
+    if (one->contention > 0 && *station > at_ns) took *= 1 + one->contention * one->count * (double)(*station - at_ns) / took;
+    *station = (*station > at_ns ? *station : at_ns) + (int64_t)took;
     return *station;
+}
+
+// What waits is served together, up to a number of requests at once; what comes meanwhile waits for the next batch.
+static int64_t through_batches(limit *one, account *its, const request *asked, int64_t at_ns) {
+    int joins = (double)at_ns < its->ready_ns && its->in_flight < one->count;
+    if (!joins) {
+        its->ready_ns = fmax((double)at_ns, its->level);
+        its->level = its->ready_ns + (double)service_ns(one, asked);
+        its->in_flight = 0;
+    }
+    its->in_flight++;
+    return (int64_t)its->level;
+}
+
+// Some places of 64 KiB are slow, always the same ones.
+static int64_t through_tier(limit *one, const request *asked, int64_t at_ns) {
+    return hashed(asked->file * 31 + asked->offset / 65536) < one->share ? at_ns + service_ns(one, asked) : at_ns;
 }
 
 static int64_t through_pauses(const limit *one, int64_t at_ns) {
@@ -207,7 +265,8 @@ static int applies(const limit *one, const request *asked) {
 // When a request that comes to a limit may go on; NEVER if it waits for the end of another.
 static int64_t through_limit(limit *one, const request *asked, int64_t at_ns) {
     if (!applies(one, asked)) return at_ns;
-    double cost = (one->unit == 'b' ? asked->bytes : 1) * (asked->is_write ? one->write_cost : 1);
+    double cost = one->unit == 'b' ? asked->bytes : one->unit_bytes > 0 ? ceil(asked->bytes / one->unit_bytes) : 1;
+    if (asked->is_write) cost *= one->write_cost;
     one->granted += cost;
     account *its = account_of(one, asked, at_ns);
     switch (one->kind) {
@@ -216,7 +275,11 @@ static int64_t through_limit(limit *one, const request *asked, int64_t at_ns) {
         case SLIDING: return through_sliding(one, its, at_ns);
         case SMOOTH: return through_smooth(one, its, cost, at_ns);
         case ADAPTIVE: return through_adaptive(one, its, cost, at_ns);
+        case TICKS: return through_ticks(one, its, cost, at_ns);
+        case SHARED: return through_shared(one, its, cost, at_ns);
         case STATIONS: return through_stations(one, its, asked, at_ns);
+        case BATCHES: return through_batches(one, its, asked, at_ns);
+        case TIER: return through_tier(one, asked, at_ns);
         case DELAY: return at_ns + service_ns(one, asked);
         case IN_FLIGHT: return through_in_flight(one, its, at_ns);
         case PAUSES: return through_pauses(one, at_ns);
@@ -243,6 +306,9 @@ static int set_key(limit *one, const char *key, const char *value, uint64_t seed
     else if (!strcmp(key, "period_ms")) one->period_ns = number * 1e6;
     else if (!strcmp(key, "pause_ms")) one->pause_ns = number * 1e6;
     else if (!strcmp(key, "write_cost")) one->write_cost = number;
+    else if (!strcmp(key, "unit_bytes")) one->unit_bytes = number;
+    else if (!strcmp(key, "share")) one->share = number;
+    else if (!strcmp(key, "contention")) one->contention = number;
     else if (!strcmp(key, "count")) one->count = (int)number;
     else if (!strcmp(key, "us_per_kib")) one->ns_per_byte = number * 1000 / 1024;
     else if (!strcmp(key, "service")) one->times = parse_service_times(value, seed);
@@ -267,7 +333,7 @@ static void add_limit(const char *text, uint64_t seed) {
         *value++ = 0;
         if (!set_key(one, word, value, seed * 31 + (uint64_t)limit_count)) wrong_limit(text);
     }
-    int is_paced = one->kind <= ADAPTIVE;
+    int is_paced = one->kind <= SHARED;
     if (one->kind == KINDS || (is_paced && one->rate <= 0) || one->count > STATIONS_MAX) wrong_limit(text);
     if (one->kind == SLIDING && one->rate * one->period_ns / 1e9 >= STARTS_MAX) wrong_limit(text);
     limit_count++;
