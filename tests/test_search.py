@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bench.truth import curves, open_loops, simulated
+from data import synthetic
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
@@ -20,14 +21,14 @@ from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import Point, capacity_of
 from iocurve.measure.search.ceiling import Bounds, Budget, Limit, MeasuredRate, Trial
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
-from iocurve.measure.search.facts import knee_facts, max_facts
+from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.knee import Sample
-from iocurve.measure.search.late_share import Clusters, Counted
+from iocurve.measure.search.late_share import Clusters, Counted, crossing
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
-from iocurve.units import MIB, MILLISECOND_NS
+from iocurve.units import MIB, MILLISECOND_NS, format_duration
 
 
 @dataclass
@@ -124,7 +125,7 @@ def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_f
     assert [finding.name for finding in facts.findings][:2] == ["depth for 80 % of capacity", "knee"]
     assert "depth for 90 % of capacity" in [finding.name for finding in facts.findings]
     assert SEARCHES["knee"].items() <= {finding.name: finding.unit for finding in facts.findings}.items()
-    assert facts.remarks == () or facts.remarks[0].startswith("the universal scalability law")
+    assert facts.remarks[0] == BOUNDS
 
 
 def test_a_search_that_ends_at_the_highest_depth_says_so() -> None:
@@ -426,6 +427,27 @@ def test_a_cluster_that_lasts_for_intervals_counts_once() -> None:
     assert found[0] < found[2]
 
 
+@pytest.mark.parametrize(
+    ("late", "low", "high"),
+    [
+        # The share is the allowed one of 5 % at all rates up to a knee: any rate may be the highest.
+        ((1_000, 1_010, 995, 1_005, 4_000), None, 1_101.0),
+        # It grows from rate to rate.
+        ((100, 300, 700, 1_400, 4_000), 900.0, 1_000.0),
+        # It is far below at all rates, and nothing shows where it ends.
+        ((1, 1, 2, 2, 3), 1_000.0, None),
+    ],
+)
+def test_a_bound_needs_counts_that_show_a_slope(late: tuple[int, ...], low: float | None, high: float | None) -> None:
+    rates = (700.0, 800.0, 900.0, 1_000.0, 1_100.0)
+    counted = [Counted(rate, ((20_000, count),)) for rate, count in zip(rates, late, strict=True)]
+    found = crossing(counted, 0.05, Clusters(1.0, 30, 5_000.0), (500.0, 1_200.0), 950.0)
+    assert (found.low is None) == (low is None)
+    assert (found.high is None) == (high is None)
+    assert low is None or found.low is None or found.low >= low
+    assert high is None or found.high is None or found.high <= high
+
+
 def test_the_theory_of_one_server_is_that_of_its_simulation() -> None:
     chance = np.random.default_rng(1)
     arrivals = open_loops.poisson(800.0, 5_000.0, chance)
@@ -439,6 +461,15 @@ def test_a_workload_is_in_fios_words() -> None:
     section, defaults = workload_of("rw=randrw rwmixread=70 bs=8k")
     load = Section.of(section, defaults).load
     assert (load.reads, load.writes, load.read_percent) == (True, True, 70.0)
+
+
+def test_what_the_interval_of_a_short_point_cannot_know_is_told() -> None:
+    points = synthetic.envelope().points[:2]
+    assert length_remarks(points) == ()
+    (remark,) = length_remarks([point.replace(length_chosen_by=20) for point in points])
+    shortest = min(point.summary().window_ns for point in points)
+    assert f"the shortest here after {format_duration(shortest)}: an interval may be too narrow" in remark
+    assert f"longer than about {format_duration(shortest // 4)};" in remark
 
 
 def test_what_a_search_decides_itself_is_refused() -> None:

@@ -18,7 +18,7 @@ from iocurve.measure.data_set import axes_of, require_reachable
 from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.search import ceiling, knee
-from iocurve.measure.search.facts import curve_facts, knee_facts, max_facts
+from iocurve.measure.search.facts import curve_facts, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import View
 from iocurve.result.document import Result, SearchFacts
@@ -173,7 +173,12 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
                 "depth",
                 question.machines,
             )
-            return campaigns.carry_out(campaign, lambda _: search(loads), loads.files.remove)
+
+            def searched(_: Campaign) -> SearchFacts:
+                facts = search(loads)
+                return facts.replace(remarks=(*facts.remarks, *length_remarks(campaign.result.points)))
+
+            return campaigns.carry_out(campaign, searched, loads.files.remove)
 
     return measure
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Literal
 
 from iocurve.measure.search import ceiling, knee, usl
-from iocurve.measure.search.capacity import Form, Range
-from iocurve.result.document import Finding, Interval, SearchFacts
+from iocurve.measure.search.capacity import REPEAT, Range
+from iocurve.result.document import Finding, Interval, Point, SearchFacts
 from iocurve.result.stats import Estimate, scaled
-from iocurve.units import format_latency
+from iocurve.units import format_duration, format_latency
 
+BOUNDS = (
+    "bounds hold whatever the form of the curve is, and allow for a standard deviation of "
+    f"{100 * REPEAT:g} % between runs of one load: in at least 95 of 100 searches, in more where runs differ by less"
+)
 NEEDED_S_MAX = 86_400.0
 """A longer patience is not proposed."""
+UNSEEN = 0.25
+"""Changes that last for more than this part of a point may make its interval too narrow: ``docs/truth.md``."""
 
 
 def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | None) -> SearchFacts:
@@ -26,17 +32,17 @@ def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | Non
         workload=workload,
         findings=(
             *([answer] if answer else []),
-            _range_finding("knee", "in flight", found.in_flight, found.form),
+            _range_finding("knee", "in flight", found.in_flight),
             _finding("load at the knee", "IOPS", found.at.iops),
             _finding("latency at the knee", "µs", scaled(found.at.latency_ns, 1e-3)),
-            _range_finding("capacity reached at the knee", "%", _reached(found), found.form),
+            _range_finding("capacity reached at the knee", "%", _reached(found)),
             *depths.values(),
-            _range_finding("capacity", "IOPS", found.capacity_iops, found.form),
+            _range_finding("capacity", "IOPS", found.capacity_iops),
             _finding("unloaded latency", "µs", scaled(found.unloaded_ns, 1e-3)),
             *(_law_findings(law) if law else []),
         ),
         stopped=found.stopped,
-        remarks=(*_form_remarks(found), *(_misfits(law) if law else [])),
+        remarks=(*_form_remarks(found), BOUNDS, *(_misfits(law) if law else [])),
     )
 
 
@@ -60,7 +66,10 @@ def max_facts(
         if found.nearest.rate != found.answer.value:
             remarks.append(f"p{limit.percent:g} was measured at {found.nearest.rate:,.6g} IOPS, the nearest rate")
         if found.answer.low is None:
-            remarks.append("no rate was shown to meet the limit: too few operations were measured at low rates")
+            remarks.append(
+                "no rate was shown to meet the limit: too few operations were measured, or latency hardly depends on "
+                "the rate; only the upper bound says something"
+            )
     allowed = format_latency(round(limit.limit_ns))
     return SearchFacts(
         question=f"the highest rate with p{limit.percent:g} response time at most {allowed}",
@@ -104,6 +113,19 @@ def _machine_remarks(found: ceiling.Ceiling) -> list[str]:
         f"this machine is a part of the answer: it submitted {share} late, and the target met the limit for them; "
         "the upper bound is that of the target alone"
     ]
+
+
+def length_remarks(points: Sequence[Point]) -> tuple[str, ...]:
+    """What the intervals of points that ended by their precision cannot know."""
+    lengths = [point.summary().window_ns for point in points if point.length_chosen_by]
+    if not lengths:
+        return ()
+    shortest, unseen = (format_duration(round(min(lengths) * part)) for part in (1, UNSEEN))
+    return (
+        f"points end when their rates are precise enough, the shortest here after {shortest}: an interval may be too "
+        f"narrow where the target stays faster or slower for longer than about {unseen}; a smaller --precision "
+        "measures longer",
+    )
 
 
 def curve_facts(workload: str, capacity: Estimate, steps: int) -> SearchFacts:
@@ -188,14 +210,10 @@ def _interval(
     return Interval(value=value, low=low, high=high, kind=kind)
 
 
-def _range_finding(name: str, unit: str, found: Range, form: Form) -> Finding:
-    """A figure that depends on the capacity: its bounds are a confidence interval only where that was measured."""
+def _range_finding(name: str, unit: str, found: Range) -> Finding:
+    """A figure that depends on the capacity, whose bounds assume no form of the curve."""
     low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
-    return Finding(
-        name=name,
-        unit=unit,
-        figure=_interval(found.mean, low, high, "confidence" if form == "flat" else "bounds"),
-    )
+    return Finding(name=name, unit=unit, figure=_interval(found.mean, low, high, "bounds"))
 
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:

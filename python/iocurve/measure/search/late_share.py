@@ -17,13 +17,18 @@ count of few clusters is far from normal, so:
 - The logit of the late share is a straight line in the rate. Its likelihood is that of a sum of clumps (a compound
   Poisson law: B. Jørgensen, "The Theory of Dispersion Models", 1997, chapter 4), so that no late operations at all are
   worth what they are worth. The bounds are the rates that the likelihood ratio does not exclude, whatever the slope.
+- A share may be almost the same at all rates up to a knee: many servers have no queue before it (S. Halfin, W. Whitt,
+  "Heavy-traffic limits for queues with many exponential servers", Operations Research 29, 1981). So a line bounds the
+  crossing on a side only where the counts on this side show its slope. Otherwise the bound is what follows from a share
+  that does not fall with the rate, of which there may be none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 from iocurve.result.stats import student_quantile
@@ -126,7 +131,7 @@ def crossing(
     ]
 
     def deviance(rate: float) -> float:
-        return _least(lambda slope: sum(term.deviance(rate, slope) for term in terms))[0]
+        return _least(partial(_sum, terms, rate))[0]
 
     step = (highest / lowest) ** (1 / GRID)
     grid = [lowest * step**number for number in range(GRID + 1)]
@@ -138,10 +143,19 @@ def crossing(
     likely = [rate for rate, value in places if value <= least + FLAT]
     best = math.sqrt(min(likely) * max(likely))
     freedom = max(1, sum(term.is_telling for term in terms) - 2)
-    most = least + student_quantile(clusters.freedom, CONFIDENCE) ** 2 * max(1.0, least / freedom)
-    slope = _least(lambda slope: sum(term.deviance(best, slope) for term in terms))[1]
-    low, high = (_bound(deviance, end, inner(likely), most) for end, inner in ((lowest, min), (highest, max)))
-    return Crossing(best, low, high, slope)
+    excluded = student_quantile(clusters.freedom, CONFIDENCE) ** 2
+    slope = _least(partial(_sum, terms, best))[1]
+    growing = [replace(term, on_line=False) for term in terms]
+
+    def bound(end: float, inner: float) -> float | None:
+        """The bound towards an end: by the line if that side shows its slope."""
+        side = [term for term in terms if term.on_line and (term.rate - best) * (end - best) > 0]
+        of_side = partial(_sum, side, best)
+        if of_side(0.0) - _least(of_side)[0] > excluded:
+            return _bound(deviance, end, inner, least + excluded * max(1.0, least / freedom))
+        return _bound(lambda rate: _sum(growing, rate, 0.0), end, inner, _sum(growing, best, 0.0) + excluded)
+
+    return Crossing(best, bound(lowest, min(likely)), bound(highest, max(likely)), slope)
 
 
 @dataclass(frozen=True)
@@ -184,6 +198,10 @@ class _Term:
             return 2 / self.scale * math.pow(mean, two) / two
         ones, twos = math.pow(late, one) - math.pow(mean, one), math.pow(late, two) - math.pow(mean, two)
         return 2 / self.scale * (late * ones / one - twos / two)
+
+
+def _sum(terms: Sequence[_Term], crossing: float, slope: float) -> float:
+    return sum(term.deviance(crossing, slope) for term in terms)
 
 
 def _least(deviance: Callable[[float], float]) -> tuple[float, float]:
