@@ -105,6 +105,8 @@ class Cap:
     kind: str | None = None
     scope: str = "all"
     """all, client or connection."""
+    write_cost: float = 1.0
+    """A written operation or byte counts as this many."""
     parts: dict[object, Admit] = field(default_factory=dict)
 
     def admit(self, now: float, operation: _Operation) -> float:
@@ -112,7 +114,8 @@ class Cap:
             return now
         key = {"all": None, "client": operation.client, "connection": operation.connection}[self.scope]
         part = self.parts.setdefault(key, self.make())
-        return part(now, operation.bytes if self.unit == "bytes" else 1)
+        cost = self.write_cost if operation.kind == "write" else 1.0
+        return part(now, cost * (operation.bytes if self.unit == "bytes" else 1))
 
 
 @dataclass

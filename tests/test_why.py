@@ -77,6 +77,12 @@ def exponential(mean: float) -> Callable[[str, int], float]:
     return lambda _kind, _bytes: chance.expovariate(1 / mean)
 
 
+def heavy_tailed(mean: float) -> Callable[[str, int], float]:
+    """Pareto, whose upper tail alone varies."""
+    chance = random.Random(1)
+    return lambda _kind, _bytes: mean * 0.6 * chance.paretovariate(2.5)
+
+
 TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
     (on_bytes(), load(), "volume_throughput", r"at a limit of about 2[45]\.?\d* MiB/s"),
     (on_bytes("read"), load(), "volume_read_throughput", r"at a limit of about 2[45]\.?\d* MiB/s on reads"),
@@ -101,6 +107,13 @@ TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
     ),
     (served(4, lambda *_: 0.01), load(), "server_parallelism", r"at the server's own speed, about (39|40)\d IOPS"),
     (served(4, exponential(0.01)), load(), "server_parallelism", r"at the server's own speed, about \d+ IOPS"),
+    (served(2, heavy_tailed(0.005)), load(), "server_parallelism", r"at the server's own speed, about \d+ IOPS"),
+    (
+        Target(caps=[Cap(lambda: bucket(RATE, 8), write_cost=3.0)]),
+        load(),
+        "volume_iops",
+        r"at a limit of about (39|40)\d IOPS, of which the other kind of operation takes 3(\.\d)? times as much",
+    ),
     (Target(delay=lambda: 0.01), load(depth=4), "depth", r"at the requested depth, 4 in flight: more gives more"),
 )
 

@@ -24,6 +24,7 @@ from statistics import fmean, median, pvariance
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import unpack
+from iocurve.result.disturbance import starved_share
 from iocurve.result.stats import Estimate, product, robust_deviation, sample_mean, scaled
 from iocurve.units import SECOND_NS
 
@@ -45,6 +46,11 @@ MEDIAN_ERROR = 1.2533
 """Standard error of a median to that of a mean, of normal values."""
 VARIED = 0.1
 """Squared coefficient of variation from which service times count as random."""
+SLOW, SLOW_SHARE, SLOW_MIN = 2.0, 0.04, 3
+"""So many times the median latency is slow; service times with a heavy tail have at least this share and number of slow
+operations. ..."""
+STARVED_MAX = 0.01
+"""... They may be this machine's where its threads waited for a processor for more than this share of the time."""
 DISPERSED = 0.3
 """Part of that which the dispersion of a server's completions has at least."""
 OVERDISPERSED = 3.0
@@ -61,6 +67,8 @@ class Bursts:
     size: int
     completions: tuple[tuple[float, ...], ...]
     """Of each burst the times from its start to each of its completions, in order."""
+    starved: float = 0.0
+    """Share of the time for which the load's threads waited for a processor."""
 
     @cached_property
     def last(self) -> Estimate:
@@ -68,15 +76,20 @@ class Bursts:
         return sample_mean([burst[-1] for burst in self.completions])
 
     @property
+    def latencies(self) -> list[float]:
+        """From the start of their bursts to their completions."""
+        return [latency for burst in self.completions for latency in burst]
+
+    @property
     def variation(self) -> float:
         """Squared coefficient of variation of the latencies."""
-        latencies = [latency for burst in self.completions for latency in burst]
+        latencies = self.latencies
         return pvariance(latencies) / fmean(latencies) ** 2
 
     @property
     def typical(self) -> float:
         """Squared coefficient of variation of the latencies, without the few that something held up."""
-        latencies = [latency for burst in self.completions for latency in burst]
+        latencies = self.latencies
         return (robust_deviation(latencies) / median(latencies)) ** 2
 
     def mean_of(self, count: int) -> Estimate:
@@ -98,7 +111,8 @@ def bursts_of(load: MeasuredLoad, size: int) -> Bursts | None:
     """The bursts in a load's log; None if there are too few whole ones."""
     logs = [unpack(worker.outcome.log) for worker in load.workers if worker.outcome.log]
     found = [one for log in logs for one in _bursts(log.at_ns, log.service_ns) if len(one) == size]
-    return Bursts(size, tuple(map(tuple, found))) if len(found) >= BURSTS_MIN else None
+    starved = starved_share(load.point.machine)
+    return Bursts(size, tuple(map(tuple, found)), starved) if len(found) >= BURSTS_MIN else None
 
 
 def _bursts(at_ns: Sequence[int], service_ns: Sequence[float]) -> list[list[float]]:
@@ -167,9 +181,15 @@ def _capacity(size: int, waited: float, rate: float) -> float:
 def is_random(alone: Bursts) -> bool:
     """True if the latencies of single operations vary enough to show in the completions of a busy server.
 
-    A few that this machine held up do not count: they would show in the completions at a cap, too.
+    A few that this machine held up do not count: they would show in the completions at a cap, too. If it held none up,
+    a few slow operations are the server's.
     """
-    return alone.typical >= VARIED
+    if alone.typical >= VARIED:
+        return True
+    latencies = alone.latencies
+    slow = sum(latency > SLOW * median(latencies) for latency in latencies)
+    is_heavy = slow >= max(SLOW_MIN, SLOW_SHARE * len(latencies)) and alone.variation >= VARIED
+    return is_heavy and alone.starved <= STARVED_MAX
 
 
 def disperses(runs: Sequence[Sequence[float]], length_s: float, alone: Bursts) -> bool:

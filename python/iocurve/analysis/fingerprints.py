@@ -207,8 +207,13 @@ def client_verdict(clients: Response, blocks: Response | None) -> Limit:
     return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 
-def limit_verdict(load: MeasuredLoad, quantity: str, mix: Response | None, evidence: Sequence[str]) -> Limit:
-    """A limit of the volume on ``throughput`` or ``iops``: of one kind, where the other adds to it, or of all."""
+def limit_verdict(
+    load: MeasuredLoad, quantity: str, mix: Response | None, other: Response | None, evidence: Sequence[str]
+) -> Limit:
+    """A limit of the volume on ``throughput`` or ``iops``: of one kind, where the other adds to it, or of all.
+
+    ``other`` is the other kind of operation alone.
+    """
     figure = f"{rate_of(load).mean:,.0f} IOPS"
     if quantity == "throughput":
         figure = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
@@ -222,8 +227,19 @@ def limit_verdict(load: MeasuredLoad, quantity: str, mix: Response | None, evide
     if mix.grows:
         code, text = f"volume_{kind}_{quantity}", f"{text} on {kind}s"
         return limit(code, text, load.target, confidence="likely", evidence=[*evidence, mix.evidence])
-    text = f"{text}; whether it holds for {kind}s alone, the mix does not tell"
-    return unknown(load, text, [*evidence, mix.evidence])
+    told = [*evidence, mix.evidence, *([other.evidence] if other else [])]
+    if other and _costs_add_up(mix, other):
+        text = f"{text}, of which the other kind of operation takes {1 / other.ratio:.2g} times as much"
+        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=told)
+    return unknown(load, f"{text}; whether it holds for {kind}s alone, the mix does not tell", told)
+
+
+def _costs_add_up(mix: Response, other: Response) -> bool:
+    """True if half of each kind gets what one limit on both gives, and not what a limit on each gives."""
+    together = 2 / (1 + 1 / other.ratio)
+    apart = 2 * min(1.0, other.ratio)
+    is_near = together / (1 + MATTERS) <= mix.ratio <= together * (1 + MATTERS)
+    return is_near and mix.estimate.low <= together <= mix.estimate.high < apart
 
 
 def server_verdict(load: MeasuredLoad, evidence: Sequence[str]) -> Limit:

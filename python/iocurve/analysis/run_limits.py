@@ -15,7 +15,6 @@ from dataclasses import replace
 from iocurve.analysis.ceilings import (
     FACTOR_MIN,
     MIXES_DIFFER,
-    SAME,
     UNLOADED,
     WAITS,
     Ceiling,
@@ -33,6 +32,8 @@ from iocurve.units import MIB, counted, format_bytes, format_latency, format_num
 
 MORE = 1.2
 """A rate that exceeds another by this factor is not held by the same limit."""
+NO_MORE = 1.1
+"""A point is below the knee if more depth gives more than this."""
 EITHER = "an IOPS limit, or the server's own speed: these points do not tell them apart"
 OF_CLIENT = "all from one client: a limit of each client looks the same"
 
@@ -248,12 +249,15 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _depth_verdict(one: Observation, pairs: Pairs, target: TargetFacts) -> Limit | None:
-    """The depth where no operation waits for another, saturation where more depth gives nothing, or None."""
+    """The depth where no operation waits for another, saturation from the knee on, or None.
+
+    A point just below the knee is neither.
+    """
     if one.is_held_up:
         return None
     deeper = [high for low, high in pairs if low is one]
     shallower = [low for low, high in pairs if high is one]
-    flat = [high for high in deeper if ratio_bounds(high, one)[1] <= SAME]
+    flat = [high for high in deeper if ratio_bounds(high, one)[1] <= NO_MORE]
     if flat:
         return _saturated(target, f"depth {flat[-1].depth:g} instead of {one.depth:g} gives {_times(flat[-1], one)}")
     if shallower:
@@ -272,7 +276,7 @@ def _times(one: Observation, other: Observation) -> str:
 
 def _saturated(target: TargetFacts, evidence: str) -> Limit:
     return limit(
-        "saturated", "saturated: more depth adds latency only", target, confidence="likely", evidence=[evidence]
+        "saturated", "saturated: more depth adds mostly latency", target, confidence="likely", evidence=[evidence]
     )
 
 

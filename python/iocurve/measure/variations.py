@@ -68,17 +68,30 @@ def _smaller_blocks(plan: Plan, divisor: int) -> Plan | None:
 
 
 def _mixed(plan: Plan) -> Plan | None:
-    """Reads and writes, half and half, of a load of one kind whose files are its own."""
-    workers = plan.groups[0].workers
-    kinds = {operation.kind for worker in workers for operation in worker.operations}
-    if kinds not in ({"read"}, {"write"}) or not all(_is_own(worker) for worker in workers):
-        return None
+    """Reads and writes, half and half."""
+    return _of_kinds(plan, {"read", "write"}) if _kinds_of(plan) in ({"read"}, {"write"}) else None
 
-    def both(worker: Worker) -> Worker:
-        halves = tuple(worker.operations[0].replace(kind=kind, share=50) for kind in ("read", "write"))
-        return worker.replace(operations=halves)
 
-    return _each(plan, both)
+def _other_kind(plan: Plan) -> Plan | None:
+    """Writes instead of reads, or reads instead of writes."""
+    other = {"read", "write"} - _kinds_of(plan)
+    return _of_kinds(plan, other) if len(other) == 1 else None
+
+
+def _kinds_of(plan: Plan) -> set[str]:
+    return {operation.kind for worker in plan.groups[0].workers for operation in worker.operations}
+
+
+def _of_kinds(plan: Plan, kinds: set[str]) -> Plan | None:
+    """The load with equal shares of other kinds; None unless its files are its own."""
+
+    def changed(worker: Worker) -> Worker:
+        (first, *_), share = worker.operations, 100 // len(kinds)
+        return worker.replace(
+            operations=tuple(first.replace(kind=kind, share=share) for kind in ("read", "write") if kind in kinds)
+        )
+
+    return _each(plan, changed) if all(map(_is_own, plan.groups[0].workers)) else None
 
 
 def _is_own(worker: Worker) -> bool:
@@ -160,6 +173,7 @@ DEEPER = Variation("depth", "twice the depth", _deeper)
 HALF_BLOCKS = Variation("block", "half the block size", lambda plan: _smaller_blocks(plan, 2))
 QUARTER_BLOCKS = Variation("blocks", "a quarter of the block size", lambda plan: _smaller_blocks(plan, 4))
 MIXED = Variation("mix", "half reads, half writes", _mixed)
+OTHER_KIND = Variation("kind", "the other kind of operation alone", _other_kind)
 MORE_CONNECTIONS = Variation("connections", "twice the connections", _more_connections)
 MORE_CLIENTS = Variation("clients", "half of the load from another address", _more_clients)
 MORE_WORKERS = Variation("workers", "twice the threads", _more_workers)

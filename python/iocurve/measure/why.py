@@ -31,6 +31,8 @@ BURST_MAX = 256
 BURSTS = 8
 """Number of bursts that a probe has time for."""
 BURSTS_NS_MAX = 3 * SECOND_NS
+SPENT_NS = 3 * variations.PROBE_NS
+"""A run of this length spends what a bucket gained since the run before, and says little of it."""
 
 ATTEMPTS = 4
 """Series of probes; two of them must agree."""
@@ -105,9 +107,9 @@ class Probes:
         needed = self.load.summary.window_ns * (fingerprints.rate_of(self.load).precision / PRECISION) ** 2
         return round(min(max(needed, variations.PROBE_NS), LENGTH_MAX_NS))
 
-    def response(self, variation: Variation, base: Point | None = None) -> Response | None:
+    def response(self, variation: Variation, base: Point | None = None, least_ns: int = 0) -> Response | None:
         """The response to a change; None where the load cannot be changed so, or nothing was done."""
-        point = self.changed(variation)
+        point = self.changed(variation, least_ns)
         if point is None:
             return None
         found = Response(variation.text, self.of(base or self.base), self.of(point))
@@ -289,7 +291,8 @@ def _cap(probes: Probes, base: Point) -> Limit:
         return fingerprints.server_verdict(load, evidence)
     # A second kind of operation that costs nothing shows a limit on the first.
     if quantity == "throughput" or (quantity and (cause == "limit" or (mix and mix.doubles))):
-        return fingerprints.limit_verdict(load, quantity, mix, evidence)
+        other = probes.response(variations.OTHER_KIND, base) if mix and mix.is_lower else None
+        return fingerprints.limit_verdict(load, quantity, mix, other, evidence)
     text = "a limit on operations, or the server's own speed: bursts do not tell them apart"
     if quantity is None:
         text = "the cost of an operation grows with its size, but not in proportion to it"
@@ -341,9 +344,10 @@ def _remembers(probes: Probes, large: Bursts, evidence: list[str]) -> str | None
     for _ in range(REPEATS):
         if kept is None or kept.is_same:
             break
-        # A large bucket has gained operations in the pauses before.
+        # A large bucket has gained operations in the pauses before; the whole load spends them soonest.
         probes.responses.remove(kept)
-        kept = probes.response(variations.at_depth(large.size))
+        probes.measured(probes.plan)
+        kept = probes.response(variations.at_depth(large.size), least_ns=SPENT_NS)
     if kept is None:
         return None
     evidence.append(kept.evidence)
