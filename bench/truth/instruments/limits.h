@@ -219,7 +219,7 @@ static int64_t through_stations(limit *one, account *its, const request *asked, 
     return *station;
 }
 
-// What waits is served together, up to a number of requests at once; what comes meanwhile waits for the next batch.
+// Serves all waiting requests together, up to a number of them; later ones wait for the next batch.
 static int64_t through_batches(limit *one, account *its, const request *asked, int64_t at_ns) {
     int joins = (double)at_ns < its->ready_ns && its->in_flight < one->count;
     if (!joins) {
