@@ -116,7 +116,7 @@ def _machine_remarks(found: ceiling.Ceiling) -> list[str]:
 
 
 def length_remarks(points: Sequence[Point]) -> tuple[str, ...]:
-    """What the intervals of points that ended by their precision cannot know."""
+    """Remark on changes that the intervals of points that ended by their precision miss."""
     lengths = [point.summary().window_ns for point in points if point.length_chosen_by]
     if not lengths:
         return ()
