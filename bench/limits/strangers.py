@@ -26,10 +26,11 @@ from typing import Any
 
 from bench.faults import network
 from bench.limits import tables
-from bench.limits.examine import GENERAL, HELD_UP, Machine, final_name
+from bench.limits.examine import HELD_UP, Machine, final_name, judged_name
 from bench.servers import RIG, ganesha
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
+JUDGED = {"right": "right", "undecided": "cannot tell", "held up": "others' CPU", "false": "false"}
 RUN_TIMEOUT_S = 300
 START_TIMEOUT_S = 90
 DISK_BYTES = 640 << 20
@@ -201,26 +202,26 @@ def _measured(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory:
         try:
             with row.opened(Path(directory)) as opened:
-                found = _named(row, opened, f"{directory}/report")
+                found = _named(opened, f"{directory}/report")
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:300]}
-    return {"row": name, **machine.facts(), **found}
+    facts = machine.facts()
+    if "final" in found:
+        found["judged"] = judged_name(row.right, found["final"], facts["busy_share"])
+    return {"row": name, **facts, **found}
 
 
-def _named(row: Row, opened: Opened, out: str) -> dict[str, Any]:
+def _named(opened: Opened, out: str) -> dict[str, Any]:
     _iocurve(opened, "envelope", opened.target, "--quick", "--quiet", "--out", out)
     points = json.loads(_iocurve(opened, "why", out, "--json"))
     document = json.loads(_iocurve(opened, "why", out, "--confirm", "--json"))
-    name = final_name(document)
-    judged = "right" if name in row.right else "cannot tell" if name is None or name in GENERAL else "false"
     return {
         "points": Counter(f"{point['code']} ({point['confidence']})" for point in points),
         "point": document["point"],
         "first": [document["code"], document["confidence"]],
         "outcome": document["outcome"],
-        "final": name,
+        "final": final_name(document),
         "evidence": document.get("evidence_now"),
-        "judged": judged,
     }
 
 
@@ -248,7 +249,7 @@ def _table(records: Sequence[dict[str, Any]]) -> str:
         points = ", ".join(f"{name} {count}" for name, count in Counter(record["points"]).most_common())
         confirmed = f"{record['outcome']}: {record['final'] or 'cannot tell'}"
         right = ", ".join(sorted(row.right))
-        lines.append(tables.line((row.setting, points, record["point"], confirmed, right, record["judged"])))
+        lines.append(tables.line((row.setting, points, record["point"], confirmed, right, JUDGED[record["judged"]])))
     return "\n".join(lines)
 
 
