@@ -42,6 +42,7 @@ from queue_model import (
 )
 
 SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")
+DISTURBED = QUIET.replace(busy_share=0.4, others_share=0.3)
 STARVED = QUIET.replace(busy_share=1.0, others_share=0.9, thread_delay_share=0.6)
 RATE = 400
 BLOCK = 64 * KIB
@@ -258,10 +259,19 @@ def test_a_server_that_slows_down_spends_no_credits() -> None:
 def test_little_time_gives_less_confidence_and_then_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     target = on_operations()
     monkeypatch.setattr(why, "monotonic", lambda: target.now)
-    found, _ = diagnose(load(), SILENT, target.run, patience_s=9)
+    found, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED), patience_s=9)
     assert (found.code, found.confidence, found.next_step) == ("volume_iops", "possible", "")
     found, _ = diagnose(load(), SILENT, target.run, patience_s=3)
     assert (found.code, found.text) == ("unknown", "the time for probes was over before they could tell")
+
+
+def test_one_series_of_probes_is_enough_where_nothing_disturbs_it() -> None:
+    target = on_operations()
+    quiet, _ = diagnose(load(), SILENT, target.run)
+    runs = target.runs
+    disturbed, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED))
+    assert quiet.code == disturbed.code == "volume_iops"
+    assert target.runs - runs > 1.5 * runs
 
 
 # ---- variations

@@ -12,6 +12,7 @@ from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import knee
 from iocurve.analysis.load_names import load_name, workers_of
+from iocurve.result.disturbance import condition
 from iocurve.result.document import Result, SearchFacts
 from iocurve.units import MICROSECOND_NS, format_count, format_latency
 
@@ -50,6 +51,9 @@ def _knees(family: Family) -> list[str]:
 
 def _knee(family: Family, name: str, series: Sequence[MeasuredPoint]) -> str:
     subject = f"{family.heading}, {name}" if name else family.heading
+    starved = sum(condition(member.point) == "starved" for member in series)
+    if starved:
+        return f"{subject}: {starved} of {len(series)} points starved of processors, so that they show no knee."
     start = knee([member.point for member in series])
     found = series[-1].limit
     if start is None and found is not None and is_sure(found) and found.code != "depth":

@@ -19,7 +19,7 @@ from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
-from iocurve.result.disturbance import STARVED, starved_share
+from iocurve.result.disturbance import STARVED, disturbance, starved_share
 from iocurve.result.document import Point, TargetFacts
 from iocurve.units import SECOND_NS
 
@@ -76,6 +76,8 @@ class Probes:
     """By the identity of their points."""
     is_steady: bool = True
     """False where the load got another rate after the probes than before them."""
+    is_quiet: bool = True
+    """False where other work disturbed this machine during a run, or is not known."""
 
     @property
     def is_consistent(self) -> bool:
@@ -150,7 +152,10 @@ class Probes:
         length_ns = min(max(self.length_ns, least_ns), BURSTS_NS_MAX)
         if monotonic() + (variations.RAMP_NS + length_ns) / SECOND_NS + OVERHEAD_S > self.until_s:
             raise TimeoutError
-        return self.run(shortened(plan, length_ns))
+        point = self.run(shortened(plan, length_ns))
+        use = point.machine
+        self.is_quiet = self.is_quiet and use is not None and disturbance(use, length_ns) is None
+        return point
 
     def check(self) -> None:
         """Repeats the load without a change: probes tell nothing of a target that changed meanwhile."""
@@ -171,9 +176,10 @@ class Probes:
 def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATIENCE_S) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
-    Probes name a limit when two series of them agree: one that was held up may seem to show another. If the time is
-    over after one series, its verdict is *possible*. ``patience_s`` bounds the time for probes, in seconds; the first
-    run of the load, of 1 s, or 2 s if there is time, is made in any case.
+    Where other work on this machine disturbed a run, probes name a limit when two series of them agree: one that was
+    held up may seem to show another. If the time is over after the first, its verdict is *possible*. ``patience_s``
+    bounds the time for probes, in seconds; the first run of the load, of 1 s, or 2 s if there is time, is made in any
+    case.
 
     Raises what ``run`` raises.
     """
@@ -199,7 +205,7 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATI
             return _at_the_end(probes, named), probes.base
         if not probes.is_consistent or found.code == UNKNOWN:
             continue
-        if found.code in named:
+        if found.code in named or probes.is_quiet:
             return found, probes.base
         named[found.code] = found
     return own or _held_up(probes, found), probes.base
