@@ -23,7 +23,7 @@ from iocurve.dialects.registry import load
 from iocurve.errors import DialectError
 from iocurve.report.table import FittingTable, result_table
 
-DIALECTS = ("fio", "vdbench", "mdtest", "diskspd")
+DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
 JOB = """\
 [[job]]
 name = "reads"

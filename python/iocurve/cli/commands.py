@@ -119,6 +119,7 @@ GROUPS = {
         _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
         _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),
         _dialect("mdtest", "iocurve mdtest -n 1000 -F -d /mnt/data --np 8"),
+        _dialect("elbencho", "iocurve elbencho -d -w -r -F -D -t 8 -n 4 -N 100 -s 1m 'nfs://10.0.0.4/vol'"),
         _dialect("diskspd", "iocurve diskspd -b4K -r -o32 -t4 -d30 -c1G test.dat"),
     ),
     "Scenarios and targets": (

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.cli import status
-from iocurve.dialects.registry import load
+from iocurve.dialects.registry import SHARED_OPTIONS, load
 
 if TYPE_CHECKING:
     from iocurve.dialects.base import ClusterRequest
     from iocurve.measure.machines import Machines
-
-
-SHARED = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh")
-"""Options of iocurve that every dialect takes, anywhere on its command line."""
 
 
 def run(dialect: str, arguments: Sequence[str]) -> int:
@@ -24,7 +20,7 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
     from iocurve.measure import interrupts, jobs
 
     loaded = load(dialect)
-    if any(argument.startswith(SHARED) for argument in arguments):
+    if any(argument.startswith(SHARED_OPTIONS) for argument in arguments):
         from iocurve.cli import shared
 
         return shared.run(loaded, arguments, _clients)
@@ -55,6 +51,11 @@ def vdbench(*arguments: Path) -> int:
 def mdtest(*arguments: Path) -> int:
     """As ``fio``."""
     return run("mdtest", [str(argument) for argument in arguments])
+
+
+def elbencho(*arguments: Path) -> int:
+    """As ``fio``."""
+    return run("elbencho", [str(argument) for argument in arguments])
 
 
 def diskspd(*arguments: Path) -> int:

@@ -14,10 +14,10 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.checks import CheckOptions
 from iocurve.cli.common import SSH, report_host, served_metrics
-from iocurve.cli.dialects import SHARED
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.cluster.host_lists import Host, parse_hosts
 from iocurve.dialects.base import ClusterRequest, Dialect
+from iocurve.dialects.registry import SHARED_OPTIONS
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError
 from iocurve.measure import interrupts, jobs
 
@@ -75,7 +75,7 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
 
     Raises ``DialectError`` for an option without a value.
     """
-    own: dict[str, list[str]] = {option: [] for option in SHARED}
+    own: dict[str, list[str]] = {option: [] for option in SHARED_OPTIONS}
     rest: list[tuple[int, str]] = []
     waiting = ""
     for number, argument in enumerate(arguments, 1):

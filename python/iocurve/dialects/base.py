@@ -26,6 +26,18 @@ RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
 
+TEXT_BYTES_MAX = 2 << 20
+"""Largest job file or parameter file, which is read within a second or two."""
+
+
+def read_job_file(path: Path, encoding: str, errors: str) -> str:
+    """Reads a job file. Raises ``OSError``, and ``ValueError`` if it is too large or the path is no file name."""
+    with path.open("rb") as file:
+        data = file.read(TEXT_BYTES_MAX + 1)
+    if len(data) > TEXT_BYTES_MAX:
+        raise ValueError(f"it is larger than {TEXT_BYTES_MAX >> 20} MiB")
+    return data.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
+
 
 @dataclass(frozen=True)
 class ClusterRequest:

@@ -24,9 +24,13 @@ REGISTRY = {
     "fio": Entry("iocurve.dialects.fio.command", "fio job files and fio command lines"),
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
     "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines"),
+    "elbencho": Entry("iocurve.dialects.elbencho.command", "elbencho command lines"),
     "diskspd": Entry("iocurve.dialects.diskspd.command", "DiskSpd command lines and XML profiles"),
 }
 """The dialects of other tools. To add one, add a directory and a line here."""
+
+SHARED_OPTIONS = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh")
+"""Options of iocurve that every dialect takes, anywhere on its command line."""
 
 
 def load(name: str) -> Dialect:

@@ -594,9 +594,18 @@ class SizeShare(Struct):
     """Share of the files, relative to the other sizes."""
 
 
+class TreeNames(Struct):
+    """Names of directories and files, in which ``{}`` is the number, from 0, in the directory above (elbencho)."""
+
+    directory: str
+    """Name of a directory: ``d{}``. Without ``{}`` there is one."""
+    file: str
+    """Name of a file: ``r0-f{}``."""
+
+
 class Tree(Struct):
-    """Directories ``vdb.LEVEL_NUMBER.dir`` below a root, with files ``vdb_fNUMBER.file`` in them, numbered over the
-    whole tree from 0."""
+    """Directories below a root, with files in them: ``vdb.LEVEL_NUMBER.dir`` and ``vdb_fNUMBER.file``, numbered over
+    the whole tree from 0, unless the tree has other names."""
 
     depth: Count
     """Levels of directories; at least 1."""
@@ -614,6 +623,8 @@ class Tree(Struct):
     """Only files with this sum of sizes are used, chosen at random; None uses all."""
     creates_parents: bool = False
     """Missing directories above the root are created, too."""
+    names: TreeNames | None = None
+    """Other names than vdbench's."""
 
 
 TreeTask = Literal[

@@ -35,7 +35,8 @@ pub struct TreeWork {
     pub stop_after: Option<StopAfter>,
 }
 
-/// Directories `vdb.LEVEL_NUMBER.dir` below a root, with files `vdb_fNUMBER.file` in them, numbered over the whole tree from 0.
+/// Directories below a root, with files in them: `vdb.LEVEL_NUMBER.dir` and `vdb_fNUMBER.file`, numbered over the whole tree from 0,
+/// unless the tree has other names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -64,6 +65,21 @@ pub struct Tree {
     /// Missing directories above the root are created, too.
     #[cfg_attr(test, schemars(default))]
     pub creates_parents: bool,
+    /// Other names than vdbench's.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub names: Option<TreeNames>,
+}
+
+/// Names of directories and files, in which `{}` is the number, from 0, in the directory above (elbencho).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TreeNames {
+    /// Name of a directory: `d{}`. Without `{}` there is one.
+    pub directory: String,
+    /// Name of a file: `r0-f{}`.
+    pub file: String,
 }
 
 /// One of several file sizes. The size of a file follows from its number and the sizes.

@@ -50,8 +50,8 @@ impl<'a> Place<'a> {
         let tasks: Vec<TreeTask> = works.iter().flat_map(|work| work.tasks.iter().copied()).collect();
         let stages = works.iter().map(|work| work.tasks.len()).max().unwrap_or(0);
         let mut found = match self.mount {
-            Some(mount) => nfs::find_tree(mount, self.root, self.tree.creates_parents, stop)?,
-            None => find_local(self.root, self.tree.creates_parents, stop)?,
+            Some(mount) => nfs::find_tree(mount, self.root, self.tree, stop)?,
+            None => find_local(self.root, self.tree, stop)?,
         };
         if found.extract_if(.., |entry| entry.path == CONTROL_FILE).count() > 0
             && group
@@ -90,16 +90,16 @@ fn changes(worker: &Worker) -> bool {
 }
 
 /// Everything with the name of a tree below a local root.
-fn find_local(root: &str, creates_parents: bool, stop: &AtomicBool) -> Result<Vec<Found>, EngineError> {
+fn find_local(root: &str, tree: &Tree, stop: &AtomicBool) -> Result<Vec<Found>, EngineError> {
     let path = Path::new(root);
-    let created = if creates_parents { fs::create_dir_all(path) } else { fs::create_dir(path) };
+    let created = if tree.creates_parents { fs::create_dir_all(path) } else { fs::create_dir(path) };
     match created {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(EngineError::Path { action: "create", path: root.to_owned(), source: error });
         }
         _ => {}
     }
-    list(&mut Local, &path.to_owned(), stop)
+    list(&mut Local, &path.to_owned(), tree.names.as_ref(), stop)
 }
 
 /// The file systems of this machine.

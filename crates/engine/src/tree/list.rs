@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{CONTROL_FILE, Found, Kind, kind_of};
 use crate::error::EngineError;
+use crate::plan::TreeNames;
 
 /// Kind of an entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +40,11 @@ pub(crate) trait Lister {
 pub(crate) fn list<L: Lister>(
     lister: &mut L,
     root: &L::Directory,
+    names: Option<&TreeNames>,
     stop: &AtomicBool,
 ) -> Result<Vec<Found>, EngineError> {
     let mut found = Vec::new();
-    list_below(lister, root, "", &mut found, stop)?;
+    list_below(lister, root, "", names, &mut found, stop)?;
     Ok(found)
 }
 
@@ -51,6 +53,7 @@ fn list_below<L: Lister>(
     lister: &mut L,
     directory: &L::Directory,
     below: &str,
+    names: Option<&TreeNames>,
     found: &mut Vec<Found>,
     stop: &AtomicBool,
 ) -> Result<bool, EngineError> {
@@ -60,9 +63,9 @@ fn list_below<L: Lister>(
             return Err(EngineError::StoppedBeforeLoad);
         }
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        match (kind_of(&name), kind) {
+        match (kind_of(names, &name), kind) {
             (Some(Kind::Directory { .. }), EntryKind::Directory) => {
-                let others_inside = list_below(lister, &handle, &path, found, stop)?;
+                let others_inside = list_below(lister, &handle, &path, names, found, stop)?;
                 has_others |= others_inside;
                 found.push(Found { path, is_directory: true, bytes: 0, has_others: others_inside });
             }

@@ -3,7 +3,7 @@
 //! Directories and files have one row of numbers: first the directories, level after level, then the files, then
 //! whatever else with a name of a tree was found below the root (leftovers of another tree).
 //!
-//! Names, sizes and the files that are used are those of vdbench 5.04.07, so that each tool can use the trees of the
+//! Names (unless the plan has others), sizes and the files that are used are those of vdbench 5.04.07, so that each tool can use the trees of the
 //! other. Files are numbered over the whole tree, level after level: first those of the first directory of each
 //! directory above, then those of the second.
 
@@ -116,7 +116,7 @@ impl Shape {
             None => self.directory(entry),
             Some(file) => {
                 let directory = self.directory(self.directory_of(file));
-                format!("{directory}/{}", names::file(file))
+                format!("{directory}/{}", self.tree.file_name(file))
             }
         }
     }
@@ -135,18 +135,21 @@ impl Shape {
     pub(crate) fn entry(&self, parts: &[&str]) -> Option<u32> {
         let (mut number, mut level) = (0_u32, 0);
         for part in parts {
-            match kind_of(part)? {
+            match kind_of(self.tree.names.as_ref(), part)? {
                 Kind::Directory { level: named, number: within } => {
-                    let fits = named as usize == level + 1 && level < self.tree.depth as usize;
+                    let fits =
+                        named.is_none_or(|named| named as usize == level + 1) && level < self.tree.depth as usize;
                     if !fits || !(1..=self.tree.width).contains(&within) {
                         return None;
                     }
                     (number, level) = (number * self.tree.width + within - 1, level + 1);
                 }
-                Kind::File { number: file } => {
+                Kind::File { number: named } => {
                     let directory = self.starts[level.checked_sub(1)?] + number;
                     let place = self.place_of(directory).checked_sub(self.first_with_files())?;
-                    let fits = file / self.tree.files == place && names::file(file) == *part;
+                    let before = if self.tree.names.is_some() { place * self.tree.files } else { 0 };
+                    let file = named.checked_add(before)?;
+                    let fits = file / self.tree.files == place && self.tree.file_name(file) == *part;
                     return fits.then(|| self.directories() + file);
                 }
             }
@@ -176,7 +179,7 @@ impl Shape {
             if !path.is_empty() {
                 path.push('/');
             }
-            path.push_str(&names::directory(above as u32 + 1, number));
+            path.push_str(&self.tree.directory_name(above as u32 + 1, number));
         }
         path
     }

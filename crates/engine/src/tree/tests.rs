@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{SizeShare, TreeTask};
+use crate::plan::{SizeShare, TreeNames, TreeTask};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -14,6 +14,7 @@ fn tree() -> Tree {
         sizes_spread: false,
         used_bytes: None,
         creates_parents: false,
+        names: None,
     }
 }
 
@@ -62,8 +63,28 @@ fn names_are_those_of_vdbench() {
     ] {
         assert_eq!(shape.entry(&other.split('/').collect::<Vec<_>>()), None, "{other}");
     }
-    assert_eq!(kind_of("vdb_f0001.file.bak"), None);
-    assert_eq!(kind_of("vdb.x_1.dir"), None);
+    assert_eq!(kind_of(None, "vdb_f0001.file.bak"), None);
+    assert_eq!(kind_of(None, "vdb.x_1.dir"), None);
+}
+
+#[test]
+fn a_plan_may_have_other_names_which_number_within_a_directory() {
+    let names = |directory: &str, file: &str| Some(TreeNames { directory: directory.into(), file: file.into() });
+    let shape =
+        Shape::new("/a/r0", &Tree { depth: 1, width: 3, files: 4, names: names("d{}", "r0-f{}"), ..tree() }).unwrap();
+    assert_eq!(shape.path(2), "/a/r0/d2");
+    assert_eq!(shape.path(3 + 5), "/a/r0/d1/r0-f1");
+    for entry in 0..shape.directories() + shape.files() {
+        let path = shape.path(entry);
+        let parts: Vec<&str> = path.strip_prefix("/a/r0/").unwrap().split('/').collect();
+        assert_eq!(shape.entry(&parts), Some(entry), "{path}");
+    }
+    for other in ["d3", "d0/r0-f4", "d0/r1-f0", "d0/r0-f01", "d0/d1", "vdb.1_1.dir"] {
+        assert_eq!(shape.entry(&other.split('/').collect::<Vec<_>>()), None, "{other}");
+    }
+    let one =
+        Shape::new("/a", &Tree { depth: 1, width: 1, files: 2, names: names("out", "r7-f{}"), ..tree() }).unwrap();
+    assert_eq!((one.path(0), one.path(2)), ("/a/out".to_owned(), "/a/out/r7-f1".to_owned()));
 }
 
 /// Sizes that vdbench 5.04.07 gave files 0, 1, 2…, in KiB.

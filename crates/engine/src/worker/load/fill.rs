@@ -45,8 +45,8 @@ impl Load<'_> {
         self.submit_in_parts(count, engine, now)
     }
 
-    /// Submits as many operations at a time as the engine sends at once, and stamps them before and after sending.
-    /// After [`STOP_CHECK`] the loop checks for a stop before it continues.
+    /// Submits as many operations at a time as the engine sends at once, and stamps them before and after sending. An
+    /// engine whose sending blocks gets one at a time: the others would wait for it, and share its time. After [`STOP_CHECK`] the loop checks for a stop before it continues.
     #[inline(never)]
     fn submit_in_parts<E: Engine>(
         &mut self,
@@ -55,8 +55,9 @@ impl Load<'_> {
         mut now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
         let (began, mut submitted) = (now, 0);
+        let part_max = if engine.sending_blocks() { 1 } else { E::SEND_BATCH };
         loop {
-            let part = (count - submitted).min(E::SEND_BATCH);
+            let part = (count - submitted).min(part_max);
             self.slots.expect_submissions(part);
             let (taken, wake) = self.submit_up_to(part, engine, now)?;
             submitted += taken;

@@ -114,9 +114,21 @@ fn an_engine_that_blocks_is_not_handed_more_at_once_than_a_look_around_takes() {
         let shared = shared();
         let mut engine = Blocking(Simulated { send_ns: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
         let (ended, recorded) = drive(&plan, shared, &mut engine);
-        // Seven times eight of a millisecond each, then a check; the fourth round passes the end of the window.
-        assert_eq!(engine.0.batches, [56, 56, 56, 56]);
-        assert_eq!((recorded.operations["read"].operations, ended.drained_operations), (3 * 56, 56));
+        // Fifty of a millisecond each, then a check; the fourth round ends with the window.
+        assert_eq!(engine.0.batches, [50, 50, 50, 50]);
+        assert_eq!((recorded.operations["read"].operations, ended.drained_operations), (150, 50));
         assert_eq!(ended.window, (0, 200 * MS));
+    }
+}
+
+#[test]
+fn operations_due_together_have_their_own_times_where_sending_blocks() {
+    for submission_latency in [false, true] {
+        let plan = Worker { submission_latency, ..measuring(4, 4) };
+        let shared = shared();
+        let mut engine = Blocking(Simulated { send_ns: MS, ..Simulated::new(&shared.clock, Box::new(|_, _| 0)) });
+        let (_, recorded) = drive(&plan, shared, &mut engine);
+        // All complete with the fourth, 4 ms after the first was submitted.
+        assert_eq!(spread(Some(&recorded.operations["read"].service)), Some((4, 1, 4)), "{submission_latency}");
     }
 }

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from iocurve.dialects.base import read_job_file
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where, nearest
 from iocurve.job.model import PlanNote
@@ -336,7 +337,7 @@ class _FileReader:
     def _text(self, name: str, where: Where) -> str:
         try:
             path = Path("/dev/stdin") if name == "-" else self._surroundings.directory / name
-            return self._without_mark(path.read_text(encoding="utf-8", errors="surrogateescape"), name)
+            return self._without_mark(read_job_file(path, "utf-8", "surrogateescape"), name)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._error(f"job file '{name}' cannot be read: {reason}", where, None)

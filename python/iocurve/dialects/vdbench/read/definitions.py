@@ -11,6 +11,8 @@ from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statemen
 from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
+ERRORS_MAX = 1_000
+"""Errors after which no further definition is read."""
 _ORDER = {kind: number for number, kind in enumerate(("general", "hd", "rg", "sd", "fsd", "wd", "fwd", "rd"))}
 
 
@@ -80,6 +82,8 @@ class _DefinitionReader:
 
     def define(self, statements: Iterable[Statement]) -> Definitions:
         for statement in statements:
+            if len(self._result.errors) >= ERRORS_MAX:
+                break
             self._note_order(statement)
             if statement.kind == "general":
                 for parameter in statement.parameters:
@@ -120,6 +124,8 @@ class _DefinitionReader:
         if len(head.values) == 2:
             made.values["system"] = head.values[0]
         for parameter in statement.parameters[1:]:
+            if len(self._result.errors) >= ERRORS_MAX:
+                break
             self._set(made, parameter)
         if kind == "hd":
             self._result.hosts += [label for label in host_labels(statement) if label not in self._result.hosts]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from iocurve.dialects.base import read_job_file
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 
 DEFINITIONS = ("hd", "rg", "sd", "fsd", "wd", "fwd", "rd")
@@ -18,6 +19,10 @@ INCLUDES_MAX = 64
 LINES_MAX = 1_000_000
 """Limit over all files; a line with $host counts once per host."""
 _HOST = re.compile(r"[$!#]host(?![A-Za-z0-9])", re.IGNORECASE)
+_CODE = re.compile(r'\s*(?:[^\s"]|"[^"]*(?:"|$))*')
+"""A line without its comment; a quote that is not closed reaches to the end."""
+_VALUES = {stops: re.compile(rf'(?:[^"{re.escape(stops)}]|"[^"]*")*') for stops in (",", ",)")}
+"""A value with its quotes, by the letters that end it."""
 _VARIABLE = re.compile(r"[$!]([A-Za-z_]\w*)")
 _WITHIN = {
     "sd": ("hd",),
@@ -118,9 +123,9 @@ class _Reader:
             self._error("files include each other in a loop", named)
             return
         try:
-            text = path.read_text(encoding="utf-8-sig", errors="replace")
+            text = read_job_file(path, "utf-8-sig", "replace")
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "this is not a file name"
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             self._error(f"{source} cannot be read: {reason}", named)
             self._text.is_whole = False
             return
@@ -254,15 +259,8 @@ def parse_line(line: str, where: Where, errors: list[Diagnostic]) -> tuple[list[
 
 def _without_comment(line: str) -> str:
     """The text up to the first unquoted blank after the first word; the rest is a comment."""
-    quoted = False
-    start = len(line) - len(line.lstrip())
-    for position in range(start, len(line)):
-        letter = line[position]
-        if letter == '"':
-            quoted = not quoted
-        elif letter.isspace() and not quoted:
-            return line[:position]
-    return line
+    found = _CODE.match(line)
+    return found[0] if found else line
 
 
 def _parameter(text: str, start: int, end: int, where: Where) -> tuple[Parameter, int]:
@@ -304,17 +302,10 @@ def _list(text: str, position: int, end: int) -> tuple[list[str], int]:
 
 def _value(text: str, position: int, end: int, stops: str) -> tuple[str, int]:
     """Returns a value without its quotes, and its end position."""
-    letters = []
-    quoted = False
-    while position < end and (quoted or text[position] not in stops):
-        if text[position] == '"':
-            quoted = not quoted
-        else:
-            letters.append(text[position])
-        position += 1
-    if quoted:
+    found = _VALUES[stops].match(text, position, end)
+    if found is None or text.startswith('"', found.end(), end):
         raise ValueError("a closing quote is missing")
-    return "".join(letters), position
+    return found[0].replace('"', ""), found.end()
 
 
 def _shortened(word: str) -> str:

@@ -7,28 +7,28 @@ use super::super::export::Export;
 use super::super::status::{EXIST, refused};
 use super::super::version::with_version;
 use crate::error::EngineError;
-use crate::plan::NfsMount;
+use crate::plan::{NfsMount, Tree};
 use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, list};
 
 /// Everything with the name of a tree below a root, which is created if it is missing.
 pub(crate) fn find_tree(
     mount: &NfsMount,
     root: &str,
-    creates_parents: bool,
+    tree: &Tree,
     stop: &AtomicBool,
 ) -> Result<Vec<Found>, EngineError> {
-    with_version!(mount, P => find_tree_on::<P>(mount, root, creates_parents, stop))
+    with_version!(mount, P => find_tree_on::<P>(mount, root, tree, stop))
 }
 
 fn find_tree_on<P: Mountable>(
     mount: &NfsMount,
     root: &str,
-    creates_parents: bool,
+    tree: &Tree,
     stop: &AtomicBool,
 ) -> Result<Vec<Found>, EngineError> {
     let mut export = Export::<P>::mount(mount, stop)?;
-    let directory = open_root(&mut export, root, creates_parents)?;
-    list(&mut export, &directory, stop)
+    let directory = open_root(&mut export, root, tree.creates_parents)?;
+    list(&mut export, &directory, tree.names.as_ref(), stop)
 }
 
 fn open_root<P: Mountable>(

@@ -1,0 +1,1 @@
+"""elbencho's command line."""

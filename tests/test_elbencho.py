@@ -1,0 +1,293 @@
+"""elbencho's command lines: trees, phases, the table, files of results, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+from iocurve.dialects.elbencho import output
+from iocurve.dialects.elbencho.command import Prepared, prepare
+from iocurve.dialects.elbencho.options import expanded, parse
+from iocurve.dialects.registry import load
+from iocurve.engine.plan import AioEngine
+from iocurve.errors import DialectError, PlanError
+from iocurve.imports.formats import read_all
+from iocurve.measure import jobs, local
+from iocurve.result.document import Result
+
+# Columns that elbencho 3.1-10 wrote.
+CSV_COLUMNS = (
+    "ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,"
+    "IO depth,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last],"
+    "IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],CPU% [first],CPU% [last],entries [first],entries [last],"
+    "MiB [first],MiB [last],Ent lat us [min],Ent lat us [avg],Ent lat us [max],IO lat us [min],IO lat us [avg],"
+    "IO lat us [max],rwmix read entries/s [first],rwmix read entries/s [last],rwmix read IOPS [first],"
+    "rwmix read IOPS [last],rwmix read MiB/s [first],rwmix read MiB/s [last],rwmix read entries [first],"
+    "rwmix read entries [last],rwmix read MiB [first],rwmix read MiB [last],rwmix read Ent lat us [min],"
+    "rwmix read Ent lat us [avg],rwmix read Ent lat us [max],rwmix read IO lat us [min],rwmix read IO lat us [avg],"
+    "rwmix read IO lat us [max],version,command"
+)
+
+
+def prepared(text: str, directory: Path) -> Prepared:
+    return prepare(text.split(), cwd=directory)
+
+
+def ran(text: str, directory: Path) -> list[output.Row]:
+    """The rows of a command line, run to the end."""
+    one = prepared(text, directory)
+    one.measure(lambda plan, enough: local.run(plan, enough=enough))
+    for row in one.rows:
+        assert [worker.error for worker in row.workers if worker.error] == []
+    return one.rows
+
+
+def below(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+def ranges(text: str, directory: Path) -> list[list[tuple[str, int, int]]]:
+    """By thread: name, offset and length of each part of a file."""
+    (plan,) = prepared(text, directory).plans
+    return [
+        [(Path(file.path).name, file.offset_bytes, file.bytes) for file in worker.files]
+        for worker in plan.groups[0].workers
+    ]
+
+
+def refusal(text: str, directory: Path) -> str:
+    with pytest.raises((DialectError, PlanError)) as caught:
+        prepared(text, directory)
+    return str(caught.value)
+
+
+def test_the_tree_is_that_of_elbencho(tmp_path: Path) -> None:
+    # Names as elbencho 3.1-10 made them.
+    ran("-d -w -t 2 -n 2 -N 3 -s 5k -b 2k .", tmp_path)
+    files = [f"r{rank}/d{number}/r{rank}-f{file}" for rank in (0, 1) for number in (0, 1) for file in range(3)]
+    directories = [name for rank in (0, 1) for name in (f"r{rank}", f"r{rank}/d0", f"r{rank}/d1")]
+    assert below(tmp_path) == sorted([*files, *directories])
+    assert {(tmp_path / name).stat().st_size for name in files} == {5 << 10}
+
+
+def test_without_directories_all_threads_use_the_one_that_is_given(tmp_path: Path) -> None:
+    rows = ran("-d -w -r -t 2 -n 0 -N 2 -s 4k .", tmp_path)
+    assert below(tmp_path) == ["r0-f0", "r0-f1", "r1-f0", "r1-f1"]
+    assert [row.phase.name for row in rows] == ["WRITE", "READ"]
+
+
+def test_all_phases_run_in_elbenchos_order_and_leave_nothing(tmp_path: Path) -> None:
+    rows = ran("-D -F -r -w -d --stat -t 2 -n 3 -N 4 -s 64k -b 16k .", tmp_path)
+    done = {row.phase.name: (row.entries, sum(row.values(row.phase.data).operations[1:])) for row in rows}
+    assert done == {
+        "MKDIRS": (6, 0),
+        "WRITE": (24, 96),
+        "STAT": (24, 0),
+        "READ": (24, 96),
+        "RMFILES": (24, 0),
+        "RMDIRS": (6, 0),
+    }
+    assert below(tmp_path) == []
+
+
+def test_empty_files_are_created_opened_and_deleted(tmp_path: Path) -> None:
+    rows = ran("-d -w -r -F -t 2 -N 2 .", tmp_path)
+    assert [(row.phase.name, row.entries) for row in rows] == [("MKDIRS", 2), ("WRITE", 4), ("READ", 4), ("RMFILES", 4)]
+
+
+def test_threads_share_the_blocks_of_all_files(tmp_path: Path) -> None:
+    # As elbencho's log of operations shows: 5, 5 and 6 of 16 blocks.
+    kib = 1 << 10
+    assert ranges("-w -t 3 -s 1m -b 128k f[1-2]", tmp_path) == [
+        [("f1", 0, 640 * kib)],
+        [("f1", 640 * kib, 384 * kib), ("f2", 0, 256 * kib)],
+        [("f2", 256 * kib, 768 * kib)],
+    ]
+
+
+def test_random_offsets_are_in_the_share_of_each_thread(tmp_path: Path) -> None:
+    (plan,) = prepared("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path).plans
+    first, second = plan.groups[0].workers
+    assert [Path(worker.files[0].path).name for worker in (first, second)] == ["f1", "f2"]
+    assert (first.end.bytes, first.depth, first.access.cover) == (256 << 10, 4, "once")
+    (row,) = ran("-w -t 4 -s 1m -b 4k --rand f1 f2", tmp_path)
+    assert (row.values(("write",)).operations[1], (tmp_path / "f2").stat().st_size) == (512, 1 << 20)
+    assert isinstance(first.engine, AioEngine)
+
+
+def test_files_are_written_read_and_deleted(tmp_path: Path) -> None:
+    rows = ran("-w -r -F -t 3 -s 1m -b 64k f[1-2]", tmp_path)
+    moved = [(row.phase.name, row.values(row.phase.data).operations[1], row.entries) for row in rows]
+    assert moved == [("WRITE", 32, 0), ("READ", 32, 0), ("RMFILES", 0, 2)]
+    assert below(tmp_path) == []
+
+
+def test_a_write_phase_does_not_shorten_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(4096))
+    ran("-w -s 2k -b 1k f", tmp_path)
+    assert (tmp_path / "f").stat().st_size == 4096
+    ran("-w --trunctosize --rand --randamount 1k -s 8k -b 1k f", tmp_path)
+    assert (tmp_path / "f").stat().st_size == 8192
+
+
+@pytest.mark.slow
+def test_a_mix_ends_with_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ran("-w -r -t 2 -s 1m -b 4k --rand --rwmixpct 30 --timelimit 1 --infloop --lat f", tmp_path)
+    assert [row.phase.name for row in rows] == ["RWMIX30", "READ"]
+    mix = rows[0]
+    reads, writes = mix.values(("read",)).operations[1], mix.values(("write",)).operations[1]
+    assert 0.25 < reads / (reads + writes) < 0.35
+    shown = capsys.readouterr().out
+    labels = ["IOPS write", "IOPS read", "IOPS total", "MiB/s write", "MiB/s read", "MiB/s total", "MiB write"]
+    assert [label for label in labels if f"            {label:<16} :" in shown] == labels
+    assert "IO wr latency    : [ min=" in shown
+    assert 0.99e9 < mix.last_ns < 1.5e9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_the_phases_run_over_nfs(volume: Server, version: str, tmp_path: Path) -> None:
+    url = volume.url.replace("?", "/tree?") if "?" in volume.url else f"{volume.url}/tree"
+    vers = f"{'&' if '?' in url else '?'}vers={version}"
+    rows = ran(f"-d -w --stat -r -F -D -t 2 -n 2 -N 2 -s 20k -b 8k {url}{vers}", tmp_path)
+    assert [(row.phase.name, row.entries) for row in rows] == [
+        ("MKDIRS", 4),
+        ("WRITE", 8),
+        ("STAT", 8),
+        ("READ", 8),
+        ("RMFILES", 8),
+        ("RMDIRS", 4),
+    ]
+    file = url.replace("/tree", "/file")
+    rows = ran(f"-w -r -F -t 2 -s 64k -b 8k {file}{vers}", tmp_path)
+    assert [row.values(row.phase.data).operations[1] for row in rows] == [8, 8, 0]
+
+
+def test_the_table_has_elbenchos_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran("-d -w -r -F -D -t 2 -N 2 -s 8k -b 4k --lat --latpercent --lathisto --allelapsed .", tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE",
+        "=========== ================    ==========   =========",
+    ]
+    labels = [line[:30].rstrip() for line in lines[2 : lines.index("---") + 12]]
+    assert labels == [
+        "MKDIRS      Elapsed time     :",
+        "            Dirs/s           :",
+        "            Dirs total       :",
+        "            Time ms each     :",
+        "            Dirs latency     :",
+        "            Dirs lat % us    :",
+        "            Dirs lat hist    :",
+        "---",
+        "WRITE       Elapsed time     :",
+        "            Files/s          :",
+        "            IOPS             :",
+        "            Throughput MiB/s :",
+        "            Total MiB        :",
+        "            Files total      :",
+        "            Time ms each     :",
+        "            IO latency       :",
+        "            IO lat % us      :",
+        "            IO lat hist      :",
+        "---",
+    ]
+
+
+def test_results_are_appended_as_csv_and_json_that_can_be_imported(tmp_path: Path) -> None:
+    text = f"-w -r -t 2 -s 64k -b 4k --label lab --csvfile {tmp_path}/c --jsonfile {tmp_path}/j {tmp_path}/f"
+    for _ in range(2):
+        result = jobs.run(load("elbencho"), text.split(), quiet=True)
+        assert isinstance(result, Result)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "c").read_text())))
+    assert (tmp_path / "c").read_text().splitlines()[0] == CSV_COLUMNS
+    assert [(row["operation"], row["MiB [last]"], row["label"]) for row in rows] == [
+        ("WRITE", "0", "lab"),
+        ("READ", "0", "lab"),
+    ] * 2
+    phases = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]
+    assert [phase["last_done"]["bytes"] for phase in phases] == ["65536"] * 4
+    for name in ("c", "j"):
+        assert [one.name for one in read_all([tmp_path / name])[0]] == ["WRITE", "READ"] * 2
+
+
+def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("# a comment\nthreads=3\ndirect=true\nsize=2g\n")
+    options = parse(["-wrt4", "-b64k", "--iod=8", "-c", "c", "x"], tmp_path)
+    assert sorted(options.phases) == ["read", "write"]
+    assert (options.threads, options.block, options.depth) == (3, 64 << 10, 8)
+    assert (options.direct, options.size, options.paths) == (True, 2 << 30, (str(tmp_path / "x"),))
+    assert expanded("f[01-3]/[a,b]x[7,9]") == [f"f0{i}/[a,b]x{j}" for j in (7, 9) for i in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("-w --s3key x f", "--s3key: object storage is not supported"),
+        ("-w --gpuids all f", "--gpuids is not supported (there is no GPU engine)"),
+        ("-w --mmap f", "iocurve fio --ioengine=mmap"),
+        ("-w --verify 1 f", "iocurve fio --verify=crc32c"),
+        ("-w --netbench f", "iperf3"),
+        ("--service", "--hosts reaches them over ssh"),
+        ("-w --sice 4k f", "elbencho has no option --sice (did you mean --size?)"),
+        ("-q f", "elbencho has no option -q"),
+        ("-w -t 0 f", "--threads: '0' is not a number from 1 to 4,096"),
+        ("-w -s 4x f", "--size: '4x' is not a size (such as 4k, 1m or 20g)"),
+        ("-w -s", "-s needs a value"),
+        ("-w", "no path is given"),
+        ("f", "no phase is given; choose -d, -w, -r, --stat, -F or -D"),
+        ("-r f", "f does not exist (write it first: -w)"),
+        ("-w f", "the size of"),
+        ("-w -s 4k -b 1k missing/f", "does not exist (create it: mkdir -p"),
+        ("-d f", "f is none (create it: mkdir "),
+        ("-w .", "r0/d0 (create it: -d)"),
+        ("-d -w --rwmixpct 30 -s 4k .", "--rwmixpct mixes reads and writes of files and devices"),
+        ("-w -s 100k -b 64k f", "a size is not a multiple of the block size"),
+        ("-w -t 8 -s 4k -b 1k f", "4 blocks are fewer than 8 threads"),
+        ("-d --infloop .", "--infloop repeats -w, -r and --stat"),
+        ("-w -s 1m --direct --norandalign f", "direct I/O needs aligned offsets"),
+        ("-w -s 1m /dev/nothing", "there is no device /dev/nothing"),
+        ("-r nfs://h/export/f", "the size of a file in an export is not known"),
+        ("-w -s 1m f[1-99999999]", "is more than 10000 paths"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_path: Path) -> None:
+    assert says in refusal(text, tmp_path)
+    assert below(tmp_path) == []
+
+
+def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Path) -> None:
+    (note,) = prepared("-d -w -s 4k --iodepth 16 .", tmp_path).notes
+    assert "--iodepth has no effect on directories" in note.text
+
+
+def test_on_hosts_ranks_follow_the_hosts(tmp_path: Path) -> None:
+    assert load("elbencho").on_hosts(["a", "b"]) == ["--numhosts=2"]
+    one = prepared("--numhosts=2 -d -t 2 -n 3 .", tmp_path)
+    (plan,) = one.plans
+    placed = [(worker.client, Path(worker.files[0].path).name) for worker in plan.groups[0].workers]
+    assert placed == [(0, "r0"), (0, "r1"), (1, "r2"), (1, "r3")]
+    assert (one.places_workers, one.cluster.count if one.cluster else None) == (True, 2)
+    (apart,) = prepared("--numhosts=2 --nosvcshare -d -t 2 -n 3 .", tmp_path).plans
+    assert [Path(worker.files[0].path).name for worker in apart.groups[0].workers] == ["r0", "r1", "r0", "r1"]
+
+
+def test_a_missing_file_ends_the_run_unless_deletion_ignores_it(tmp_path: Path) -> None:
+    rows = ran("-d -w -t 2 -N 2 .", tmp_path)
+    assert rows[1].entries == 4
+    (tmp_path / "r1/d0/r1-f1").unlink()
+    with pytest.raises(Exception, match="1 of 4 files were missing"):
+        ran("--stat -t 2 -N 2 .", tmp_path)
+    assert [row.entries for row in ran("-F -D -t 2 -N 2 --nodelerr .", tmp_path)] == [3, 2]
+    assert below(tmp_path) == []
+
+
+def test_a_dry_run_prints_the_data_set(tmp_path: Path) -> None:
+    one = prepared("-d -w -t 2 -n 2 -N 100 -s 1m --dryrun .", tmp_path)
+    assert one.output_without_run() == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
+    assert "write" in prepared("-d -w -t 2 -s 1m .", tmp_path).explain()
