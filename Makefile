@@ -116,23 +116,33 @@ sanitize: ## run the tests of the crates under the address sanitizer, which find
 bench: build ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
-# By hand: it takes a quarter of an hour. The tests run the same simulations with fewer runs.
-# Sections that measure in real time run alone, before the simulated ones.
+# By hand. The tests run the same simulations with fewer runs. The first part measures in real time and wants a quiet
+# machine; the others do not depend on its load, and simulated limits continue where an earlier call ended.
 .PHONY: truth
-truth: build ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
-	$(BIN)/python -m bench.truth closed open queues calls
-	$(BIN)/python -m bench.limits --runs 1 --seconds 60 --section drawn
-	$(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load
-	$(MAKE) truth-simulated-limits
+truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
 
+.PHONY: truth-measured
+truth-measured: build ## the part of make truth that measures in real time
+	$(BIN)/python -m bench.truth closed open queues calls knees
+	$(BIN)/python -m bench.limits --runs 1 --seconds 60 --section drawn
+
+.PHONY: truth-simulated
+truth-simulated: build ## the part of make truth that is simulated
+	$(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load
+
+# LIMITS keeps the runs, and a second call continues there; SEED is that of the first run.
+LIMITS := target/limits
+SEED := 1
+SIMULATED_LIMITS := known hidden hogs held-out-hidden held-out-hogs
 .PHONY: truth-simulated-limits
 truth-simulated-limits: build ## count how often limits are named rightly in simulated time: all kinds, 20 runs, three settings
-	for setting in known hidden hogs; do \
-	  $(BIN)/python -m bench.limits --target simulated-$$setting --parallel $$(nproc) --section simulated-$$setting || exit 1; \
+	mkdir -p $(LIMITS)
+	for setting in $(SIMULATED_LIMITS); do \
+	  $(BIN)/python -m bench.limits --target simulated-$$setting --parallel $$(nproc) --section simulated-$$setting \
+	    --seed $(SEED) --out $(LIMITS)/simulated-$$setting-$(SEED).jsonl || exit 1; \
 	done
 
-# By hand, too: about six hours; the last part needs root. LIMITS keeps the runs, and a second call continues there.
-LIMITS := target/limits
+# By hand, too: about six hours; the last part needs root. A second call continues.
 LIMITS_BENCH = $(BIN)/python -m bench.limits --section
 .PHONY: truth-limits
 truth-limits: build ## count how often limits are named rightly, and write the tables of docs/truth-limits.md

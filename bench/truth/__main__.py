@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from bench.truth import comparisons, conclusions, curves, delayed, measured, percentiles, searches, served
+from bench.truth import comparisons, conclusions, curves, delayed, knees, measured, percentiles, searches, served
 from bench.truth.table import PAGE, Row, Section, rows_of, with_table
 
 QUEUES = ("figure", "theory", "stub's log", "iocurve", "two standard errors")
@@ -25,6 +25,7 @@ SECTIONS = {
     "open": Section(served.opened, measured.COLUMNS, is_real_time=True),
     "queues": Section(served.theory, QUEUES, is_real_time=True),
     "calls": Section(delayed.calls, measured.COLUMNS, is_real_time=True),
+    "knees": Section(knees.knees, knees.COLUMNS, is_real_time=True),
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
     "gains": Section(conclusions.gains),
