@@ -28,7 +28,7 @@ from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
-from iocurve.units import MIB, MILLISECOND_NS, format_duration
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 
 
 @dataclass
@@ -470,6 +470,13 @@ def test_what_the_interval_of_a_short_point_cannot_know_is_told() -> None:
     shortest = min(point.summary().window_ns for point in points)
     assert f"the shortest here after {format_duration(shortest)}: an interval may be too narrow" in remark
     assert f"longer than about {format_duration(shortest // 4)};" in remark
+
+
+def test_points_in_a_hurry_take_a_part_of_the_patience() -> None:
+    effort = Effort(patience_ns=30 * SECOND_NS)
+    assert effort.hurried(20).longest_ns == 1_500 * MILLISECOND_NS
+    assert effort.hurried(1_000).longest_ns == effort.shortest_ns
+    assert replace(effort, patience_ns=3_600 * SECOND_NS).hurried(20).longest_ns == effort.longest_ns
 
 
 def test_what_a_search_decides_itself_is_refused() -> None:

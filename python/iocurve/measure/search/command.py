@@ -28,6 +28,9 @@ from iocurve.units import SECOND_NS, format_number
 
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
 """fio's options that a search sets itself."""
+CLOSED_POINTS = 20
+"""The longest point of the search for the capacity takes this part of the patience: about six points, and others again
+where something disturbed them."""
 CLOSED_SHARE_MAX = 0.5
 """Most of the patience that the search for the capacity takes from the search for the rate."""
 
@@ -115,11 +118,11 @@ def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
     """Prepares the search for the highest rate. Raises as ``knee_search``."""
 
     def search(loads: Loads) -> SearchFacts:
-        began = time.monotonic()
+        began, effort = time.monotonic(), question.effort
+        loads.effort = effort.hurried(CLOSED_POINTS)
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
-        loads.family = "max"
+        loads.effort, loads.family = effort, "max"
         limit = ceiling.Limit(percent, float(limit_ns))
-        effort = question.effort
         patience_s = effort.patience_ns / SECOND_NS
         closed_s = min(time.monotonic() - began, patience_s * CLOSED_SHARE_MAX)
         budget = ceiling.Budget(effort.precision, patience_s - closed_s, effort.rate_ns / SECOND_NS)

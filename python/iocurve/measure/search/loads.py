@@ -72,6 +72,11 @@ class Effort:
         """Reporting interval of runs at a rate."""
         return max(self.interval_ns, self.patience_ns // SEARCH_INTERVALS)
 
+    def hurried(self, parts: int) -> Effort:
+        """No point takes longer than a part of the patience."""
+        longest_ns = max(self.shortest_ns, min(self.longest_ns, self.patience_ns // parts))
+        return replace(self, longest_ns=longest_ns)
+
 
 @dataclass
 class Loads:
