@@ -1,15 +1,20 @@
-"""``python -m bench.proofs [CASES.json]``: proves good volumes, and volumes that break one promise each.
+"""``python -m bench.proofs ROWS.json``: proves good volumes, and volumes that break one promise each.
 
 Each case serves the embedded volume with a profile and proves the contract on it. A case is right if exactly the broken
-promises fail. ``docs/proofs.md`` has the table.
+promises fail. The rows that the file has are kept, so a run can go on where the last one ended. ``docs/proofs.md`` has
+the table.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +29,10 @@ CONTRACT: Figures = {
 }
 LATENCY = "6ms"
 """The contract's mean latency at depth 1; a volume that keeps it adds 2 ms."""
+
+
+CASE_S = 60.0
+"""Time for a case, until one has taken longer."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +89,14 @@ def profile(figures: Figures) -> str:
     return "\n".join(lines) + "\n"
 
 
-def proved(case: Case, directory: Path) -> dict[str, object]:
+def proved(case: Case) -> dict[str, object]:
     """Proves one case; gives the row of the table."""
+    with tempfile.TemporaryDirectory() as directory:
+        return _proved(case, Path(directory))
+
+
+def _proved(case: Case, directory: Path) -> dict[str, object]:
+    began = time.monotonic()
     contract, served = directory / "contract.toml", directory / "served.toml"
     contract.write_text(profile(CONTRACT), encoding="utf-8")
     served.write_text(profile(CONTRACT | case.changes), encoding="utf-8")
@@ -101,6 +116,7 @@ def proved(case: Case, directory: Path) -> dict[str, object]:
         "changes": case.changes,
         **by_verdict,
         "status": ran.returncode,
+        "seconds": round(time.monotonic() - began, 1),
         "is_right": case.is_right(failed),
         "is_false": case.is_false(failed),
         "why": {one["promise"]["name"]: one["why"] for one in judged if one["verdict"] != "passed"},
@@ -108,19 +124,34 @@ def proved(case: Case, directory: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    """Proves every case, or those whose numbers are given as FROM:TO; appends the rows to the file."""
-    path = Path(sys.argv[1])
-    first, _, last = (sys.argv[2] if len(sys.argv) > 2 else ":").partition(":")
-    chosen = cases()[int(first or 0) : int(last) if last else None]
-    rows = json.loads(path.read_text()) if path.exists() else []
-    for case in chosen:
-        with tempfile.TemporaryDirectory() as directory:
-            rows.append(proved(case, Path(directory)))
-        row = rows[-1]
-        print("right" if row["is_right"] else "WRONG", row["case"], row["changes"], row["why"], flush=True)
-        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    right, false = (sum(bool(row[key]) for row in rows) for key in ("is_right", "is_false"))
-    print(f"{right} of {len(rows)} right, {false} with a promise that failed falsely")
+    """Proves the cases that the file has not yet, and appends their rows to it."""
+    parser = argparse.ArgumentParser(description="Proves good volumes, and volumes that break one promise each.")
+    parser.add_argument("rows", type=Path, help="file of rows (JSON); cases that it has are not proved again")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no case that may end later than this")
+    parser.add_argument("--at-once", type=int, default=1, help="cases that run at the same time")
+    options = parser.parse_args()
+    rows: dict[str, dict[str, object]] = json.loads(options.rows.read_text()) if options.rows.exists() else {}
+    start, longest_s = time.monotonic(), CASE_S
+    waiting = iter([(str(number), case) for number, case in enumerate(cases()) if str(number) not in rows])
+    running: dict[Future[dict[str, object]], tuple[str, float]] = {}
+    with ThreadPoolExecutor(options.at_once) as threads:
+        while True:
+            while len(running) < options.at_once and time.monotonic() - start + longest_s < options.seconds:
+                number, case = next(waiting, ("", None))
+                if case is None:
+                    break
+                running[threads.submit(proved, case)] = number, time.monotonic()
+            if not running:
+                break
+            for one in wait(running, return_when=FIRST_COMPLETED).done:
+                number, began = running.pop(one)
+                longest_s = max(longest_s, time.monotonic() - began)
+                rows[number] = row = one.result()
+                options.rows.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                told = "right" if row["is_right"] else "WRONG"
+                print(number, told, row["case"], row["changes"], row["why"], flush=True)
+    right, false = (sum(bool(row[key]) for row in rows.values()) for key in ("is_right", "is_false"))
+    print(f"{right} of {len(rows)} right ({len(cases())} cases), {false} with a promise that failed falsely")
 
 
 if __name__ == "__main__":
