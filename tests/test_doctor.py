@@ -174,8 +174,11 @@ def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
 def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first() -> None:
     row = row_of(examined(captured("captured-nfs3-lost")), "nfs.nconnect_shared", "/mnt/m1")
     assert (row.state, row.found) == ("red", "has 1 connection; /etc/fstab asks for 8; shares with /mnt")
-    assert row.fix is not None
-    assert row.fix.startswith("umount /mnt/m1 /mnt; mount all of them again with nconnect=8")
+    options = "vers=3,proto=tcp,port=14049,mountport=14049,nconnect=8,nolock"
+    assert row.fix == (
+        f"umount /mnt/m1 /mnt; mount -t nfs -o {options} 10.0.0.1:/export2 /mnt/m1; "
+        f"mount -t nfs -o {options} 10.0.0.1:/export1 /mnt; nconnect=8 in /etc/fstab as well: the first decides"
+    )
 
 
 def test_idle_connections_are_not_missing_ones() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -122,6 +122,7 @@ def doctor(
         With --fix: write these files. A file that was there is kept as NAME.before-iocurve.
     measure
         Measure what each setting that is not green gains here: before and after take turns. The settings are put back.
+        Settings that need another mount (nconnect, rsize, session slots) are measured by iocurve's own NFS client.
     """
     if yes and not fix:
         raise DialectError([Diagnostic("--yes writes what --fix shows; add --fix")])
@@ -186,10 +187,11 @@ def _measured(found: Diagnosis, options: MeasureOptions, subject: str | None) ->
     """Measures each setting that is not green; gives the exit status, 0 if all were measured."""
     rows = gain.measurable([row for row in found.rows if row.state != "green"])
     if not rows:
-        print("--measure: no row has a setting that can be changed while the target is in use", file=sys.stderr)
+        print("--measure: no row has a setting whose gain can be measured", file=sys.stderr)
         return 0
-    directory = options.directory or Path(subject or ".")
-    if not directory.is_dir():
+    is_url = subject is not None and subject.startswith("nfs://")
+    directory = None if is_url else options.directory or Path(subject or ".")
+    if directory is not None and not directory.is_dir():
         raise TargetError(
             f"--measure needs a directory on the target for its data file; {directory} is none: --directory DIR"
         )
@@ -197,7 +199,7 @@ def _measured(found: Diagnosis, options: MeasureOptions, subject: str | None) ->
     print(gain.plan_text(rows, load), file=sys.stderr)
     for number, row in enumerate(rows, 1):
         out = options.out if len(rows) == 1 else options.out / f"{number}-{row.check}"
-        one = gain.measure(row, replace(load), out)
+        one = gain.measure(row, load, out)
         print(one.text)
         if undone := status(one.result):
             return undone

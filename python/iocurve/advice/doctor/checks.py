@@ -27,14 +27,18 @@ class Check:
 
 
 class Setting(Struct):
-    """A file in /proc or /sys that holds a setting which can be changed while a target is in use."""
+    """A setting whose gain can be measured while a target is in use."""
 
-    path: str
-    """Without the leading slash."""
     now: str
     wanted: str
     load: str
     """The load that shows the gain, in fio's words."""
+    path: str | None = None
+    """The file in /proc or /sys that holds it, without the leading slash. None: a mount takes it when it is made."""
+    urls: tuple[str, str] | None = None
+    """Without a path: the export with the setting as it is and as wanted, for iocurve's own NFS client."""
+    load_wanted: str | None = None
+    """The load with the wanted setting, where the setting is the size of a block."""
 
 
 class Row(Struct):
@@ -73,52 +77,50 @@ class Diagnosis(Struct):
 MACHINE = "this machine"
 
 
-class Findings:
-    """Collects rows, and the checks that could not be made."""
+@dataclass(frozen=True)
+class Judged:
+    """The judgement of one check on one subject."""
 
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.unchecked: dict[str, str] = {}
+    state: State
+    found: str
+    fix: str
+    """The fix if the state is not green."""
+    undo: str = "none needed"
+    setting: Setting | None = None
 
-    def add(
-        self,
-        check: str,
-        state: State,
-        found: str,
-        *,
-        subject: str = MACHINE,
-        fix: str | None = None,
-        undo: str | None = None,
-        setting: Setting | None = None,
-    ) -> None:
-        """Adds a row."""
-        one = CHECKS[check]
-        self.rows.append(
+
+Finding = tuple[str, str, Judged | str]
+"""A check, its subject, and the judgement or the reason why there is none."""
+
+
+def diagnosis(subject: str, findings: Iterable[Finding]) -> Diagnosis:
+    """The rows, each check's together, in the order of ``CHECKS``. Green rows have neither fix nor undo."""
+    rows: dict[str, list[Row]] = {name: [] for name in CHECKS}
+    reasons: dict[str, str] = {}
+    for name, where, judged in findings:
+        if isinstance(judged, str):
+            reasons[name] = judged
+            continue
+        check, is_good = CHECKS[name], judged.state == "green"
+        rows[name].append(
             Row(
-                check=check,
-                title=one.title,
-                subject=subject,
-                state=state,
-                found=found,
-                why=one.why,
-                source=one.source,
-                fix=fix,
-                undo=undo if fix else None,
-                setting=setting if fix else None,
+                check=name,
+                title=check.title,
+                subject=where,
+                state=judged.state,
+                found=judged.found,
+                why=check.why,
+                source=check.source,
+                fix=None if is_good else judged.fix,
+                undo=None if is_good else judged.undo,
+                setting=None if is_good else judged.setting,
             )
         )
-
-    def leave_out(self, check: str, reason: str) -> None:
-        """Tells why a check was not made."""
-        self.unchecked[check] = reason
-
-    def diagnosis(self, subject: str) -> Diagnosis:
-        """The rows, each check's together, in the order of ``CHECKS``."""
-        order = list(CHECKS)
-        rows = sorted(self.rows, key=lambda row: order.index(row.check))
-        checked = {row.check for row in rows}
-        unchecked = {name: why for name, why in self.unchecked.items() if name not in checked}
-        return Diagnosis(subject=subject, rows=tuple(rows), unchecked=unchecked)
+    return Diagnosis(
+        subject=subject,
+        rows=tuple(row for each in rows.values() for row in each),
+        unchecked={name: why for name, why in reasons.items() if not rows[name]},
+    )
 
 
 def _all(checks: Iterable[Check]) -> dict[str, Check]:

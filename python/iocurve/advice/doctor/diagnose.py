@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from iocurve.advice.doctor import local, machine, nconnect, nfs
-from iocurve.advice.doctor.checks import MACHINE, Diagnosis, Findings
+from iocurve.advice.doctor.checks import Diagnosis, Finding, Judged, Setting, State, diagnosis
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import Mount, NfsMount, fstab_options, mount_of, mounts
+from iocurve.advice.doctor.mounts import NfsMount, fstab_options, mount_of, mounts
 from iocurve.errors import TargetError
 from iocurve.result.caps import Cap
 from iocurve.targets.nfs_url import parse_nfs_url
 
 ROWS_OF_ALL = "all mounts and disks"
 PSEUDO_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")
+
+
+def _with_option(url: str, option: str) -> str:
+    """An ``nfs://`` URL with an option (``nconnect=8``) in place of the one of that name."""
+    base, _, query = url.partition("?")
+    others = [each for each in query.split("&") if each and not each.startswith(f"{option.partition('=')[0]}=")]
+    return f"{base}?{'&'.join([*others, option])}"
 
 
 @dataclass(frozen=True)
@@ -39,48 +46,46 @@ def diagnose(host: Host, subject: str | None, known: Known) -> Diagnosis:
 
     Raises ``TargetError`` if the subject is not on the host.
     """
-    found = Findings()
     vm = known.vm or (host.instance.vm_size if host.instance else None)
-    examination = _Examination(host, known, machine.network_bytes_per_s(vm), found)
+    examination = _Examination(host, known, machine.network_bytes_per_s(vm))
     if subject is None:
-        examination.everything()
+        found = examination.everything()
     elif subject.startswith("nfs://"):
-        examination.url(subject)
+        found = examination.url(subject)
     else:
-        examination.one(subject)
-    machine.check(host, vm, known.limits, found)
-    return found.diagnosis(subject or ROWS_OF_ALL)
+        found = examination.one(subject)
+    return diagnosis(subject or ROWS_OF_ALL, [*found, *machine.check(host, vm, known.limits)])
 
 
 class _Examination:
     """The checks of one subject."""
 
-    def __init__(self, host: Host, known: Known, bytes_per_s: float | None, found: Findings) -> None:
-        self.host, self.known, self.bytes_per_s, self.found = host, known, bytes_per_s, found
+    def __init__(self, host: Host, known: Known, bytes_per_s: float | None) -> None:
+        self.host, self.known, self.bytes_per_s = host, known, bytes_per_s
         self.mounts = mounts(host)
         self.devices = local.devices(host)
         self.nfs = [mount for mount in self.mounts if isinstance(mount, NfsMount)]
 
-    def everything(self) -> None:
+    def everything(self) -> Iterator[Finding]:
         """All NFS mounts, and the disks that file systems are on."""
         for one in self.nfs:
-            self._nfs(one)
+            yield from self._nfs(one)
         seen = set()
         for mount in self.mounts:
             device = local.device_of(mount, self.devices)
             if device is not None and device.name not in seen and not device.name.startswith(PSEUDO_DISKS):
                 seen.add(device.name)
-                local.check(device, mount, self.devices, self.host, self.found)
+                yield from local.check(device, mount, self.devices, self.host)
 
-    def one(self, subject: str) -> None:
+    def one(self, subject: str) -> Iterator[Finding]:
         """A mount point, a path on one, or a device."""
         by_name = {device.name: device for device in self.devices.values()}
-        if subject in by_name or self._is_device(subject):
+        if subject in by_name or subject.startswith("/dev/"):
             device = by_name.get(subject) or self._device_node(subject, by_name)
             if device is None:
                 raise TargetError(f"{subject}: /sys/block lists no such device")
             mount = next((one for one in self.mounts if local.device_of(one, self.devices) == device), None)
-            return local.check(device, mount, self.devices, self.host, self.found)
+            return local.check(device, mount, self.devices, self.host)
         if self.host.is_live and not Path(subject).exists():
             raise TargetError(f"{subject}: there is no such file, directory or device; see iocurve doctor --help")
         path = str(Path(subject).resolve()) if self.host.is_live else subject.rstrip("/") or "/"
@@ -88,40 +93,35 @@ class _Examination:
         if mount is None or (not self.host.is_live and mount.point == "/" and path != "/"):
             points = ", ".join(one.point for one in self.nfs) or "none"
             raise TargetError(f"{subject}: no mount of the captured machine; its NFS mounts: {points}")
-        return self._mounted(mount)
+        if isinstance(mount, NfsMount):
+            return self._nfs(mount)
+        device = local.device_of(mount, self.devices)
+        if device is None:
+            return iter([("disk.file_system", mount.point, local.file_system(mount))])
+        return local.check(device, mount, self.devices, self.host)
 
-    def url(self, subject: str) -> None:
+    def url(self, subject: str) -> Iterator[Finding]:
         """An export that iocurve's own client uses, with the connections of the URL."""
         try:
             connections = parse_nfs_url(subject).nconnect or 1
         except ValueError as error:
             raise TargetError(str(error)) from None
         wanted = self.known.nconnect
-        self.found.add(
-            "nfs.nconnect",
-            "green" if connections == wanted or (wanted is None and connections > 1) else "yellow",
-            f"nconnect={connections} in the URL" + (f"; {wanted} advised" if wanted else ""),
-            subject=subject,
-            fix=None if connections == wanted or (wanted is None and connections > 1) else f"nconnect={wanted or 8}",
-            undo=f"nconnect={connections}",
+        is_good = connections == wanted or (wanted is None and connections > 1)
+        text = f"nconnect={connections} in the URL" + (f"; {wanted} advised" if wanted else "")
+        options = [f"nconnect={number}" for number in (connections, wanted or 8)]
+        now, better = (_with_option(subject, option) for option in options)
+        setting = Setting(
+            now=str(connections), wanted=str(wanted or 8), load=nconnect.CONNECTIONS_LOAD, urls=(now, better)
         )
-        nfs.buffers(subject, connections, None, self.host, self.bytes_per_s, self.found)
+        state: State = "green" if is_good else "yellow"
+        yield "nfs.nconnect", subject, Judged(state, text, fix=options[1], undo=options[0], setting=setting)
+        yield "nfs.tcp_buffers", subject, nfs.windows(connections, None, self.host, self.bytes_per_s)
 
-    def _mounted(self, mount: Mount) -> None:
-        if isinstance(mount, NfsMount):
-            return self._nfs(mount)
-        device = local.device_of(mount, self.devices)
-        if device is None:
-            return local.check_file_system(mount, self.found)
-        return local.check(device, mount, self.devices, self.host, self.found)
-
-    def _nfs(self, mount: NfsMount) -> None:
+    def _nfs(self, mount: NfsMount) -> Iterator[Finding]:
         service = nfs.service_of(mount, self.known.profile, self.known.nconnect)
-        nfs.check(mount, self.host, service, self.bytes_per_s, self.found)
-        nconnect.check(mount, self.nfs, fstab_options(self.host), self.found)
-
-    def _is_device(self, subject: str) -> bool:
-        return subject.startswith("/dev/")
+        yield from nfs.check(mount, self.host, service, self.bytes_per_s)
+        yield from nconnect.check(mount, self.nfs, fstab_options(self.host), self.host, service)
 
     def _device_node(self, subject: str, by_name: dict[str, local.Device]) -> local.Device | None:
         """A device by its node; a link such as /dev/mapper/x is followed on a live machine."""
@@ -134,9 +134,3 @@ class _Examination:
         if not stat.S_ISBLK(status.st_mode):
             raise TargetError(f"{subject} is not a block device")
         return self.devices.get(f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}")
-
-
-def worst_first(diagnosis: Diagnosis) -> Sequence[str]:
-    """Subjects with their worst rows first; the machine last."""
-    subjects = dict.fromkeys(row.subject for row in diagnosis.rows)
-    return [*(one for one in subjects if one != MACHINE), *([MACHINE] if MACHINE in subjects else [])]

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
-from iocurve.advice.doctor.checks import Row, Setting
+from iocurve.advice.doctor.checks import Row
 from iocurve.analysis.compare import Difference, compare_turns
 from iocurve.errors import TargetError
 from iocurve.measure import ab, interrupts
@@ -39,22 +40,41 @@ REPEATS = 1
 class Load:
     """The load that shows a gain."""
 
-    directory: Path
-    """A directory on the mount or device; a data file is made there and removed."""
+    directory: Path | None
+    """A directory on the mount or device; a data file is made there and removed. None: the export of a URL."""
     size_bytes: int
     runtime_ns: int
     """Measured time of each run; through the page cache a run ends after one pass over the file."""
     runs: int
     """Runs of each setting."""
 
-    def command(self, load: str) -> str:
-        """The command line of a load, in fio's words."""
-        words = ["fio", "--name=doctor", f"--directory={self.directory}", *(f"--{word}" for word in load.split())]
+    def commands(self, row: Row) -> tuple[str, str]:
+        """The command lines with a row's setting as it is and as wanted, in fio's words."""
+        setting = row.setting
+        assert setting is not None, "only settings are measured"
+        loads = (setting.load, setting.load_wanted or setting.load)
+        places = [self._at(row, url) for url in setting.urls or ("", "")]
+        return self._command(places[0], loads[0]), self._command(places[1], loads[1])
+
+    def _at(self, row: Row, url: str) -> list[str]:
+        """The place of the data file: the directory, or the same one below an export."""
+        if not url:
+            return [f"--directory={self.directory}"]
+        base, _, query = url.partition("?")
+        if self.directory is not None and not row.subject.startswith("nfs://"):
+            below = self.directory.resolve().relative_to(row.subject)
+            base = base.rstrip("/") + "".join(f"/{quote(part)}" for part in below.parts)
+        return ["--ioengine=nfs", f"--nfs_url={base}?{query}"]
+
+    def _command(self, place: Sequence[str], load: str) -> str:
+        words = ["fio", "--name=doctor", *place, *(f"--{word}" for word in load.split())]
         words += [f"--size={self.size_bytes}", f"--runtime={self.runtime_ns / SECOND_NS:g}", "--unlink=1"]
+        is_own_client = "--ioengine=nfs" in place
         # The page cache has the file after one pass; fio drops it from there before each run (invalidate).
-        words += (
-            [] if "direct=0" in load.split() else ["--direct=1", "--ioengine=libaio", "--iodepth=32", "--time_based"]
-        )
+        if is_own_client or "direct=0" not in load.split():
+            words.append("--time_based")
+        if not is_own_client and "direct=0" not in load.split():
+            words += ["--direct=1", "--ioengine=libaio", "--iodepth=32"]
         return shlex.join(words)
 
 
@@ -65,21 +85,28 @@ class Gain:
     row: Row
     result: Result
     difference: Difference | None
-    """The rate with the wanted setting against that before; None if the measurement did not finish."""
+    """The throughput with the wanted setting against that before; None if the measurement did not finish."""
 
     @property
     def text(self) -> str:
-        """``read-ahead 15360 instead of 128: +212 % (95 % interval +180 to +240 %), faster``."""
-        setting = self.row.setting
-        assert setting is not None, "only settings are measured"
-        what = f"{self.row.title} of {self.row.subject}, {setting.wanted} instead of {setting.now}"
+        """``read-ahead 15360 instead of 128: +212 % throughput (95 % interval +180 to +240 %), faster``."""
+        what = gain_of(self.row)
         if self.difference is None:
             return f"{what}: not measured: {self.result.incomplete_reason or 'the turns are incomplete'}"
         one = self.difference
         low, high = ("unknown" if bound is None else f"{bound:+.1f}" for bound in (one.low_percent, one.high_percent))
         is_bounded = one.low_percent is not None or one.high_percent is not None
         interval = f"95 % interval {low} to {high} %" if is_bounded else "no interval"
-        return f"{what}: {one.change_percent:+.1f} % IOPS ({interval}): {one.verdict_text}"
+        return f"{what}: {one.change_percent:+.1f} % throughput ({interval}): {one.verdict_text}"
+
+
+def gain_of(row: Row) -> str:
+    """``connections of /mnt/a, 8 instead of 1, by iocurve's own NFS client``."""
+    setting = row.setting
+    assert setting is not None, "only settings are measured"
+    is_mount = not row.subject.startswith("nfs://")
+    how = ", by iocurve's own NFS client" + (" (the mount stays as it is)" if is_mount else "") if setting.urls else ""
+    return f"{row.title} of {row.subject}, {setting.wanted} instead of {setting.now}{how}"
 
 
 @contextmanager
@@ -116,26 +143,37 @@ def measure(row: Row, load: Load, directory: Path, root: Path = Path("/"), *, qu
     """
     setting = row.setting
     assert setting is not None, "only settings are measured"
+    commands = load.commands(row)
+    if setting.path is None:
+        measured = ab.of_commands(commands, load.runs, MARGIN, REPEATS)
+        return _gain(row, campaigns.into_directory(directory, measured, quiet=quiet))
     path, values = root / setting.path, (setting.now, setting.wanted)
-    command = load.command(setting.load)
     with kept([(path, setting.now)]):
         # A setting that the kernel refuses must fail before anything is laid out.
         apply(path, setting.wanted)
-        measured = ab.of_commands(
-            [command, command], load.runs, MARGIN, REPEATS, lambda member: apply(path, values[member])
-        )
-        result = campaigns.into_directory(directory, measured, quiet=quiet)
+        measured = ab.of_commands(commands, load.runs, MARGIN, REPEATS, lambda member: apply(path, values[member]))
+        return _gain(row, campaigns.into_directory(directory, measured, quiet=quiet))
+
+
+def _gain(row: Row, result: Result) -> Gain:
     differences = compare_turns(result).differences if result.state == "finished" else ()
-    return Gain(row, result, next((one for one in differences if one.name == "iops"), None))
+    iops = next((one for one in differences if one.name == "iops"), None)
+    setting = row.setting
+    if iops is not None and setting is not None and setting.load_wanted is not None:
+        # The blocks differ: throughput is IOPS times the size of a block.
+        times, speed = int(setting.wanted) / int(setting.now), iops.speed
+        low, high = (None if bound is None else bound * times for bound in (speed.low, speed.high))
+        iops = replace(iops, speed=replace(speed, value=speed.value * times, low=low, high=high))
+    return Gain(row, result, iops)
 
 
 def measurable(rows: Sequence[Row]) -> list[Row]:
     """The rows whose gain can be measured while the target is in use: one for each setting."""
-    by_path: dict[str, Row] = {}
+    found: dict[object, Row] = {}
     for row in rows:
-        if isinstance(row.setting, Setting):
-            by_path.setdefault(row.setting.path, row)
-    return list(by_path.values())
+        if row.setting is not None:
+            found.setdefault(row.setting.path or (row.check, row.setting.urls), row)
+    return list(found.values())
 
 
 def plan_text(rows: Sequence[Row], load: Load) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +15,7 @@ from iocurve.errors import ResultError
 from iocurve.structs import Struct
 
 FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"
+READ_BYTES = 64 << 10
 TEXT_BYTES_MAX = 4 << 20
 """Longer files are cut: no file that doctor reads is as long."""
 
@@ -73,8 +76,10 @@ class Host:
         """The content of a file; empty if it is not there or cannot be read."""
         if path not in self.texts and self.root is not None:
             try:
-                with (self.root / path).open(encoding="utf-8", errors="replace") as file:
-                    self.texts[path] = file.read(TEXT_BYTES_MAX)
+                # Linux refuses to read 4 MiB or more of /proc/sys at once (ENOMEM, proc_sys_call_handler).
+                with (self.root / path).open("rb", buffering=0) as file:
+                    parts = itertools.islice(iter(partial(file.read, READ_BYTES), b""), TEXT_BYTES_MAX // READ_BYTES)
+                    self.texts[path] = b"".join(filter(None, parts)).decode("utf-8", errors="replace")
             except OSError:
                 return ""
         return self.texts.get(path, "")

@@ -1,11 +1,11 @@
-"""The rows of local file systems and block devices."""
+"""The checks of local file systems and block devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iocurve.advice.doctor.checks import Findings, Setting, State
+from iocurve.advice.doctor.checks import Finding, Judged, Setting
 from iocurve.advice.doctor.host import Host
 from iocurve.advice.doctor.mounts import Mount
 from iocurve.units import KIB, MIB, format_bytes
@@ -63,110 +63,95 @@ def members(device: Device, known: dict[str, Device], host: Host) -> Iterator[De
         yield from members(part, known, host)
 
 
-def check(device: Device, mount: Mount | None, known: dict[str, Device], host: Host, found: Findings) -> None:
-    """Adds the rows of a device, of its members, and of the file system on it."""
+def check(device: Device, mount: Mount | None, known: dict[str, Device], host: Host) -> Iterator[Finding]:
+    """The checks of a device, of its members, and of the file system on it."""
     leaves = list(dict.fromkeys(members(device, known, host)))
     for disk in dict.fromkeys(leaf.disk for leaf in leaves):
-        _scheduler(disk, host, found)
-        _requests(disk, host, found)
-        _queue_depth(disk, host, found)
-        _host_cache(disk, host, found)
-    _stripe(device, leaves, mount, host, found)
+        yield "disk.scheduler", _name(disk), _scheduler(disk, host)
+        yield "disk.requests", _name(disk), _requests(disk, host)
+        yield "disk.queue_depth", _name(disk), _queue_depth(disk, host)
+        yield "disk.host_cache", _name(disk), _host_cache(disk, host)
+    yield "disk.stripe", device.name, _stripe(device, leaves, mount, host)
     for leaf in leaves:
-        _alignment(leaf, host, found)
+        yield "disk.alignment", leaf.name, _alignment(leaf, host)
     if mount is not None:
-        _mount_options(mount, found)
-        _file_system(mount, found)
+        yield "disk.mount_options", mount.point, _mount_options(mount)
+        yield "disk.file_system", mount.point, file_system(mount)
 
 
 def _name(disk: str) -> str:
     return disk.rpartition("/")[2]
 
 
-def _scheduler(disk: str, host: Host, found: Findings) -> None:
+def _scheduler(disk: str, host: Host) -> Judged | str:
     path = f"{disk}/queue/scheduler"
     offered = host.word(path).split()
     now = next((word.strip("[]") for word in offered if word.startswith("[")), offered[0] if len(offered) == 1 else "")
     if not now:
-        return found.leave_out("disk.scheduler", f"/{path} is not there")
+        return f"/{path} is not there"
     rotates, is_nvme = host.word(f"{disk}/queue/rotational") == "1", _name(disk).startswith("nvme")
     is_good = now == "none" if is_nvme else now in (*GOOD_SCHEDULERS, "bfq") if rotates else now in GOOD_SCHEDULERS
     names = [word.strip("[]") for word in offered]
     wanted = "none" if "none" in names and not rotates else "mq-deadline"
     kind = "NVMe" if is_nvme else "rotating" if rotates else "does not rotate"
-    return found.add(
-        "disk.scheduler",
+    return Judged(
         "green" if is_good else "yellow",
         f"{now} ({kind})",
-        subject=_name(disk),
-        fix=None if is_good else f"echo {wanted} > /{path}; for later boots the udev rule of iocurve doctor --fix",
-        undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/60-iocurve-scheduler.rules",
+        fix=f"echo {wanted} > /{path}; for later boots the udev rule of iocurve doctor --fix",
+        undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/60-iocurve-scheduler.rules, if it was written",
         setting=Setting(path=path, now=now, wanted=wanted, load=RANDOM_READS),
     )
 
 
-def _requests(disk: str, host: Host, found: Findings) -> None:
+def _requests(disk: str, host: Host) -> Judged | str:
     path = f"{disk}/queue/nr_requests"
     now, depth = host.number(path), host.number(f"{disk}/device/queue_depth") or 0
     if now is None:
-        return found.leave_out("disk.requests", f"/{path} is not there")
+        return f"/{path} is not there"
     wanted = max(REQUESTS_MIN, depth)
-    is_good = now >= wanted
-    return found.add(
-        "disk.requests",
-        "green" if is_good else "yellow",
+    return Judged(
+        "green" if now >= wanted else "yellow",
         f"{now} requests" + (f"; the device takes {depth}" if depth else ""),
-        subject=_name(disk),
-        fix=None if is_good else f"echo {wanted} > /{path} (devices without a scheduler take at most their own depth)",
+        fix=f"echo {wanted} > /{path} (devices without a scheduler take at most their own depth)",
         undo=f"echo {now} > /{path}",
         setting=Setting(path=path, now=str(now), wanted=str(wanted), load=RANDOM_READS),
     )
 
 
-def _queue_depth(disk: str, host: Host, found: Findings) -> None:
+def _queue_depth(disk: str, host: Host) -> Judged | str:
     path = f"{disk}/device/queue_depth"
     now = host.number(path)
     if now is None:
-        return found.leave_out("disk.queue_depth", f"/{path} is not there: only SCSI devices state it")
-    is_good = now >= QUEUE_DEPTH_MIN
-    return found.add(
-        "disk.queue_depth",
-        "green" if is_good else "yellow",
+        return f"/{path} is not there: only SCSI devices state it"
+    return Judged(
+        "green" if now >= QUEUE_DEPTH_MIN else "yellow",
         f"{now} commands",
-        subject=_name(disk),
-        fix=None if is_good else f"echo {QUEUE_DEPTH_MIN} > /{path} (as far as its driver allows)",
+        fix=f"echo {QUEUE_DEPTH_MIN} > /{path} (as far as its driver allows)",
         undo=f"echo {now} > /{path}",
         setting=Setting(path=path, now=str(now), wanted=str(QUEUE_DEPTH_MIN), load=RANDOM_READS),
     )
 
 
-def _host_cache(disk: str, host: Host, found: Findings) -> None:
+def _host_cache(disk: str, host: Host) -> Judged | str:
     if host.instance is None:
-        return found.leave_out(
-            "disk.host_cache", "a guest cannot see it, and Azure's instance metadata was not reached"
-        )
+        return "a guest cannot see it, and Azure's instance metadata was not reached"
     # Azure's data disks have the LUN of their SCSI address, HOST:CHANNEL:TARGET:LUN.
     address = next(iter(host.names(f"{disk}/device/scsi_device")), "")
     lun = address.rpartition(":")[2]
     caching = next((one.caching for one in host.instance.data_disks if str(one.lun) == lun), "")
     if not caching:
-        return found.leave_out("disk.host_cache", f"{_name(disk)} is no data disk of the virtual machine")
-    is_good = caching != "ReadWrite"
-    return found.add(
-        "disk.host_cache",
-        "green" if is_good else "yellow",
+        return f"{_name(disk)} is no data disk of the virtual machine"
+    return Judged(
+        "green" if caching != "ReadWrite" else "yellow",
         f"{caching} (LUN {lun})",
-        subject=_name(disk),
-        fix=None
-        if is_good
-        else f"az vm update -g GROUP -n VM --disk-caching {lun}=ReadOnly, or {lun}=None for logs and heavy writes",
+        fix=f"az vm update -g GROUP -n VM --disk-caching {lun}=ReadOnly, or {lun}=None for logs and heavy writes",
         undo=f"az vm update -g GROUP -n VM --disk-caching {lun}=ReadWrite",
     )
 
 
-def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host: Host, found: Findings) -> None:
+def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host: Host) -> Judged | str:
     if len(leaves) < 2:
-        return found.leave_out("disk.stripe", f"{device.name} is one disk")
+        return f"{device.name} is one disk"
     sizes = {host.number(f"{leaf.path}/size") or 0 for leaf in leaves}
     chunk, width = (host.number(f"{device.disk}/queue/{name}") or 0 for name in ("minimum_io_size", "optimal_io_size"))
     options = mount.options if mount else {}
@@ -180,87 +165,62 @@ def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host:
     if mount is not None and width > chunk and stated != width:
         problems.append(f"the file system knows {format_bytes(stated) if stated else 'no stripe'}")
     text = f"{len(leaves)} members, chunk {format_bytes(chunk)}, stripe {format_bytes(width)}"
-    fix = (
-        f"mkfs.xfs -d su={chunk},sw={max(1, width // max(1, chunk))}, or mke2fs -E stride={chunk // 4096},"
-        f"stripe_width={width // 4096}: this makes a new file system; members of equal size"
-    )
-    return found.add(
-        "disk.stripe",
+    return Judged(
         "yellow" if problems else "green",
         "; ".join([text, *problems]),
-        subject=device.name,
-        fix=fix if problems else None,
+        fix=f"mkfs.xfs -d su={chunk},sw={max(1, width // max(1, chunk))}, or mke2fs -E stride={chunk // 4096},"
+        f"stripe_width={width // 4096}: this makes a new file system; members of equal size",
         undo="none: a new file system replaces the old one, so back up its data first",
     )
 
 
-def _alignment(device: Device, host: Host, found: Findings) -> None:
+def _alignment(device: Device, host: Host) -> Judged | str:
     block = host.number(f"{device.disk}/queue/physical_block_size") or SECTOR_BYTES
     offset = host.number(f"{device.path}/alignment_offset") or 0
     start = (host.number(f"{device.path}/start") or 0) * SECTOR_BYTES if device.is_partition else 0
     if not device.is_partition and host.number(f"{device.path}/size") is None:
-        return found.leave_out("disk.alignment", f"/{device.path}/size is not there")
-    state: State = "red" if offset > 0 or start % max(4 * KIB, block) else "yellow" if start % MIB else "green"
+        return f"/{device.path}/size is not there"
     text = f"starts at {start:,} bytes" if device.is_partition else "the whole device"
     text += f", alignment_offset {offset}" if offset else ""
-    return found.add(
-        "disk.alignment",
-        state,
+    return Judged(
+        "red" if offset > 0 or start % max(4 * KIB, block) else "yellow" if start % MIB else "green",
         f"{text}; physical blocks of {block:,} bytes",
-        subject=device.name,
-        fix=None
-        if state == "green"
-        else f"back up, then make the partition again: parted -a optimal /dev/{_name(device.disk)}",
+        fix=f"back up, then make the partition again: parted -a optimal /dev/{_name(device.disk)}",
         undo="none: the partition's data is written again",
     )
 
 
-def _mount_options(mount: Mount, found: Findings) -> None:
+BAD_OPTIONS = {"sync": "async", "dirsync": "async", "nobarrier": "barrier", "barrier=0": "barrier=1"}
+COSTLY_OPTIONS = {
+    "discard": "nodiscard", "strictatime": "relatime", "data=journal": "data=ordered", "atime": "relatime",
+}  # fmt: skip
+"""Mount options, each with the one that should be there instead."""
+
+
+def _mount_options(mount: Mount) -> Judged:
     options = mount.options
-    bad: list[str] = [name for name in ("sync", "dirsync", "nobarrier") if name in options]
-    bad += ["barrier=0"] if options.get("barrier") == "0" else []
-    costly: list[str] = [name for name in ("discard", "strictatime") if name in options]
-    costly += ["data=journal"] if options.get("data") == "journal" else []
-    has_atime = not {"noatime", "relatime"} & options.keys()
-    costly += ["atime"] if has_atime and "ro" not in options and "strictatime" not in costly else []
-    state: State = "red" if bad else "yellow" if costly else "green"
-    remedies = {
-        "sync": "async",
-        "dirsync": "async",
-        "nobarrier": "barrier",
-        "barrier=0": "barrier=1",
-        "discard": "nodiscard",
-        "strictatime": "relatime",
-        "atime": "relatime",
-        "data=journal": "data=ordered",
-    }
-    wanted = ",".join(dict.fromkeys(remedies[name] for name in (*bad, *costly)))
+    stated = {name if not value else f"{name}={value}" for name, value in options.items()}
+    # Tables of mounts state atime as the absence of the others.
+    if not {"noatime", "relatime", "strictatime", "ro"} & stated:
+        stated.add("atime")
+    bad, costly = ([name for name in names if name in stated] for names in (BAD_OPTIONS, COSTLY_OPTIONS))
+    wanted = ",".join(dict.fromkeys((BAD_OPTIONS | COSTLY_OPTIONS)[name] for name in (*bad, *costly)))
     fix = f"mount -o remount,{wanted} {mount.point}; the same in /etc/fstab"
-    fix += "; fstrim.timer instead of discard" if "discard" in costly else ""
-    found.add(
-        "disk.mount_options",
-        state,
+    return Judged(
+        "red" if bad else "yellow" if costly else "green",
         ", ".join([*bad, *costly]) or ("noatime" if "noatime" in options else "relatime"),
-        subject=mount.point,
-        fix=None if state == "green" else fix,
+        fix=fix + ("; fstrim.timer instead of discard" if "discard" in costly else ""),
         undo=f"mount -o remount,{','.join((*bad, *costly))} {mount.point}",
     )
 
 
-def _file_system(mount: Mount, found: Findings) -> None:
+def file_system(mount: Mount) -> Judged:
+    """Judges the kind of file system of a mount."""
     kind = mount.kind
     is_costly = kind in COSTLY_FILE_SYSTEMS or kind.startswith("fuse")
-    state: State = "red" if kind in ("tmpfs", "ramfs") else "yellow" if is_costly else "green"
-    found.add(
-        "disk.file_system",
-        state,
+    return Judged(
+        "red" if kind in ("tmpfs", "ramfs", "rootfs") else "yellow" if is_costly else "green",
         kind,
-        subject=mount.point,
-        fix=None if state == "green" else "use a directory on ext4 or xfs",
+        fix="use a directory on ext4 or xfs",
         undo="use the former directory",
     )
-
-
-def check_file_system(mount: Mount, found: Findings) -> None:
-    """Adds the rows of a file system that is on no block device."""
-    _file_system(mount, found)

@@ -1,12 +1,12 @@
-"""The rows of the machine: size of the virtual machine, processors, interrupts, memory, other load."""
+"""The checks of the machine: size of the virtual machine, processors, interrupts, memory, other load."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from iocurve.advice.doctor.checks import Findings, Setting, State
+from iocurve.advice.doctor.checks import MACHINE, Finding, Judged, Setting
 from iocurve.advice.doctor.host import Host
 from iocurve.result.caps import EGRESS, Cap, cap_value
 from iocurve.targets.disk_data import VmSize, describe_vm, vms
@@ -34,83 +34,72 @@ def network_bytes_per_s(name: str | None) -> float | None:
     return mbit * MBIT / 8 if mbit else None
 
 
-def check(host: Host, vm: str | None, limits: Sequence[Cap], found: Findings) -> None:
-    """Adds the rows of the machine; ``limits`` are those of the profile that the user gave."""
-    _vm_size(vm, limits, found)
-    _governor(host, found)
-    _steal(host, found)
-    _interrupts(host, found)
-    _huge_pages(host, found)
-    _load(host, found)
+def check(host: Host, vm: str | None, limits: Sequence[Cap]) -> Iterator[Finding]:
+    """The checks of the machine; ``limits`` are those of the profile that the user gave."""
+    yield "machine.vm_size", MACHINE, _vm_size(vm, limits)
+    yield "machine.governor", MACHINE, _governor(host)
+    yield "machine.steal", MACHINE, _steal(host)
+    yield "machine.interrupts", MACHINE, _interrupts(host)
+    yield "machine.huge_pages", MACHINE, _huge_pages(host)
+    yield "machine.load", MACHINE, _load(host)
 
 
-def _vm_size(name: str | None, limits: Sequence[Cap], found: Findings) -> None:
+def _vm_size(name: str | None, limits: Sequence[Cap]) -> Judged | str:
     if name is None:
-        return found.leave_out("machine.vm_size", "Azure's instance metadata was not reached; give --vm SIZE")
+        return "Azure's instance metadata was not reached; give --vm SIZE"
     known = find_vm(name)
     if known is None:
         fix = "add its figures from its vendor's page by hand; iocurve disk list has the known sizes"
-        return found.add("machine.vm_size", "yellow", f"{name}: not in the list", fix=fix, undo="none needed")
+        return Judged("yellow", f"{name}: not in the list", fix=fix)
     size, network = known[0], network_bytes_per_s(known[0])
-    text = "; ".join(f"{label} {value}" for label, value, _ in describe_vm(size))
+    text = f"{size}: {'; '.join(f'{label} {value}' for label, value, _ in describe_vm(size))}"
     volume = cap_value(tuple(limits), "throughput_bytes_per_s")
     egress = cap_value(tuple(limits), EGRESS)
     carried = min(filter(None, (network, egress)), default=None)
-    if volume and carried and volume > carried:
-        text += f"; the volume carries {volume / MIB:,.0f} MiB/s, this machine sends {carried / MIB:,.0f}"
-        clients = -(-Fraction(volume) // Fraction(int(carried)))
-        fix = f"{counted(int(clients), 'client')} of this size, or a size with more network bandwidth"
-        return found.add("machine.vm_size", "yellow", f"{size}: {text}", fix=fix, undo="the former size")
-    return found.add("machine.vm_size", "green", f"{size}: {text}")
+    if not volume or not carried or volume <= carried:
+        return Judged("green", text, fix="")
+    text += f"; the volume carries {volume / MIB:,.0f} MiB/s, this machine sends {carried / MIB:,.0f}"
+    clients = -(-Fraction(volume) // Fraction(int(carried)))
+    fix = f"{counted(int(clients), 'client')} of this size, or a size with more network bandwidth"
+    return Judged("yellow", text, fix=fix, undo="the former size")
 
 
-def _governor(host: Host, found: Findings) -> None:
+def _governor(host: Host) -> Judged | str:
     cpus = [name for name in host.names(CPU) if re.fullmatch(r"cpu\d+", name)]
     paths = [f"{CPU}/{name}/cpufreq/scaling_governor" for name in cpus]
     governors = {path: word for path in paths if (word := host.word(path))}
     if not governors:
-        return found.leave_out(
-            "machine.governor", "the processors' frequency is not controlled here, as in most guests"
-        )
+        return "the processors' frequency is not controlled here, as in most guests"
     others = sorted(set(governors.values()) - {"performance"})
     first, now = next(iter(governors.items()))
-    return found.add(
-        "machine.governor",
+    setting = Setting(path=first, now=now, wanted="performance", load="rw=randread bs=4k")
+    return Judged(
         "yellow" if others else "green",
         ", ".join(others) or "performance",
-        fix=f"cpupower frequency-set -g performance (or echo performance > /{CPU}/cpu*/cpufreq/scaling_governor)"
-        if others
-        else None,
+        fix=f"cpupower frequency-set -g performance (or echo performance > /{CPU}/cpu*/cpufreq/scaling_governor)",
         undo=f"cpupower frequency-set -g {others[0] if others else now}",
-        setting=Setting(path=first, now=now, wanted="performance", load="rw=randread bs=4k")
-        if len(governors) == 1
-        else None,
+        setting=setting if len(governors) == 1 else None,
     )
 
 
-def _steal(host: Host, found: Findings) -> None:
+def _steal(host: Host) -> Judged | str:
     line = next((one.split()[1:] for one in host.text("proc/stat").splitlines() if one.startswith("cpu ")), [])
     ticks = [int(word) for word in line[:8]]
     if len(ticks) < 8 or not sum(ticks):
-        return found.leave_out("machine.steal", "/proc/stat states no steal")
+        return "/proc/stat states no steal"
     share = ticks[7] / sum(ticks)
-    state: State = "green" if share < 0.01 else "yellow" if share < 0.05 else "red"
-    return found.add(
-        "machine.steal",
-        state,
+    return Judged(
+        "green" if share < 0.01 else "yellow" if share < 0.05 else "red",
         f"{share:.2%} since boot",
-        fix=None
-        if state == "green"
-        else "a size with dedicated processors, or another host (stop and start the machine)",
-        undo="none needed",
+        fix="a size with dedicated processors, or another host (stop and start the machine)",
     )
 
 
-def _interrupts(host: Host, found: Findings) -> None:
+def _interrupts(host: Host) -> Judged | str:
     lines = host.text("proc/interrupts").splitlines()
     cpus = len(lines[0].split()) if lines else 0
     if cpus < IRQ_CPUS_MIN:
-        return found.leave_out("machine.interrupts", "one CPU, or no /proc/interrupts")
+        return "one CPU, or no /proc/interrupts"
     queues = _queues(lines[1:], cpus)
     crowded: list[str] = []
     spread: list[str] = []
@@ -121,14 +110,11 @@ def _interrupts(host: Host, found: Findings) -> None:
             text = f"{device}: {len(rows)} queues, {share:.0%} on CPU {sums.index(max(sums))}"
             (crowded if share > IRQ_SHARE_MAX else spread).append(text)
     if not crowded and not spread:
-        return found.leave_out("machine.interrupts", "no device with several queues has had enough interrupts")
-    return found.add(
-        "machine.interrupts",
+        return "no device with several queues has had enough interrupts"
+    return Judged(
         "yellow" if crowded else "green",
         "; ".join(crowded or spread),
-        fix="systemctl start irqbalance, or echo CPU > /proc/irq/N/smp_affinity_list for each queue"
-        if crowded
-        else None,
+        fix="systemctl start irqbalance, or echo CPU > /proc/irq/N/smp_affinity_list for each queue",
         undo="systemctl stop irqbalance",
     )
 
@@ -148,23 +134,21 @@ def _queues(lines: Sequence[str], cpus: int) -> dict[str, list[list[int]]]:
     return queues
 
 
-def _huge_pages(host: Host, found: Findings) -> None:
+def _huge_pages(host: Host) -> Judged | str:
     directory = "sys/kernel/mm/transparent_hugepage"
     enabled, defrag = (_chosen(host.word(f"{directory}/{name}")) for name in ("enabled", "defrag"))
     memory = dict(re.findall(r"^(\w+):\s+(\d+)", host.text("proc/meminfo"), re.MULTILINE))
     reserved = int(memory.get("HugePages_Total", 0)) * int(memory.get("Hugepagesize", 0))
     share = reserved / int(memory["MemTotal"]) if memory.get("MemTotal") else 0.0
     if not enabled and not memory:
-        return found.leave_out("machine.huge_pages", "neither /proc/meminfo nor transparent_hugepage is there")
+        return "neither /proc/meminfo nor transparent_hugepage is there"
     compacts = defrag == "always" and enabled == "always"
-    text = f"transparent: {enabled or 'none'}, defrag {defrag or 'none'}; reserved: {share:.0%} of memory"
     fixes = [f"echo madvise > /{directory}/defrag"] if compacts else []
     fixes += ["sysctl -w vm.nr_hugepages=N for what the application uses"] if share > 0.5 else []
-    return found.add(
-        "machine.huge_pages",
+    return Judged(
         "yellow" if fixes else "green",
-        text,
-        fix="; ".join(fixes) or None,
+        f"transparent: {enabled or 'none'}, defrag {defrag or 'none'}; reserved: {share:.0%} of memory",
+        fix="; ".join(fixes),
         undo=f"echo {defrag} > /{directory}/defrag; sysctl -w vm.nr_hugepages={memory.get('HugePages_Total', 0)}",
     )
 
@@ -173,16 +157,14 @@ def _chosen(text: str) -> str:
     return next((word.strip("[]") for word in text.split() if word.startswith("[")), "")
 
 
-def _load(host: Host, found: Findings) -> None:
+def _load(host: Host) -> Judged | str:
     words, cpus = host.text("proc/loadavg").split(), host.cpus
     if len(words) < 3 or not cpus:
-        return found.leave_out("machine.load", "/proc/loadavg is not there")
+        return "/proc/loadavg is not there"
     load = float(words[0])
-    state: State = "green" if load / cpus < 0.7 else "yellow" if load / cpus < 1.5 else "red"
-    return found.add(
-        "machine.load",
-        state,
+    return Judged(
+        "green" if load / cpus < 0.7 else "yellow" if load / cpus < 1.5 else "red",
         f"{load:g} tasks (1 min) on {counted(cpus, 'CPU')}",
-        fix=None if state == "green" else "stop or move the other work (top, pidstat -d), then run doctor again",
+        fix="stop or move the other work (top, pidstat -d), then run doctor again",
         undo="start it again",
     )

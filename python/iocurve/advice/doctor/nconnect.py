@@ -1,4 +1,4 @@
-"""The connections that mounts of one server share, and mounts that lost their nconnect.
+"""The checks of connections: their number, those that mounts of one server share, and mounts that lost their nconnect.
 
 Linux gives all mounts of a server (address, port, version) the connections of the first: nfs_get_client,
 fs/nfs/client.c. With NFSv4.1 two addresses of one server share as well (session trunking, RFC 5661 2.10.5). The
@@ -7,24 +7,62 @@ scenarios 1 to 3 are those of Microsoft's page on nconnect for Azure Files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from iocurve.advice.doctor.checks import Findings, State
+from iocurve.advice.doctor.checks import Finding, Judged, Setting, State
+from iocurve.advice.doctor.host import Host
 from iocurve.advice.doctor.mounts import NfsMount
-from iocurve.advice.doctor.nfs import AZURE_FILES
+from iocurve.advice.doctor.nfs import AZURE_FILES, Service, remount, url
 from iocurve.units import counted
 
+NCONNECT_SINCE = (5, 3)
+CONNECTIONS_LOAD = "rw=randread bs=64k iodepth=64"
+"""The load that shows what further connections carry."""
 
-def check(mount: NfsMount, every: Sequence[NfsMount], asked: dict[str, dict[str, str]], found: Findings) -> None:
-    """Adds the row of one mount; ``asked`` has the options in /etc/fstab by mount point."""
+
+def check(
+    mount: NfsMount, every: Sequence[NfsMount], asked: Mapping[str, Mapping[str, str]], host: Host, service: Service
+) -> Iterator[Finding]:
+    """The checks of one mount's connections; ``asked`` has the options in /etc/fstab by mount point."""
     sharing = [other for other in every if other is not mount and shares(mount, other)]
-    wanted = int(asked.get(mount.point, {}).get("nconnect", 1) or 1) if mount.point in asked else None
+    yield "nfs.nconnect", mount.point, _connections(mount, sharing, host, service)
+    yield "nfs.nconnect_shared", mount.point, _shared(mount, sharing, every, asked.get(mount.point))
+
+
+def _connections(mount: NfsMount, sharing: Sequence[NfsMount], host: Host, service: Service) -> Judged:
+    count, wanted = len(mount.transports) or mount.nconnect, service.nconnect
+    state: State = "yellow"
+    if wanted is None:
+        state = "green" if count > 1 else "yellow"
+    elif count in (1, wanted):
+        state = "green" if count == wanted else "red"
+    text = counted(count, "connection")
+    if mount.open_connections is not None and mount.transports:
+        # Linux opens connections as calls need them (xprt_connect), and closes idle ones after 5 min (XS_IDLE_DISC_TO).
+        idle = (
+            " (idle mounts close theirs after 5 min)"
+            if mount.open_connections == 0
+            else " (the others open under load)"
+        )
+        text += f", {mount.open_connections} open{idle if mount.open_connections < count else ''}"
+    text += f"; {wanted} advised for {service.name}" if wanted and service.name else ""
+    if host.kernel != (0, 0) and host.kernel < NCONNECT_SINCE:
+        text += f"; kernel {host.kernel[0]}.{host.kernel[1]} has no nconnect, which came with 5.3"
+        return Judged("yellow", text, fix="a kernel of 5.3 or later, then nconnect")
+    fix = remount(mount, f"nconnect={wanted or 8}", *sharing)
+    urls = (url(mount, nconnect=count), url(mount, nconnect=wanted or 8))
+    setting = Setting(now=str(count), wanted=str(wanted or 8), load=CONNECTIONS_LOAD, urls=urls)
+    return Judged(state, text, fix=fix, undo=f"mount again with nconnect={count}", setting=setting)
+
+
+def _shared(
+    mount: NfsMount, sharing: Sequence[NfsMount], every: Sequence[NfsMount], asked: Mapping[str, str] | None
+) -> Judged:
+    wanted = int(asked.get("nconnect", 1) or 1) if asked is not None else None
     have = len(mount.transports) or mount.nconnect
+    most = max(wanted or 1, mount.nconnect)
     has_lost = (wanted is not None and wanted != have) or (bool(mount.transports) and mount.nconnect != have)
-    state: State = "red" if has_lost and have < max(wanted or 1, mount.nconnect) else "yellow" if has_lost else "green"
     scenario, is_guaranteed = _scenario(mount, every)
-    if not is_guaranteed and state == "green":
-        state = "yellow"
     parts = [f"has {counted(have, 'connection')}"]
     parts += [f"/etc/fstab asks for {wanted}"] if wanted is not None and wanted != have else []
     parts += [f"its options state {mount.nconnect}"] if mount.transports and mount.nconnect != have else []
@@ -34,12 +72,11 @@ def check(mount: NfsMount, every: Sequence[NfsMount], asked: dict[str, dict[str,
     trunked = [other.point for other in sharing if other.address != mount.address]
     parts += [f"{', '.join(trunked)} is mounted by another address of this server"] if trunked else []
     parts += [scenario] if scenario else []
-    found.add(
-        "nfs.nconnect_shared",
-        state,
+    private = "" if is_guaranteed else "; or use a private endpoint for each storage account"
+    return Judged(
+        "red" if has_lost and have < most else "yellow" if has_lost or not is_guaranteed else "green",
         "; ".join(parts),
-        subject=mount.point,
-        fix=None if state == "green" else _fix(mount, sharing, max(wanted or 1, mount.nconnect), is_guaranteed),
+        fix=f"{remount(mount, f'nconnect={most}', *sharing)}: the first decides{private}",
         undo=f"mount all of them again, first one with nconnect={have}",
     )
 
@@ -73,9 +110,3 @@ def _scenario(mount: NfsMount, every: Sequence[NfsMount]) -> tuple[str, bool]:
     if len({other.address for other in shares_there}) == len(accounts):
         return "scenario 1: each storage account has its private endpoint, and its own setting", True
     return "several storage accounts behind one private address share their connections", False
-
-
-def _fix(mount: NfsMount, sharing: Sequence[NfsMount], wanted: int, is_guaranteed: bool) -> str:
-    points = " ".join([mount.point, *(other.point for other in sharing)])
-    text = f"umount {points}; mount all of them again with nconnect={wanted}, in /etc/fstab as well: the first decides"
-    return text if is_guaranteed else f"{text}; or use a private endpoint for each storage account"

@@ -1,21 +1,25 @@
-"""The rows of NFS mounts, without those on shared connections (``nconnect``)."""
+"""The checks of NFS mounts, without those of their connections (``nconnect``)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote, urlencode
 
-from iocurve.advice.doctor.checks import Findings, Setting, State
+from iocurve.advice.doctor.checks import Finding, Judged, Setting, State
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount
+from iocurve.advice.doctor.mounts import NFS_PORT, NfsMount, options_of
 from iocurve.units import GIB, KIB, MIB, counted, format_bytes
 
 READ_AHEAD_KIB = 15_360
 READ_AHEADS_OF_OLD_KERNELS = 15
 """Kernels before 5.4 read ahead this many times rsize."""
-NCONNECT_SINCE = (5, 3)
 SERVER_SLOTS = 128
 SESSION_SLOTS, SESSION_SLOTS_DEFAULT = 180, 64
 DEPTH_MAX = 64
+TRANSFER_BYTES = 256 * KIB
+BYTES_IN_FLIGHT = 4 * MIB
+"""Of a load that compares transfer sizes."""
 SEQUENTIAL_READS = "rw=read bs=1m direct=0"
 ROUND_TRIP_US = 1_000.0
 """Assumed where no operations tell it."""
@@ -55,126 +59,114 @@ def service_of(mount: NfsMount, profile: str | None, nconnect: int | None) -> Se
     return Service("", nconnect)
 
 
-def check(mount: NfsMount, host: Host, service: Service, bytes_per_s: float | None, found: Findings) -> None:
-    """Adds the rows of one mount; ``bytes_per_s`` is what the machine's network carries, if that is known."""
-    _read_ahead(mount, host, found)
-    _connections(mount, host, service, found)
-    _transfer_size(mount, found)
-    _version(mount, service, found)
-    _hard(mount, found)
-    _attributes(mount, found)
-    _slots(mount, host, service, found)
-    _depth(mount, service, found)
-    buffers(mount.point, _connection_count(mount), round_trip_us(mount), host, bytes_per_s, found)
-    _retransmissions(mount, found)
+def check(mount: NfsMount, host: Host, service: Service, bytes_per_s: float | None) -> Iterator[Finding]:
+    """The checks of one mount; ``bytes_per_s`` is what the machine's network carries, if that is known."""
+    point, connections = mount.point, len(mount.transports) or mount.nconnect
+    yield "nfs.read_ahead", point, _read_ahead(mount, host)
+    yield "nfs.transfer_size", point, _transfer_size(mount)
+    yield "nfs.version", point, _version(mount, service)
+    yield "nfs.hard", point, _hard(mount)
+    yield "nfs.attributes", point, _attributes(mount)
+    if mount.version.startswith("4") and mount.version not in ("4", "4.0"):
+        yield "nfs.session_slots", point, _session_slots(mount, host)
+    else:
+        yield "nfs.slots", point, _slots(mount, host, service)
+    if service.is_azure_files and mount.transports:
+        yield "nfs.depth", point, _depth(mount)
+    yield "nfs.tcp_buffers", point, windows(connections, round_trip_us(mount), host, bytes_per_s)
+    yield "nfs.retransmissions", point, _retransmissions(mount)
 
 
-def _remount(mount: NfsMount, options: str) -> str:
-    """Commands that mount again with further options."""
-    return f"umount {mount.point}; mount -o {options} {mount.source} {mount.point}; the same options in /etc/fstab"
+KEPT_VALUES = {"vers": (), "proto": (), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",)}
+"""Options that a new mount must repeat, with the values that need no option."""
+KEPT_FLAGS = ("ro", "nosuid", "nodev", "noexec", "nolock", "noresvport")
 
 
-def _connection_count(mount: NfsMount) -> int:
-    return len(mount.transports) or mount.nconnect
+def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
+    """Commands that mount again with further options; mounts that share connections are unmounted together."""
+    changed = options_of(options)
+    every = (mount, *sharing)
+    commands = [f"umount {' '.join(one.point for one in every)}"]
+    for one in every:
+        values = {
+            name: value
+            for name, plain in KEPT_VALUES.items()
+            if (value := one.options.get(name)) is not None and value not in plain
+        }
+        words = [name if not value else f"{name}={value}" for name, value in (values | changed).items()]
+        flags = [flag for flag in KEPT_FLAGS if flag in one.options]
+        commands.append(f"mount -t nfs -o {','.join([*words, *flags])} {one.source} {one.point}")
+    return f"{'; '.join(commands)}; {options} in /etc/fstab as well"
 
 
-def _read_ahead(mount: NfsMount, host: Host, found: Findings) -> None:
+def url(mount: NfsMount, **settings: int) -> str:
+    """The export for iocurve's own NFS client, with the mount's version and connections unless ``settings`` differ."""
+    version = "4.1" if mount.version.startswith("4") else "3"
+    values: dict[str, object] = {"vers": version, "nconnect": len(mount.transports) or mount.nconnect}
+    mount_port = mount.number_option("mountport") or 0
+    if version == "3" and mount_port not in (0, mount.port):
+        values["mountport"] = mount_port
+    host = f"[{mount.address}]" if ":" in mount.address else mount.address
+    # A URL's port is that of MOUNT as well: nfsport leaves MOUNT to the portmapper.
+    port = f":{mount.port}" if mount_port == mount.port or version == "4.1" else ""
+    if not port and mount.port != NFS_PORT:
+        values["nfsport"] = mount.port
+    export = mount.source.rpartition(":/")[2]
+    return f"nfs://{host}{port}/{quote(export)}?{urlencode(values | settings)}"
+
+
+def _read_ahead(mount: NfsMount, host: Host) -> Judged | str:
     path = f"sys/class/bdi/{mount.number}/read_ahead_kb"
     now, rsize = host.number(path), mount.number_option("rsize") or MIB
     if now is None:
-        return found.leave_out("nfs.read_ahead", f"/{path} cannot be read")
+        return f"/{path} cannot be read"
     old = host.kernel < (5, 4) and now * KIB >= READ_AHEADS_OF_OLD_KERNELS * rsize
     state: State = "green" if now >= READ_AHEAD_KIB or old else "red" if now * KIB < rsize else "yellow"
-    fix = f"echo {READ_AHEAD_KIB} > /{path}; for later mounts the udev rule of iocurve doctor --fix"
-    return found.add(
-        "nfs.read_ahead",
+    return Judged(
         state,
         f"{now:,} KiB (rsize {format_bytes(rsize)})",
-        subject=mount.point,
-        fix=None if state == "green" else fix,
-        undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/99-nfs.rules; udevadm control --reload",
+        fix=f"echo {READ_AHEAD_KIB} > /{path}; for later mounts the udev rule of iocurve doctor --fix",
+        undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/99-nfs.rules and udevadm control --reload, if it was written",
         setting=Setting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=SEQUENTIAL_READS),
     )
 
 
-def _connections(mount: NfsMount, host: Host, service: Service, found: Findings) -> None:
-    count, wanted = _connection_count(mount), service.nconnect
-    state: State
-    if wanted is None:
-        state = "green" if count > 1 else "yellow"
-    elif count == wanted:
-        state = "green"
-    else:
-        state = "red" if count == 1 else "yellow"
-    text = counted(count, "connection")
-    if mount.open_connections is not None and mount.transports:
-        text += f", {mount.open_connections} open"
-        text += " (idle mounts close theirs after 5 min)" if mount.open_connections == 0 else ""
-    text += f"; {wanted} advised for {service.name}" if wanted and service.name else ""
-    if host.kernel != (0, 0) and host.kernel < NCONNECT_SINCE:
-        text += f"; kernel {host.kernel[0]}.{host.kernel[1]} has no nconnect, which came with 5.3"
-        fix = "a kernel of 5.3 or later, then nconnect"
-        return found.add("nfs.nconnect", "yellow", text, subject=mount.point, fix=fix, undo="none needed")
-    advised = wanted or 8
-    fix = f"umount all mounts of {mount.server}, then {_remount(mount, f'nconnect={advised}')}"
-    return found.add(
-        "nfs.nconnect",
+def _transfer_size(mount: NfsMount) -> Judged | str:
+    sizes = {name: size for name in ("rsize", "wsize") if (size := mount.number_option(name))}
+    if not sizes:
+        return f"{mount.point}: its options state no rsize"
+    least = min(sizes.values())
+    # A request of iocurve's own client is as large as its blocks: the same bytes in flight in small and in larger ones.
+    loads = [f"rw=read bs={size} iodepth={max(1, BYTES_IN_FLIGHT // size)}" for size in (least, TRANSFER_BYTES)]
+    urls = (url(mount), url(mount))
+    state: State = "green" if least >= TRANSFER_BYTES else "yellow" if least >= 64 * KIB else "red"
+    return Judged(
         state,
-        text,
-        subject=mount.point,
-        fix=None if state == "green" else fix,
-        undo=f"mount again with nconnect={count}",
+        ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items()),
+        fix=remount(mount, f"rsize={TRANSFER_BYTES},wsize={TRANSFER_BYTES}"),
+        undo=f"mount again with {','.join(f'{name}={size}' for name, size in sizes.items())}",
+        setting=Setting(now=str(least), wanted=str(TRANSFER_BYTES), load=loads[0], urls=urls, load_wanted=loads[1]),
     )
 
 
-def _transfer_size(mount: NfsMount, found: Findings) -> None:
-    sizes = [mount.number_option(name) for name in ("rsize", "wsize")]
-    known = [size for size in sizes if size]
-    if not known:
-        return found.leave_out("nfs.transfer_size", f"{mount.point}: its options state no rsize")
-    least = min(known)
-    state: State = "green" if least >= 256 * KIB else "yellow" if least >= 64 * KIB else "red"
-    text = ", ".join(
-        f"{name} {format_bytes(size)}" for name, size in zip(("rsize", "wsize"), sizes, strict=True) if size
-    )
-    return found.add(
-        "nfs.transfer_size",
-        state,
-        text,
-        subject=mount.point,
-        fix=None if state == "green" else _remount(mount, "rsize=262144,wsize=262144"),
-        undo=f"mount again with rsize={sizes[0]},wsize={sizes[1]}",
-    )
-
-
-def _version(mount: NfsMount, service: Service, found: Findings) -> None:
+def _version(mount: NfsMount, service: Service) -> Judged:
     version, protocol = mount.version, mount.options.get("proto", "tcp")
     is_bad = version.startswith("2") or protocol.startswith("udp")
-    state: State = "red" if is_bad else "yellow" if version in ("4", "4.0") else "green"
     better = "4.1" if version.startswith("4") or service.is_azure_files else "3"
-    found.add(
-        "nfs.version",
-        state,
+    return Judged(
+        "red" if is_bad else "yellow" if version in ("4", "4.0") else "green",
         f"NFS {version} over {protocol.upper()}",
-        subject=mount.point,
-        fix=None if state == "green" else _remount(mount, f"vers={better},proto=tcp"),
+        fix=remount(mount, f"vers={better},proto=tcp"),
         undo=f"mount again with vers={version},proto={protocol}",
     )
 
 
-def _hard(mount: NfsMount, found: Findings) -> None:
+def _hard(mount: NfsMount) -> Judged:
     kind = next((kind for kind in ("softerr", "soft", "hard") if kind in mount.options), "hard")
     states: dict[str, State] = {"softerr": "yellow", "soft": "red", "hard": "green"}
     timeout = mount.number_option("timeo")
     text = kind if kind == "hard" or timeout is None else f"{kind}, timeo {timeout / 10:g} s"
-    found.add(
-        "nfs.hard",
-        states[kind],
-        text,
-        subject=mount.point,
-        fix=None if kind == "hard" else _remount(mount, "hard"),
-        undo=f"mount again with {kind}",
-    )
+    return Judged(states[kind], text, fix=remount(mount, "hard"), undo=f"mount again with {kind}")
 
 
 ATTRIBUTE_OPERATIONS = ("GETATTR", "ACCESS", "LOOKUP")
@@ -183,7 +175,7 @@ OPERATIONS_MIN = 1_000
 """Fewer operations tell nothing of the load."""
 
 
-def _attributes(mount: NfsMount, found: Findings) -> None:
+def _attributes(mount: NfsMount) -> Judged:
     options = mount.options
     off: list[str] = [name for name in ("noac", "sync") if name in options]
     # acregmax=0 is noac or actimeo=0; mountinfo leaves out the defaults.
@@ -191,75 +183,62 @@ def _attributes(mount: NfsMount, found: Findings) -> None:
     total = sum(one.operations for one in mount.operations.values())
     asked = sum(mount.operations[name].operations for name in ATTRIBUTE_OPERATIONS if name in mount.operations)
     share = asked / total if total >= OPERATIONS_MIN else None
-    state: State = "red" if off else "yellow" if share is not None and share > ATTRIBUTE_SHARE else "green"
     kept = f"acregmax {options.get('acregmax', '60')} s{', nocto' if 'nocto' in options else ''}"
     text = ", ".join(off) or kept
     text += f"; {share:.0%} of {total:,} operations ask for attributes" if share is not None else ""
-    fix = _remount(mount, "ac,async" if off else "nocto,actimeo=600") + (
-        "" if off else ", if no other client changes the data"
-    )
-    found.add(
-        "nfs.attributes",
-        state,
+    longer = f"{remount(mount, 'nocto,actimeo=600')}, if no other client changes the data"
+    return Judged(
+        "red" if off else "yellow" if share is not None and share > ATTRIBUTE_SHARE else "green",
         text,
-        subject=mount.point,
-        fix=None if state == "green" else fix,
+        fix=remount(mount, "ac,async") if off else longer,
         undo=f"mount again with {','.join(off) or 'the options as they were'}",
     )
 
 
-def _slots(mount: NfsMount, host: Host, service: Service, found: Findings) -> None:
-    used = max((one.slots_max for one in mount.transports), default=0)
-    waited = sum(one.backlog_total for one in mount.transports)
-    seen = f"; most in use at once {used}" if used else ""
-    seen += f"; on average {waited / sends:.1f} waited for one" if (sends := _sends(mount)) and waited else ""
-    if mount.version.startswith("4") and mount.version not in ("4", "4.0"):
-        slots = host.number("sys/module/nfs/parameters/max_session_slots")
-        if slots is None:
-            return found.leave_out("nfs.session_slots", "the module nfs states no max_session_slots")
-        state: State = "green" if slots >= SESSION_SLOTS else "yellow"
-        fix = f"echo 'options nfs max_session_slots={SESSION_SLOTS}' > {MODPROBE}; load the module nfs again, or reboot"
-        return found.add(
-            "nfs.session_slots",
-            state,
-            f"max_session_slots {slots}{seen}",
-            subject=mount.point,
-            fix=None if state == "green" else fix,
-            undo=f"rm {MODPROBE}; reboot",
-        )
+def _session_slots(mount: NfsMount, host: Host) -> Judged | str:
+    slots = host.number("sys/module/nfs/parameters/max_session_slots")
+    if slots is None:
+        return "the module nfs states no max_session_slots"
+    return Judged(
+        "green" if slots >= SESSION_SLOTS else "yellow",
+        f"max_session_slots {slots}{_slots_used(mount)}",
+        fix=f"echo 'options nfs max_session_slots={SESSION_SLOTS}' > {MODPROBE}; load the module nfs again, or reboot",
+        undo=f"rm {MODPROBE}; reboot",
+        setting=Setting(
+            now=str(slots),
+            wanted=str(SESSION_SLOTS),
+            load=f"rw=randread bs=4k iodepth={2 * SESSION_SLOTS}",
+            urls=(url(mount, slots=max(1, slots)), url(mount, slots=SESSION_SLOTS)),
+        ),
+    )
+
+
+def _slots(mount: NfsMount, host: Host, service: Service) -> Judged | str:
     slots = host.number("proc/sys/sunrpc/tcp_max_slot_table_entries")
     if slots is None:
-        return found.leave_out("nfs.slots", "/proc/sys/sunrpc is not there")
-    state = "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow"
-    fix = (
-        f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}, and mount again; for later boots "
-        f"echo 'options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}' > {MODPROBE}"
-    )
-    return found.add(
-        "nfs.slots",
-        state,
-        f"up to {slots:,} requests for each connection{seen}",
-        subject=mount.point,
-        fix=None if state == "green" else fix,
+        return "/proc/sys/sunrpc is not there"
+    return Judged(
+        "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow",
+        f"up to {slots:,} requests for each connection{_slots_used(mount)}",
+        fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}, and mount again; for later boots "
+        f"echo 'options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}' > {MODPROBE}",
         undo=f"sysctl -w sunrpc.tcp_max_slot_table_entries={slots}; rm {MODPROBE}; mount again",
     )
 
 
-def _sends(mount: NfsMount) -> int:
-    return sum(one.sends for one in mount.transports)
+def _slots_used(mount: NfsMount) -> str:
+    used = max((one.slots_max for one in mount.transports), default=0)
+    waited, sends = (sum(getattr(one, name) for one in mount.transports) for name in ("backlog_total", "sends"))
+    text = f"; most in use at once {used}" if used else ""
+    return text + (f"; on average {waited / sends:.1f} waited for one" if sends and waited else "")
 
 
-def _depth(mount: NfsMount, service: Service, found: Findings) -> None:
+def _depth(mount: NfsMount) -> Judged:
     most = sum(one.slots_max for one in mount.transports)
-    if not service.is_azure_files or not most:
-        return
-    state: State = "green" if most <= DEPTH_MAX else "yellow"
-    found.add(
-        "nfs.depth",
-        state,
+    return Judged(
+        "green" if most <= DEPTH_MAX else "yellow",
         f"slots for up to {most} requests in flight have been in use, all connections together",
-        subject=mount.point,
-        fix=None if state == "green" else f"let the application keep at most {DEPTH_MAX} requests in flight per share",
+        fix=f"let the application keep at most {DEPTH_MAX} requests in flight per share",
         undo="the application's former queue depth",
     )
 
@@ -271,57 +250,42 @@ def round_trip_us(mount: NfsMount) -> float | None:
     return min((time for time in times if time > 0), default=None)
 
 
-def buffers(
-    subject: str,
-    connections: int,
-    round_trip: float | None,
-    host: Host,
-    bytes_per_s: float | None,
-    found: Findings,
-) -> None:
-    """Adds the row of TCP windows: those of ``connections`` together against what the network carries."""
+def windows(connections: int, round_trip: float | None, host: Host, bytes_per_s: float | None) -> Judged | str:
+    """Judges the TCP windows of ``connections`` together against what the network carries."""
     limits = {name: host.text(f"proc/sys/net/ipv4/{name}").split() for name in ("tcp_rmem", "tcp_wmem")}
     if any(len(words) != 3 for words in limits.values()):
-        return found.leave_out("nfs.tcp_buffers", "/proc/sys/net/ipv4/tcp_rmem is not there")
+        return "/proc/sys/net/ipv4/tcp_rmem is not there"
     # Half of a receive buffer is window by default (tcp_adv_win_scale 1, ip-sysctl.rst).
     window = min(int(limits["tcp_rmem"][2]) // 2, int(limits["tcp_wmem"][2]) // 2)
     time_us = round_trip or ROUND_TRIP_US
     carried, wanted = window * connections * 1e6 / time_us, bytes_per_s or BYTES_PER_S_UNKNOWN
     scaling = host.word("proc/sys/net/ipv4/tcp_window_scaling") != "0"
     state: State = "green" if carried >= wanted else "yellow" if carried >= wanted / 2 else "red"
-    if not scaling:
-        state = "red"
-    needed = int(wanted * time_us / 1e6 / connections) * 2
-    basis = "measured" if round_trip else "assumed"
     text = f"{format_bytes(window)} for each of {counted(connections, 'connection')}: {carried / MIB:,.0f} MiB/s"
-    text += f" at {time_us / 1_000:.3g} ms ({basis}), {wanted / MIB:,.0f} MiB/s wanted"
+    text += (
+        f" at {time_us / 1_000:.3g} ms ({'measured' if round_trip else 'assumed'}), {wanted / MIB:,.0f} MiB/s wanted"
+    )
     text += "" if scaling else "; window scaling is off, windows end at 64 KiB"
+    needed = int(wanted * time_us / 1e6 / connections) * 2
     size = max(16 * MIB, 1 << max(0, needed - 1).bit_length())
-    names = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
-    fix = (
-        "; ".join(f"sysctl -w {name}='4096 1048576 {size}'" for name in names)
-        + "; sysctl -w net.ipv4.tcp_window_scaling=1"
-    )
-    undo = "; ".join(
-        f"sysctl -w {name}='{' '.join(words)}'" for name, words in zip(names, limits.values(), strict=True)
-    )
-    return found.add("nfs.tcp_buffers", state, text, subject=subject, fix=None if state == "green" else fix, undo=undo)
+    wanted_limits = {"tcp_rmem": f"4096 1048576 {size}", "tcp_wmem": f"4096 1048576 {size}", "tcp_window_scaling": "1"}
+    undo = {name: " ".join(words) for name, words in limits.items()} | ({} if scaling else {"tcp_window_scaling": "0"})
+    return Judged(state if scaling else "red", text, fix=_sysctl(wanted_limits), undo=_sysctl(undo))
 
 
-def _retransmissions(mount: NfsMount, found: Findings) -> None:
+def _sysctl(values: Mapping[str, str]) -> str:
+    return "; ".join(f"sysctl -w net.ipv4.{name}='{value}'" for name, value in values.items())
+
+
+def _retransmissions(mount: NfsMount) -> Judged | str:
     requests = sum(one.operations for one in mount.operations.values())
     again = sum(max(0, one.transmissions - one.operations) for one in mount.operations.values())
     timeouts = sum(one.timeouts for one in mount.operations.values())
     if not requests:
-        return found.leave_out("nfs.retransmissions", f"{mount.point} has had no operations")
+        return f"{mount.point} has had no operations"
     share = again / requests
-    state: State = "red" if timeouts or share >= 0.01 else "yellow" if share >= 0.0001 else "green"
-    fix = "look for packet loss (nstat -az TcpRetransSegs, ethtool -S) and for pauses of the server; timeo=600,hard"
-    return found.add(
-        "nfs.retransmissions",
-        state,
+    return Judged(
+        "red" if timeouts or share >= 0.01 else "yellow" if share >= 0.0001 else "green",
         f"{again:,} of {requests:,} requests sent again, {counted(timeouts, 'timeout')}",
-        subject=mount.point,
-        fix=None if state == "green" else fix,
-        undo="none needed",
+        fix="look for packet loss (nstat -az TcpRetransSegs, ethtool -S) and for pauses of the server; timeo=600,hard",
     )
