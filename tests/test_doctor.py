@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import composed_hosts as composed
+from bench.servers import Server
 from iocurve.advice.doctor import azure, fixes, gain, text
 from iocurve.advice.doctor.bundle import bundle
 from iocurve.advice.doctor.checks import CHECKS, Diagnosis, Row, Setting
@@ -22,6 +23,7 @@ from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, Host
 from iocurve.advice.doctor.mounts import NfsMount, mounts
 from iocurve.cli.commands import run
+from iocurve.engine.plan import NfsEngine
 from iocurve.errors import IocurveError, ResultError, TargetError
 from iocurve.units import MIB, TIB
 from iocurve.volume.profile_limits import resolve
@@ -408,6 +410,56 @@ with gain.kept([(file, "128")]):
     gain.apply(file, "15360")
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
+    rows = {row.check: row for row in examined(captured("captured-nfs3-soft"), "/mnt").rows}
+    load = gain.Load(Path("/mnt/data 1"), MIB, 20_000_000, 3)
+    url, size = "nfs://10.0.0.1:14049/export1/data%201", "--size=1048576 --runtime=0.02 --unlink=1 --time_based"
+    assert load.commands(rows["nfs.nconnect"]) == tuple(
+        f"fio --name=doctor --ioengine=nfs '--nfs_url={url}?vers=3&nconnect={number}' --rw=randread --bs=64k "
+        f"--iodepth=64 {size}"
+        for number in (1, 8)
+    )
+    assert load.commands(rows["nfs.transfer_size"]) == tuple(
+        f"fio --name=doctor --ioengine=nfs '--nfs_url={url}?vers=3&nconnect=1' --rw=read --bs={block} "
+        f"--iodepth={depth} {size}"
+        for block, depth in ((65_536, 64), (262_144, 16))
+    )
+    assert gain.gain_of(rows["nfs.nconnect"]) == (
+        "connections of /mnt, 8 instead of 1, by iocurve's own NFS client (the mount stays as it is)"
+    )
+    session = row_of(examined(captured("captured-nfs41-four"), "/mnt"), "nfs.session_slots").setting
+    assert session is not None
+    assert session.urls == tuple(
+        f"nfs://10.0.0.1:14049/export1?vers=4.1&nconnect=4&slots={slots}" for slots in (64, 180)
+    )
+
+
+@pytest.mark.slow
+def test_settings_that_need_another_mount_are_measured_by_the_own_client(volume: Server, tmp_path: Path) -> None:
+    source = f"nfs://127.0.0.1:{volume.port}{volume.export}"
+    row = row_of(examined(composed.nvme(), f"{source}?nconnect=2"), "nfs.nconnect")
+    assert row.state == "green"
+    few = row_of(examined(composed.nvme(), f"{source}?nconnect=1&vers=4.1"), "nfs.nconnect")
+    found = gain.measure(few, gain.Load(None, MIB, 20_000_000, 3), tmp_path / "out", quiet=True)
+    engines = [point.plan.groups[0].workers[0].engine for point in found.result.points]
+    assert [engine.mount.nconnect for engine in engines if isinstance(engine, NfsEngine)] == [1, 8]
+    assert found.difference is not None
+    sizes = Setting(now="65536", wanted="262144", load="rw=read bs=64k", load_wanted="rw=read bs=256k",
+                    urls=(source, source))  # fmt: skip
+    larger = gain.measure(
+        few.replace(setting=sizes), gain.Load(None, MIB, 20_000_000, 3), tmp_path / "larger", quiet=True
+    )
+    assert larger.difference is not None
+    rates = [point.figures.mib_per_s or 0.0 for point in larger.result.points]
+    assert larger.difference.change_percent == pytest.approx(100 * (rates[1] / rates[0] - 1), rel=0.3, abs=30)
+
+
+def test_files_of_this_machine_are_read_in_parts() -> None:
+    # Linux refuses to read 4 MiB of /proc/sys at once.
+    path = "proc/sys/kernel/osrelease"
+    assert Host().text(path) == Path("/", path).read_text()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from iocurve.advice import measured
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.observation import Observation
+from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import Processes, Sample, Subject, find_subject
 from iocurve.advice.observe.job import Untold, job_file
@@ -150,6 +150,10 @@ def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
     assert limits.for_twice_the_rate(near) == (
         "for twice the rate: twice the limit of the volume: iocurve size has the quota for it"
     )
+    assert limits.for_half_the_latency(near) == (
+        "for half the latency at the same rate: 16 in flight instead of 32; the others wait for the limit "
+        "(Little's law)"
+    )
     names = {one.name: one.value for one in near.limits}
     assert names["requests in flight of a connection, 4 connections"] == 512
     assert names["slots of 4 connections"] == 512
@@ -164,12 +168,16 @@ def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
         "for twice the rate at this mean latency of 3 ms the application must keep 0.06 in flight instead of "
         "0.03 (Little's law)"
     )
+    assert limits.for_half_the_latency(near) == ""
 
 
 def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 2_000, "writes": 1_000, "queue_ms": 18_000})
-    lines = limits.verdict(limits.near(found, subject, Host(tmp_path), (), "", None))
-    assert lines[-1].startswith("90% of the latency of reads is spent waiting in the client")
+    near = limits.near(found, subject, Host(tmp_path), (), "", None)
+    assert limits.verdict(near)[-1].startswith("90% of the latency of reads is spent waiting in the client")
+    assert limits.for_half_the_latency(near).startswith(
+        "for half the latency: no wait in the client, which is 90% of it"
+    )
 
 
 def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
@@ -203,6 +211,26 @@ def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> No
         find_subject(name, Host(nfs_host(tmp_path, reads=1, writes=1)))
 
 
+@pytest.mark.parametrize(
+    ("mean", "blocks"),
+    [
+        (8_192, "8 KiB"),
+        (8_200, "8 KiB"),
+        (28_672 + 1_024, {28_672: 0.75, 32_768: 0.25}),
+        (5_120, {4_096: 0.75, 8_192: 0.25}),
+        (1_000, {512: 0.0469, 1_024: 0.9531}),
+    ],
+)
+def test_blocks_of_a_job_have_the_mean_size_that_was_observed(mean: int, blocks: object) -> None:
+    reads = KindObserved(operations=1_000, bytes=1_000 * mean, seconds=1.0, latency_us_total=1e6)
+    none = KindObserved(operations=0, bytes=0, seconds=1.0, latency_us_total=0.0)
+    seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=none)
+    (job,) = tomllib.loads(job_file(seen, Untold("random", GIB)))["job"]
+    made = job["blocks"]
+    found = made if isinstance(made, str) else {part["bytes"]: part["weight"] for part in made["parts"]}
+    assert found == blocks
+
+
 def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
     text = job_file(found, Untold("random", GIB))
@@ -215,7 +243,7 @@ def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
     (tmp_path / "app.toml").write_text(text)
     (plan,) = NATIVE.prepare([str(tmp_path / "app.toml")]).plans
     (worker,) = plan.groups[0].workers
-    assert worker.end.runtime_ns == 60_000_000_000
+    assert worker.end.runtime_ns == 10_000_000_000
 
 
 def test_a_job_file_of_one_kind(tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ class Twice:
 
     @property
     def lines(self) -> list[str]:
-        """``For twice the throughput …``; empty where nothing is known."""
+        """``For twice the throughput: …``; empty where nothing is known."""
         rows = (("For twice the throughput", self.for_rate), ("For half the latency", self.for_latency))
-        return [f"{what} of {self.point}: {change}." for what, change in rows if change]
+        return [f"{what}: {change} (fastest point: {self.point})." for what, change in rows if change]
 
 
 def twice_of(result: Result, verdicts: tuple[Limit | None, ...]) -> Twice | None:

@@ -174,7 +174,8 @@ def _show(observed: Observation) -> None:
         where = "" if process.has_files_open else " (no file open there)"
         moved = f"{format_bytes(process.read_bytes)} read, {format_bytes(process.write_bytes)} written"
         print(f"  {process.name} ({process.pid}): {moved}{where}")
-    for line in filter(None, [*limits.verdict(observed), limits.for_twice_the_rate(observed)]):
+    advice = [limits.for_twice_the_rate(observed), limits.for_half_the_latency(observed)]
+    for line in filter(None, [*limits.verdict(observed), *advice]):
         print(line)
 
 

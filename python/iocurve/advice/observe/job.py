@@ -13,6 +13,8 @@ from iocurve.errors import TargetError
 from iocurve.units import KIB, format_bytes
 
 PAGE_BYTES, SECTOR_BYTES = 4 * KIB, 512
+SIZE_ERROR = 0.005
+"""A whole number of pages within this part of the mean stands for it."""
 DEPTH_FACTOR = 2
 """Room for bursts: the job keeps at most this many times the observed mean in flight."""
 
@@ -24,7 +26,6 @@ class Untold:
     access: Literal["random", "sequential"]
     data_bytes: int
     """Size of the data that the application uses."""
-    runtime_s: float = 60.0
 
 
 def job_file(observed: Observation, untold: Untold) -> str:
@@ -34,16 +35,16 @@ def job_file(observed: Observation, untold: Untold) -> str:
         raise TargetError(f"{observed.subject}: no reads or writes were observed, so there is no load for a job")
     share = observed.read_share
     rates = {name: max(1, round(kind.iops)) for name, kind in kinds.items()}
-    blocks = {name: format_bytes(_block_bytes(kind)) for name, kind in kinds.items()}
+    blocks = {name: _blocks(kind) for name, kind in kinds.items()}
     depth = max(1, math.ceil(DEPTH_FACTOR * observed.depth))
     section: dict[str, object] = {
         "name": "observed",
-        "size": format_bytes(_rounded(untold.data_bytes, max(_block_bytes(kind) for kind in kinds.values()))),
+        "size": format_bytes(max(1, untold.data_bytes // PAGE_BYTES) * PAGE_BYTES),
         "reads": "read" in kinds,
         "writes": "write" in kinds,
         "random": untold.access == "random",
         "depth": depth,
-        "runtime": f"{untold.runtime_s:g}s",
+        "runtime": f"{max(1, round(observed.seconds))}s",
         "time_based": True,
         # A table must have a value for every kind; there are no trims.
         "blocks": blocks | {"trim": "4KiB"} if len(kinds) > 1 else next(iter(blocks.values())),
@@ -60,7 +61,7 @@ def _comment(observed: Observation, untold: Untold) -> str:
         f"A load like the one on {observed.subject}, watched for {observed.seconds:.0f} s from {observed.began}",
         f"({observed.counters}): {observed.iops:,.0f} IOPS, {observed.mib_per_s:,.1f} MiB/s,",
         f"{observed.depth:,.2f} in flight on average.",
-        "Counters tell mean sizes and rates. They do not tell the access, the size of the data or its skew:",
+        "Counters tell rates and mean sizes, but neither single sizes, access, size of the data nor its skew:",
         f"--access {untold.access} and --data {format_bytes(untold.data_bytes)} are the user's.",
         f"The depth is {DEPTH_FACTOR} times the observed mean, so that short bursts keep the rate.",
         "Files are made in the current directory; set directories for another one.",
@@ -68,12 +69,13 @@ def _comment(observed: Observation, untold: Untold) -> str:
     return "".join(f"# {line}\n" for line in lines) + "\n"
 
 
-def _block_bytes(kind: KindObserved) -> int:
-    """The mean size as a whole number of pages, or of sectors below one page."""
+def _blocks(kind: KindObserved) -> str | dict[str, object]:
+    """The mean size: as it is if it is a whole number of pages (below one page: sectors), else two sizes around it."""
     mean = kind.mean_bytes or PAGE_BYTES
     unit = PAGE_BYTES if mean >= PAGE_BYTES else SECTOR_BYTES
-    return max(unit, round(mean / unit) * unit)
-
-
-def _rounded(size: int, block: int) -> int:
-    return max(block, size // block * block)
+    low = max(unit, int(mean // unit) * unit)
+    above = max(0.0, (mean - low) / unit)
+    if min(above, 1 - above) * unit < SIZE_ERROR * mean:
+        return format_bytes(low + unit * round(above))
+    weights = {low: round(1 - above, 4), low + unit: round(above, 4)}
+    return {"kind": "split", "parts": [{"bytes": size, "weight": weight} for size, weight in weights.items()]}

@@ -16,6 +16,8 @@ from iocurve.units import MB, counted, format_latency
 REACHED = 0.95
 """Share of a limit from which the load counts as limited by it; published results lie 1 to 2 % around their caps."""
 WAIT_SHARE = 0.5
+DEPTH_MIN = 2
+"""Fewer operations in flight do not wait for one another."""
 SESSIONS = "max_session_slots=180, as far as the server gives them: iocurve doctor has the command"
 QUEUE = "a larger nr_requests, as far as the device takes it"
 
@@ -89,6 +91,22 @@ def for_twice_the_rate(observed: Observation) -> str:
         f"for twice the rate at this mean latency of {format_latency(latency_ns)} the application must keep "
         f"{2 * observed.depth:,.3g} in flight instead of {observed.depth:,.3g} (Little's law)"
     )
+
+
+def for_half_the_latency(observed: Observation) -> str:
+    """The change for half the latency: of the waits that the counters tell; empty where they tell none."""
+    total = observed.read.latency_us_total + observed.write.latency_us_total
+    waited = (observed.read.client_wait_us_total or 0.0) + (observed.write.client_wait_us_total or 0.0)
+    if total and waited / total >= WAIT_SHARE:
+        return (
+            f"for half the latency: no wait in the client, which is {waited / total:.0%} of it; more connections help"
+        )
+    if any(one.observed / one.value >= REACHED for one in observed.limits) and observed.depth >= DEPTH_MIN:
+        return (
+            f"for half the latency at the same rate: {observed.depth / 2:,.3g} in flight instead of "
+            f"{observed.depth:,.3g}; the others wait for the limit (Little's law)"
+        )
+    return ""
 
 
 def _amounts(one: LimitNear) -> str:
