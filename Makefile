@@ -36,7 +36,7 @@ build: $(VENV)/.installed ## leave a working iocurve in .venv/bin
 demo: build ## serve the embedded NFS volume, measure it, write the report
 	$(BIN)/iocurve envelope --out $(REPORT)
 	@echo
-	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json beside it."
+	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
 # mypy uses one core, and some tests of the crates wait.
 .PHONY: test
@@ -115,6 +115,11 @@ sanitize: ## run the tests of the crates under the address sanitizer, which find
 .PHONY: bench
 bench: build ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
+
+# By hand: half an hour. DOCUMENTS limits it, for example to the time that a machine is quiet; a second call continues.
+.PHONY: documents
+documents: build ## show the statements of the published documents, and write docs/evidence.md
+	$(BIN)/python -m bench.documents $(DOCUMENTS)
 
 # By hand. The tests run the same simulations with fewer runs. The first part measures in real time and wants a quiet
 # machine; the others do not depend on its load, and simulated limits continue where an earlier call ended.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
+from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import NfsEngine
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, Result, TargetFacts
@@ -104,6 +105,25 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
         ("tool", there.tool, f"iocurve {result.iocurve}"),
     ]
     return [(what, str(said), here) for what, said, here in rows if said is not None and str(said) != here]
+
+
+def lines_of(comparisons: Sequence[PublishedComparison]) -> list[str]:
+    """A line for each family that has published figures, with the ratio of the measured ones to each of them.
+
+    ``published, random-4k at 0.1 of the speed: 388,000 IOPS read: 1.18 ×``.
+    """
+    families: dict[tuple[str, float], list[str]] = {}
+    for one in comparisons:
+        kind = "" if one.figure.kind == "total" else f" {one.figure.kind}"
+        place = " ".join(axis_text(axis, value) for axis, value in one.figure.axes.items() if axis != "read_percent")
+        text = (
+            f"{figure_text(*_ends(one.figure), one.figure.unit)}{kind}{f' ({place})' if place else ''}: {one.ratio:.2f}"
+        )
+        families.setdefault((one.point.family, one.speed), []).append(text)
+    return [
+        f"published, {family}{f' at {speed:.3g} of the speed' if speed != 1 else ''} (ratio to it): {', '.join(texts)}"
+        for (family, speed), texts in families.items()
+    ]
 
 
 def _client(result: Result) -> str:

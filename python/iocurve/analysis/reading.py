@@ -14,7 +14,7 @@ from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
-from iocurve.analysis.published import PublishedComparison, comparisons_of
+from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
 from iocurve.analysis.twice import Twice, twice_of
 from iocurve.result.disturbance import Condition
 from iocurve.result.document import Point, Result
@@ -97,6 +97,14 @@ class Reading:
     def published(self) -> tuple[PublishedComparison, ...]:
         """Each measured figure for which a published one exists, with that one."""
         return tuple(comparisons_of(self.result))
+
+    @cached_property
+    def outcome(self) -> tuple[str, ...]:
+        """The answer to the question of a scenario, and the published figures: a line each, for the end of a run."""
+        question = self.result.scenario and self.result.scenario.question
+        first = self.headlines[:1] if question else ()
+        answers = [f"{one.what}: {one.value} {one.unit}".rstrip() for one in first]
+        return tuple(answers + lines_of(self.published))
 
     def gain_text(self, point: Point) -> str:
         """The gain of a point over the first of its turns, ``1.42 × [1.35, 1.50], faster``; may be empty."""

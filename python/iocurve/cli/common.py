@@ -108,6 +108,8 @@ def show_tables(result: Result) -> None:
     show(result_table(reading))
     if trust := reading.trust[1]:
         print(f"\n{trust}")
+    if found := reading.outcome:
+        print("\n" + "\n".join(found))
     if of_clients := clients_table(result):
         print()
         show(of_clients)

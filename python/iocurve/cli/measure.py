@@ -320,7 +320,7 @@ def find_knee(
     cluster: ClusterOptions = CLUSTER,
     output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
-    """Find the smallest queue depth that reaches full throughput (the knee).
+    """Find the knee, the queue depth where unloaded latency and full throughput meet, and those of 90 to 99 % of it.
 
     Parameters
     ----------

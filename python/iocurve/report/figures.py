@@ -85,7 +85,7 @@ def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
 def _findings_table(search: SearchFacts) -> Table:
     """All that a search found, with full figures."""
     rows = [
-        (finding.name, f"{format_number(finding.figure.value)} {finding.unit}".rstrip(), finding.figure.bounds_text)
+        (finding.name, f"{format_number(finding.figure.value, 3)} {finding.unit}".rstrip(), finding.figure.bounds_text)
         for finding in search.findings
     ]
     return Table(("found", "figure", "bounds"), tuple(rows))

@@ -18,7 +18,7 @@ from iocurve.report.progress import CLIENTS_SHOWN, Progress, finished_line, whol
 from iocurve.result.summary import Summary
 
 REDRAW_EVERY_S = 0.1
-OTHER_LINES = 4
+OTHER_LINES = 5
 """Lines of the view above the rates, and below for the cursor."""
 
 
@@ -60,19 +60,20 @@ class LiveView(Progress):
         position = self.end_point()
         if position and self._keeps_lines:
             line, state = finished_line(summary, disturbance, columns)
-            text = Text.assemble((f"{position}  ", "dim"), line, (state, "red"))
+            text = Text.assemble((f"{position} ", "dim"), line, (state, "red"))
             self._console.print(text, soft_wrap=True, highlight=False)
         self._display.refresh()
 
     def _render(self) -> RenderableType:
         if self._point is None:
             return Text("" if self._preparation is None else self.phase())
-        name = Text.assemble((self._point.title, "bold"), f"  {self.phase()}")
+        name = Text(self._point.title, "bold")
+        phase = Text(f"  {self.phase()}", no_wrap=True, overflow="ellipsis")
         rates = self.rates()
         # The view must fit the terminal: rich cuts off the last lines, or scrolls.
         rows_max = min(CLIENTS_SHOWN + 1, self._console.height - len(rates) - OTHER_LINES)
         clients = [Text(f"  {row}", no_wrap=True, overflow="ellipsis") for row in self.client_rows(max(2, rows_max))]
-        return Group(*self._overall(), name, *(Text(f"  {line}") for line in rates), *clients)
+        return Group(*self._overall(), name, phase, *(Text(f"  {line}") for line in rates), *clients)
 
     def _overall(self) -> list[RenderableType]:
         """The position and the progress of the plan; nothing for the only point if its time is unknown."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
@@ -19,6 +20,8 @@ CLIENTS_SHOWN = 12
 NAME_COLUMNS = 20
 """Width of names in the live view, whose lines then fit 80 columns."""
 POINT_COLUMNS = 26
+POINT_COLUMNS_MAX = 37
+"""Longer names of points are cut, so that the line of a finished point fits 80 columns."""
 PHASES = {
     "layout": "laying out files",
     "prepare": "preparing",
@@ -219,17 +222,17 @@ def finished_line(
     """Figures of a point that has ended, and how it ended where that was before its time or others disturbed it."""
     if not summary.operations:
         return "", f"{summary.name}: nothing was measured ({summary.state})"
-    latency = summary.latency
-    figures = _figures_line(
-        f"{summary.name:<{name_columns}}",
-        summary.iops,
-        summary.bytes_per_s,
-        latency.percentile(50),
-        latency.percentile(99),
-        summary.errors,
-    )
+    shown = summary.name
+    if len(shown) > POINT_COLUMNS_MAX:
+        shown = f"{shown[: POINT_COLUMNS_MAX - 1]}…"
+    is_large = summary.bytes_per_s >= LARGE_BLOCK_BYTES * summary.iops
+    rate = f"{summary.mib_per_s:,.0f} MiB/s" if is_large else f"{format_count(summary.iops)} IOPS"
+    columns = min(name_columns, POINT_COLUMNS_MAX)
+    figures = f"{shown:<{columns}} {rate:>11}  p99 {format_latency(summary.latency.percentile(99))}"
+    if summary.errors:
+        figures = f"{figures}  {summary.errors} errors"
     marks = [*([] if summary.state == "finished" else [summary.state]), *(["disturbed"] if disturbance else [])]
-    return figures, f"   {', '.join(marks)}" if marks else ""
+    return figures, f"  {', '.join(marks)}" if marks else ""
 
 
 def whole_seconds(seconds: float) -> str:
@@ -282,7 +285,7 @@ class PlainView(Progress):
         position = self.end_point()
         if position and self._keeps_lines:
             line, state = finished_line(summary, disturbance, columns)
-            print(f"{position}  {line}{state}", file=self._out, flush=True)
+            print(f"{position} {line}{state}", file=self._out, flush=True)
 
     def _line(self) -> str:
         if self._point is None:

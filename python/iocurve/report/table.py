@@ -18,7 +18,7 @@ from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 from iocurve.units import MIB, UNKNOWN_TEXT, format_count, format_latency
 
-TEXT_COLUMNS_MIN = 16
+TEXT_COLUMNS_MIN = 14
 """Narrower than this, a column of text is hard to read."""
 
 
@@ -103,7 +103,7 @@ def _in_flight(summary: Summary) -> str:
     return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_requested:g}"
 
 
-GAIN, DISTURBED = "gain", "disturbed"
+GAIN = "gain"
 COLUMNS = (
     _Column("IOPS", True, lambda summary: format_count(summary.iops)),
     _Column("MiB/s", True, lambda summary: _decimal(summary.mib_per_s)),
@@ -119,19 +119,20 @@ def result_table(reading: Reading) -> FittingTable:
     """All points in one table, with a gap between families."""
     rows: list[tuple[str, ...]] = []
     points = reading.result.points
-    last = _last_columns(points)
+    last = [GAIN] if any(point.compared_with for point in points) else []
     for index, (point, verdict) in enumerate(zip(points, reading.verdicts, strict=True)):
         if index and point.family != points[index - 1].family:
             rows.append(())
         figures = (column.cell(point.summary()) for column in COLUMNS)
-        further = {GAIN: reading.gain_text(point), DISTURBED: condition(point) if point.disturbance else ""}
-        rows.append((point.name, *figures, verdict.label if verdict else "", *(further[name] for name in last)))
+        limit = [verdict.label if verdict else "", condition(point) if point.disturbance else ""]
+        gain = [reading.gain_text(point)] if last else []
+        rows.append((point.name, *figures, ", ".join(filter(None, limit)), *gain))
     return FittingTable(
         ("point", *(column.title for column in COLUMNS), "limited by", *last),
         rows,
         essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by", *last),
         numbers=[column.title for column in COLUMNS],
-        texts=("limited by", *last),
+        texts=("point", "limited by", *last),
     )
 
 
@@ -148,14 +149,6 @@ def clients_table(result: Result) -> FittingTable | None:
     if not rows:
         return None
     return FittingTable(CLIENT_COLUMNS, rows, numbers=("fairness",), texts=("clients limited by",))
-
-
-def _last_columns(points: Sequence[Point]) -> list[str]:
-    """The columns of points that are compared and of points that others disturbed, where there are any."""
-    return [
-        *([GAIN] if any(point.compared_with for point in points) else []),
-        *([DISTURBED] if any(point.disturbance for point in points) else []),
-    ]
 
 
 def clients_cell(point: Point) -> str:

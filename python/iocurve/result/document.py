@@ -215,14 +215,14 @@ class Interval(Struct):
     def bounds_text(self) -> str:
         """``95 %: 114 to 118``; empty if the bounds are unknown."""
         if self.kind == "bounds" and (self.low is None) != (self.high is None):
-            return self.one_bound(format_number)
+            return self.one_bound(lambda value: format_number(value, 3))
         if self.low is None or self.high is None:
             return ""
         if self.kind == "bounds":
-            return f"bounds: {format_number(self.low)} to {format_number(self.high)}"
+            return f"bounds: {format_number(self.low, 3)} to {format_number(self.high, 3)}"
         if self.kind == "bracket":
-            return f"{format_number(self.high)} did not hold"
-        return f"95 %: {format_number(self.low)} to {format_number(self.high)}"
+            return f"{format_number(self.high, 3)} did not hold"
+        return f"95 %: {format_number(self.low, 3)} to {format_number(self.high, 3)}"
 
     def one_bound(self, text: Callable[[float], str]) -> str:
         """``at least 114``; empty without a bound."""

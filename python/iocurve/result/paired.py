@@ -235,7 +235,10 @@ def _ratio_by_rank(pairs: Sequence[RatePair], margin: float, confidence: float) 
     low, high = (lowest[rank], highest[-1 - rank]) if rank is not None else (None, None)
     middle = median(lowest)
     value = middle if math.isfinite(middle) else fmean(one.rate for one in pairs) / fmean(one.base for one in pairs)
-    return RateRatio(value, low, high if high is not None and math.isfinite(high) else None, margin, _idle(pairs))
+    # As in _bound: a bound that is far off is kept only where it excludes equal rates.
+    low = low if low is not None and (low > 1 or low * BOUNDS_MAX >= value) else None
+    high = high if high is not None and (high < 1 or high <= value * BOUNDS_MAX) else None
+    return RateRatio(value, low, high, margin, _idle(pairs))
 
 
 def _quotient(pair: RatePair, unknown: float) -> float:

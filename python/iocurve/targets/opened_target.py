@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
@@ -108,31 +108,40 @@ def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
         raise TargetError(f"{path}: {format_bytes(target.bytes)} is too small; a target needs at least 1 MiB")
 
 
-def check_space(target: Target, size_bytes: int) -> None:
-    """Checks that files of this total size fit, if the free space is known. Raises ``TargetError``."""
-    free_bytes, where = _free_space(target)
-    if free_bytes is not None and size_bytes > free_bytes:
-        name = target.path if isinstance(target, LocalTarget) else target.text
-        needed, free = format_bytes(size_bytes), format_bytes(free_bytes)
-        raise TargetError(f"{name}: {needed} of data do not fit in the {free} {where}")
+def check_space(sizes: Iterable[tuple[Target, int]]) -> None:
+    """Checks that the files of a run fit, those of one file system together, if the room is known.
+
+    ``sizes`` has the bytes of all files on each target. Raises ``TargetError``.
+    """
+    needed: dict[object, int] = {}
+    for target, size_bytes in sizes:
+        room = _room(target)
+        if room is None:
+            continue
+        place, available_bytes, where = room
+        needed[place] = needed.get(place, 0) + size_bytes
+        if needed[place] > available_bytes:
+            name = target.path if isinstance(target, LocalTarget) else target.text
+            data, available = format_bytes(needed[place]), format_bytes(available_bytes)
+            raise TargetError(f"{name}: the run needs {data} for its files, and {available} are available {where}")
 
 
-def _free_space(target: Target) -> tuple[int | None, str]:
-    """Bytes that the run's files can take, and where; None if unknown."""
+def _room(target: Target) -> tuple[object, int, str] | None:
+    """The place of the run's files, the same for all targets that share it, and its bytes; None if unknown."""
     if isinstance(target, VolumeTarget) and target.export.store == "memory":
-        return min(memory_limit_bytes(), target.export.quota_bytes()), "of memory available to the embedded volume"
+        return target, min(memory_limit_bytes(), target.export.quota_bytes()), "in memory"
     if isinstance(target, VolumeTarget):
-        return _free_bytes(target.export.store), f"free in {target.export.store}"
+        return _room_in(target.export.store)
     if isinstance(target, NewDiskTarget):
-        return _free_bytes(Path.cwd()), "free in the current directory"
+        return _room_in(Path.cwd())
     if isinstance(target, DiskTarget) or (isinstance(target, LocalTarget) and target.kind == "directory"):
-        return _free_bytes(target.path), "free there"
-    return None, ""
+        return _room_in(target.path)
+    return None
 
 
-def _free_bytes(directory: str | Path) -> int:
+def _room_in(directory: str | Path) -> tuple[object, int, str]:
     try:
-        return shutil.disk_usage(directory).free
+        return Path(directory).stat().st_dev, shutil.disk_usage(directory).free, f"in {directory}"
     except OSError as error:
         raise TargetError(f"{directory} can no longer be used: {error.strerror}") from None
 

@@ -44,6 +44,7 @@ pub fn lay_out(
     let mut targets = targets(files);
     // Files that are emptied come last: everything else that can fail comes before the step that cannot be undone.
     targets.sort_by_key(|target| target.layout.empties());
+    check_space(&targets)?;
     match targets.iter().try_for_each(|target| preparation.prepare(target)) {
         Ok(()) => Ok(preparation.created()),
         Err(error) => {
@@ -63,6 +64,21 @@ struct Target {
     /// Length that the file must have.
     end: u64,
     layout: Layout,
+}
+
+impl Target {
+    /// Bytes that the layout takes from the file system.
+    fn missing_bytes(&self) -> u64 {
+        if matches!(self.layout, Layout::Existing | Layout::Nothing) {
+            return 0;
+        }
+        let kept = fs::metadata(&self.path).map_or(0, |found| match found.is_file() {
+            true if self.layout.empties() => found.blocks() * 512,
+            true => found.len(),
+            false => self.end,
+        });
+        self.end.saturating_sub(kept)
+    }
 }
 
 fn targets(files: &[&FilePlan]) -> Vec<Target> {
@@ -186,7 +202,6 @@ impl Preparation<'_> {
         }
         let opened = OpenOptions::new().write(true).open(path);
         let file = opened.map_err(|source| path_error("open", path, source))?;
-        check_space(target, target.end.saturating_sub(metadata.blocks() * 512))?;
         self.check_stop()?;
         file.set_len(0).map_err(|source| path_error("empty", path, source))?;
         self.extend(&file, target, 0)
@@ -194,9 +209,8 @@ impl Preparation<'_> {
 
     fn extend(&mut self, file: &File, target: &Target, from: u64) -> Result<(), EngineError> {
         let missing = target.end - from;
-        check_space(target, missing)?;
         self.check_stop()?;
-        let explain = |source: io::Error| layout_error(&target.path, missing, &source, free_bytes(&target.path));
+        let explain = |source: io::Error| layout_error(&target.path, missing, &source, available_bytes(&target.path));
         match target.layout {
             _ if missing == 0 => Ok(()),
             Layout::Reserve | Layout::RecreateReserve => reserve(file, from, target.end).map_err(explain),
@@ -303,34 +317,48 @@ fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     }
 }
 
-/// Fails early, because writing until the disk is full takes long and affects other users.
-fn check_space(target: &Target, missing: u64) -> Result<(), EngineError> {
-    let free = free_bytes(&target.path);
-    if free.is_some_and(|free| missing > free) {
-        return Err(layout_error(&target.path, missing, &io::Error::from_raw_os_error(libc::ENOSPC), free));
+/// Fails before the first byte if the files do not fit: writing until the disk is full takes long and affects other users.
+fn check_space(targets: &[Target]) -> Result<(), EngineError> {
+    let mut needed: HashMap<u64, (&Target, u64)> = HashMap::new();
+    for target in targets {
+        let missing = target.missing_bytes();
+        let Ok(directory) = fs::metadata(directory_of(&target.identity)) else { continue };
+        needed.entry(directory.dev()).or_insert((target, 0)).1 += missing;
+    }
+    for (target, missing) in needed.into_values() {
+        let available = available_bytes(&target.path);
+        if available.is_some_and(|available| missing > available) {
+            let full = io::Error::from_raw_os_error(libc::ENOSPC);
+            return Err(layout_error(&target.path, missing, &full, available));
+        }
     }
     Ok(())
 }
 
-/// Free bytes on the file system of `path`; `None` if it does not report them.
-fn free_bytes(path: &Path) -> Option<u64> {
+/// Bytes that the file system of `path` has for users; `None` if it does not report them.
+fn available_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let directory = std::ffi::CString::new(directory_of(path).as_os_str().as_bytes()).ok()?;
     // SAFETY: all zeros is a valid `statvfs`.
     let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: `directory` ends with a zero byte and `status` is writable.
     let code = unsafe { libc::statvfs(directory.as_ptr(), &raw mut status) };
-    (code == 0 && status.f_blocks > 0).then(|| status.f_bfree.saturating_mul(status.f_frsize))
+    (code == 0 && status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-fn layout_error(path: &Path, missing: u64, source: &io::Error, free: Option<u64>) -> EngineError {
+fn layout_error(path: &Path, missing: u64, source: &io::Error, available: Option<u64>) -> EngineError {
     if source.raw_os_error() != Some(libc::ENOSPC) {
         let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
         return path_error("lay out", path, source);
     }
-    let free = free.map_or_else(|| "too few".to_owned(), |free| free.to_string());
+    let why = match available {
+        Some(available) if available < missing => {
+            format!("{available} are available; free space or use a smaller size")
+        }
+        _ => "the file system took fewer; a quota may apply, or another program wrote".to_owned(),
+    };
     EngineError::Target(format!(
-        "lay out {}: no space: it needs {missing} more bytes, but its file system has {free} free; free space or use a smaller size",
+        "lay out {}: no space: the run needs {missing} more bytes here, but {why}",
         path.display()
     ))
 }

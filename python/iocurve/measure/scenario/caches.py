@@ -91,8 +91,7 @@ class Caches:
             return facts
         self._checked.add(case.family.name)
         runtime_ns = self.cases.form_of(case).runtime_ns
-        whole = min(CHECK_NS_MAX, CHECK_POINTS * runtime_ns)
-        length = max(min(CHECK_TURN_NS_MIN, runtime_ns), whole // (2 * CHECK_PAIRS + 1))
+        length = turn_ns(runtime_ns)
         rates: dict[str, list[float]] = {"repeated": [], "fresh": []}
         plan = _lasting(plan, length)
         newest = _again(plan, self._turn(plan))
@@ -122,6 +121,12 @@ class Caches:
         if watcher.is_settled:
             return f"the load ran for {took}, until its latency had levelled off at {format_latency(watcher.level_ns)}"
         return f"the load ran for {took}, and its latency had not levelled off"
+
+
+def turn_ns(runtime_ns: int) -> int:
+    """The length of a turn of repeated or fresh offsets, of points of this length."""
+    whole = min(CHECK_NS_MAX, CHECK_POINTS * runtime_ns)
+    return max(min(CHECK_TURN_NS_MIN, runtime_ns), whole // (2 * CHECK_PAIRS + 1))
 
 
 class _Settled:

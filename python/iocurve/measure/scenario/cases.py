@@ -43,6 +43,11 @@ class Case:
     """The client of each section of the job, from 0."""
 
     @property
+    def reads(self) -> bool:
+        """True if any of its workers reads."""
+        return any(section.load.reads for section in self.job.sections)
+
+    @property
     def writes(self) -> bool:
         """True if any of its workers writes."""
         return any(section.load.writes for section in self.job.sections)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Form, Scenario, load
+from iocurve.measure.scenario.durations import expected_ns, rounded
 from iocurve.measure.scenario.groups import groups_of
 from iocurve.measure.scenario.runner import FormName, Request
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import RESULT_NAME, Result, TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.units import counted, format_bytes, format_duration
@@ -68,6 +70,8 @@ def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     found = earlier(request, directory) if resume else None
+    if not quiet:
+        print(announcement(request), file=sys.stderr)
     return campaigns.into_directory(
         directory, lambda view, keep: runner.carry_out(request, view, keep, found), quiet=quiet
     )
@@ -120,18 +124,41 @@ class FormFacts:
     points: int
     measured_ns: int
     """Time of all points with their ramps, without file layout and cache warm-up."""
+    expected_ns: int
+    """Time of the whole run, as far as the targets state their throughput."""
 
 
 def forms(scenario: Scenario) -> dict[str, FormFacts]:
-    """Both forms of a scenario: ``full`` and ``short``."""
-    return {"full": _form_facts(scenario, scenario.full), "short": _form_facts(scenario, scenario.short)}
+    """Both forms of a scenario on its own targets: ``full`` and ``short``."""
+    texts = {need.name: need.standard for need in scenario.targets}
+    whole, slowed = (
+        {name: targets.facts_of(targets.parse(text)) for name, text in said.items()}
+        for said in ({name: SPEED.sub("", text) for name, text in texts.items()}, texts)
+    )
+    return {
+        "full": _form_facts(scenario, scenario.full, whole, lambda _: True),
+        "short": _form_facts(scenario, scenario.short, slowed, lambda _: True),
+    }
 
 
-def _form_facts(scenario: Scenario, form: Form) -> FormFacts:
+def announcement(request: Request) -> str:
+    """The line that starts a run: ``anf-nconnect, short form: 20 points, about 2 min``."""
+    known = {name: targets.facts_of(target) for name, target in request.targets.items()}
+    facts = _form_facts(request.scenario, request.form, known, request.is_wanted)
+    is_known = all(one.cap("throughput_bytes_per_s") for one in known.values())
+    more = "" if is_known else ", plus the time to lay out files and to fill caches"
+    time = f"about {rounded(facts.expected_ns)}{more}"
+    return f"{request.scenario.name}, {request.form_name} form: {counted(facts.points, 'point')}, {time}"
+
+
+def _form_facts(
+    scenario: Scenario, form: Form, known: Mapping[str, TargetFacts], is_wanted: Callable[[Case], bool]
+) -> FormFacts:
     points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
-    cases = points.all()
+    cases = [case for case in points.all() if is_wanted(case)]
     groups = groups_of(cases, scenario.comparisons, form)
-    return FormFacts(form, len(cases), sum(group.measured_ns for group in groups))
+    measured_ns = sum(group.measured_ns for group in groups)
+    return FormFacts(form, len(cases), measured_ns, expected_ns(points, groups, known))
 
 
 def described(scenario: Scenario) -> dict[str, object]:
@@ -172,12 +199,13 @@ def shown(scenario: Scenario) -> str:
     about = [*filter(None, (scenario.question, " ".join(scenario.why.split())))]
     lines = [f"{scenario.name}: {scenario.title}", "", *about, "", "targets"]
     lines += [f"  {need.name}: {need.about} (default: {need.standard})" for need in scenario.targets]
+    where = {"full": "a target of the default's full speed", "short": "the default target"}
     for name, facts in forms(scenario).items():
         lines += [
             "",
             f"{name}: {counted(facts.points, 'point')}, data set {format_bytes(facts.form.size_bytes)} in "
-            f"{counted(scenario.files, 'file')}, {format_duration(facts.measured_ns)} of measuring, plus the time to "
-            "lay out files and to fill caches",
+            f"{counted(scenario.files, 'file')}; {format_duration(facts.measured_ns)} of measuring, about "
+            f"{rounded(facts.expected_ns)} with files and caches on {where[name]}",
             *_turns_shown(scenario, facts.form),
         ]
         for family in scenario.families:

@@ -277,10 +277,8 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
     """Checks that the data sets fit, if the free space is known. Raises ``TargetError``."""
     needs_more = any(case.family.cache == "uncached" for case in cases)
     needed = request.form.size_bytes + (request.form.unrelated_bytes if needs_more else 0)
-    for name, target in request.targets.items():
-        if not any(name in case.on for case in cases):
-            continue
-        try:
-            opened_target.check_space(target, needed)
-        except TargetError as error:
-            raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None
+    used = [target for name, target in request.targets.items() if any(name in case.on for case in cases)]
+    try:
+        opened_target.check_space([(target, needed) for target in used])
+    except TargetError as error:
+        raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None

@@ -192,7 +192,7 @@ def shown(facts: SearchFacts) -> str:
     width = max(len(finding.name) for finding in facts.findings)
     for finding in facts.findings:
         figure = finding.figure
-        text = f"  {finding.name:<{width}}  {format_number(figure.value):>12} {finding.unit}"
+        text = f"  {finding.name:<{width}}  {format_number(figure.value, 3):>12} {finding.unit}"
         lines.append(f"{text}  ({figure.bounds_text})" if figure.bounds_text else text)
     lines += [f"stopped: {facts.stopped}", *facts.remarks]
     return "\n".join(lines)

@@ -193,9 +193,20 @@ fn no_space_is_found_out_before_anything_is_written_and_leaves_no_file() {
     let bytes = 1 << 60;
     for layout in [Layout::Fill, Layout::Reserve, Layout::New] {
         let error = run(&[plan(scratch.path(), 0, bytes, layout)]).unwrap_err();
-        assert!(error.contains(&format!("no space: it needs {bytes} more bytes, but its file system has ")), "{error}");
+        assert!(error.contains(&format!("no space: the run needs {bytes} more bytes here, but ")), "{error}");
+        assert!(error.ends_with(" are available; free space or use a smaller size"), "{error}");
         assert!(!Path::new(scratch.path()).exists());
     }
+}
+
+#[test]
+fn files_that_fit_one_by_one_but_not_together_are_refused_before_the_first_byte() {
+    let (first, second) = (Scratch::new("fits-1"), Scratch::new("fits-2"));
+    let bytes = available_bytes(Path::new(first.path())).unwrap() / 10 * 6;
+    let files = [plan(first.path(), 0, bytes, Layout::Reserve), plan(second.path(), 0, bytes, Layout::Reserve)];
+    let error = run(&files).unwrap_err();
+    assert!(error.contains(&format!("no space: the run needs {} more bytes here", 2 * bytes)), "{error}");
+    assert!(!Path::new(first.path()).exists() && !Path::new(second.path()).exists());
 }
 
 #[test]
@@ -203,7 +214,12 @@ fn no_space_while_writing_reports_the_bytes_missing() {
     let full = io::Error::from_raw_os_error(libc::ENOSPC);
     assert_eq!(
         layout_error(Path::new("/d/f"), 4096, &full, Some(512)).to_string(),
-        "lay out /d/f: no space: it needs 4096 more bytes, but its file system has 512 free; free space or use a smaller size"
+        "lay out /d/f: no space: the run needs 4096 more bytes here, but 512 are available; free space or use a smaller size"
+    );
+    assert_eq!(
+        layout_error(Path::new("/d/f"), 4096, &full, Some(8192)).to_string(),
+        "lay out /d/f: no space: the run needs 4096 more bytes here, but the file system took fewer; a quota may apply, or \
+         another program wrote"
     );
     let other = io::Error::from_raw_os_error(libc::EFBIG);
     assert_eq!(

@@ -1,0 +1,162 @@
+"""The ways to show a statement: each reads the result of a command, and gives cells of the table."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from iocurve import analysis
+from iocurve.analysis import connections, published
+from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.load_names import point_unit
+from iocurve.result.document import RESULT_NAME, Axis, Result
+from iocurve.units import format_latency
+
+Cells = tuple[str, str, str]
+"""The result, the published value and the ratio of both."""
+Show = Callable[[Path], Cells]
+"""Reads the directory of a command."""
+
+
+@cache
+def reading_of(directory: Path) -> analysis.Reading:
+    """The reading of a command's result."""
+    return analysis.read(Result.read(directory / "report" / RESULT_NAME))
+
+
+def stated(family: str, unit: str, kind: str = "", on: str = "", number: int = 0, **axes: Axis) -> Show:
+    """A published value, next to the measured one.
+
+    ``kind`` is the kind of operation that the value counts, ``on`` the place on the axis of kinds; ``number`` chooses
+    among the values of several tools.
+    """
+    if on:
+        axes["kind"] = on
+
+    def cells(directory: Path) -> Cells:
+        found = [
+            one
+            for one in reading_of(directory).published
+            if (one.figure.family, one.figure.unit) == (family, unit)
+            and kind in ("", one.figure.kind)
+            and all(one.figure.axes.get(name) == value for name, value in axes.items())
+        ]
+        one = found[number]
+        measured = published.figure_text(one.measured, one.measured, unit)
+        bounds = f" {one.gain.bounds_text}" if one.gain and one.gain.bounds_text else ""
+        scale = f" × {one.speed:.3g}" if one.expected_text else ""
+        return f"{measured}{bounds}", f"{published.described(one.figure)}{scale}", f"{one.ratio:.2f}"
+
+    return cells
+
+
+def rate(family: str, said: str = "a chart only", **axes: Axis) -> Show:
+    """The rate of a point for which the page has no value."""
+
+    def cells(directory: Path) -> Cells:
+        member = next(one for one in _family(directory, family).members if _is_at(one, axes))
+        speed = reading_of(directory).result.target_of(member.point).speed
+        value = member.summary.iops if point_unit(member.point) == "IOPS" else member.summary.mib_per_s
+        scale = f" at {speed:.3g} of the speed" if speed else ""
+        return f"{value:,.0f} {point_unit(member.point)}{scale}", said, ""
+
+    return cells
+
+
+def by_mix(family: str, said: str) -> Show:
+    """The totals from pure reads to pure writes."""
+
+    def cells(directory: Path) -> Cells:
+        members = sorted(_family(directory, family).members, key=lambda one: -one.axis("read_percent"))
+        unit = point_unit(members[0].point)
+        rates = [one.summary.iops if unit == "IOPS" else one.summary.mib_per_s for one in members]
+        falls = all(later <= earlier * 1.02 for earlier, later in itertools.pairwise(rates))
+        mixes = ", ".join(f"{one.mix} {value:,.0f}" for one, value in zip(members, rates, strict=True))
+        return f"{mixes} {unit}: {'falls' if falls else 'does not fall'} with the writes", said, ""
+
+    return cells
+
+
+def gains(family: str, said: str, **axes: Axis) -> Show:
+    """The gains of points over their base."""
+
+    def cells(directory: Path) -> Cells:
+        found = reading_of(directory)
+        texts = [
+            f"{_rest(member, axes)}: {text.partition(',')[0]}"
+            for member in _family(directory, family).members
+            if _is_at(member, axes) and (text := found.gain_text(member.point))
+        ]
+        return "; ".join(texts), said, ""
+
+    return cells
+
+
+def latencies(family: str, said: str, **axes: Axis) -> Show:
+    """The mean latency of points, with few connections (or near) and with many (or far)."""
+
+    def cells(directory: Path) -> Cells:
+        members = [one for one in _family(directory, family).members if _is_at(one, axes)]
+        texts = [f"{_rest(one, axes)}: {format_latency(one.summary.latency.mean_ns)}" for one in members]
+        return "; ".join(texts), said, ""
+
+    return cells
+
+
+def advice(said: str) -> Show:
+    """The verdicts of the green, yellow and red table."""
+
+    def cells(directory: Path) -> Cells:
+        pairs = connections.pairs(_family(directory, "advice").members)
+        texts = [
+            f"{connections.kind_and_block(pair.few)} depth {pair.few.axis('depth'):g}: {pair.gain.ratio:.2f} × "
+            f"{pair.gain.verdict}"
+            for pair in pairs
+        ]
+        return "; ".join(texts), said, ""
+
+    return cells
+
+
+def finding(name: str, said: str, factor: float = 1.0, value: float | None = None) -> Show:
+    """A finding of a search; ``factor`` is the speed of its target."""
+
+    def cells(directory: Path) -> Cells:
+        search = reading_of(directory).result.search
+        found = next(one for one in search.findings if one.name == name) if search else None
+        if found is None:
+            return "", said, ""
+        ratio = f"{found.figure.value / (factor * value):.2f}" if value else ""
+        return f"{name}: {found.figure.value:,.0f} {found.unit}", said, ratio
+
+    return cells
+
+
+def printed(pattern: str, said: str, ratio: str = "") -> Show:
+    """The first match of a pattern in the output of a command, its groups joined."""
+
+    def cells(directory: Path) -> Cells:
+        found = re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
+        text = "; ".join(filter(None, found.groups() or (found[0],))) if found else "not found"
+        return " ".join(text.split()), said, ratio if found else ""
+
+    return cells
+
+
+def _family(directory: Path, name: str) -> Family:
+    return next(one for one in reading_of(directory).families if one.name == name)
+
+
+def _is_at(member: MeasuredPoint, axes: dict[str, Axis]) -> bool:
+    return all(member.point.axes.get(name) == value for name, value in axes.items())
+
+
+def _rest(member: MeasuredPoint, axes: dict[str, Axis]) -> str:
+    """The name of a point without its family and what all points of the row share."""
+    name = member.point.name.removeprefix(f"{member.point.family} ")
+    for axis, value in axes.items():
+        name = name.replace(f"{axis} {value}", "").replace(str(value), "") if isinstance(value, str) else name
+    return " ".join(name.split())
