@@ -589,7 +589,7 @@ class SizeShare(Struct):
     """One of several file sizes. The size of a file follows from its number and the sizes."""
 
     bytes: U64
-    """At least 1."""
+    """0 for empty files; an average size is at least 1."""
     weight: U32
     """Share of the files, relative to the other sizes."""
 

@@ -87,7 +87,7 @@ pub struct TreeNames {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SizeShare {
-    /// At least 1.
+    /// 0 for empty files; an average size is at least 1.
     pub bytes: u64,
     /// Share of the files, relative to the other sizes.
     pub weight: u32,

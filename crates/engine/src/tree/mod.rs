@@ -44,8 +44,9 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(root: &str, tree: &Tree) -> Result<Self, EngineError> {
         let refuse = |what: &str| Err(EngineError::Plan(format!("the tree in {root} {what}")));
-        if tree.depth == 0 || tree.width == 0 || tree.files == 0 || tree.sizes.iter().any(|size| size.bytes == 0) {
-            return refuse("needs at least one level, directory, file and byte");
+        let no_average = tree.sizes_spread && tree.sizes.iter().any(|size| size.bytes == 0);
+        if tree.depth == 0 || tree.width == 0 || tree.files == 0 || tree.sizes.is_empty() || no_average {
+            return refuse("needs at least one level, directory, file and size");
         }
         if tree.sizes.iter().all(|size| size.weight == 0) {
             return refuse("has no file size with a weight above 0");

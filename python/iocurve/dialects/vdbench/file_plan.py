@@ -146,8 +146,14 @@ class FilePlans:
                 )
             for workload in self.file_systems.of_run(run):
                 if workload.operation in ("copy", "move"):
+                    ends = {"copy": "zero pattern length", "move": "xxx"}[workload.operation]
                     text = f"fwd={workload.name}: operation={workload.operation} is not supported"
-                    yield Diagnostic(text, self._position(workload.name), "use operation=read and operation=write")
+                    hint = f"vdbench 5.04.07 itself ends it with '{ends}'; use operation=read and operation=write"
+                    yield Diagnostic(text, self._position(workload.name), hint)
+                elif _task(workload) == "transfer" and _writes(workload) and any(map(_has_empty, workload.trees)):
+                    text = f"fwd={workload.name}: nothing can be written to files of sizes=0"
+                    hint = "vdbench ends it with 'zero xfersize'; give the files a size"
+                    yield Diagnostic(text, self._position(workload.name), hint)
         for tree in self.file_systems.trees.values():
             if tree.anchor[1:2] == ":" or tree.anchor.startswith("\\\\"):
                 text = f"{tree.anchor} is a Windows path"
@@ -358,6 +364,14 @@ def _task(workload: Workload) -> plans.TreeTask:
         "rmdir": "rmdir",
     }
     return tasks.get(workload.operation, "transfer")
+
+
+def _writes(workload: Workload) -> bool:
+    return workload.operation == "write" if workload.read_percent is None else workload.read_percent < 100
+
+
+def _has_empty(tree: Tree) -> bool:
+    return any(size == 0 for size, _ in tree.sizes.parts)
 
 
 def _requested(workload: Workload) -> set[str]:

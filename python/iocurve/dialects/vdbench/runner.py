@@ -256,7 +256,7 @@ class Runner:
             for found in worker.differences:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {difference_text(found)}")
         for workload in done.idle(self._table):
-            text = f"fwd={workload} found no file or directory that it could use: format=yes creates them"
+            text = f"fwd={workload} {_reason_of_idleness(done, workload)}"
             self._print(f"{clock(done.ended)} {text}")
             self._directory.error(done.ended, f"rd={name} {text}")
 
@@ -464,6 +464,22 @@ def _reports(prepared: Invocation, table: Table) -> Reports:
         return Reports(prepared.topology.hosts, prepared.file_systems.trees, names, kinds)
     storage = () if prepared.definitions.general.get("concatenatesds") else prepared.topology.storage
     return Reports(prepared.topology.hosts, storage, [wd.name for wd in prepared.definitions.by_kind["wd"]], kinds)
+
+
+def _reason_of_idleness(done: _Done, workload: str) -> str:
+    """Says why a file workload found nothing to do."""
+    workers = done.planned.plan.groups[0].workers
+    tasks = {
+        task
+        for worker, share in zip(workers, done.planned.shares, strict=True)
+        if share.workload == workload and worker.tree
+        for task in worker.tree.tasks
+    }
+    made = {"create": "files", "mkdir": "directories"}
+    if tasks <= made.keys():
+        what = " and ".join(sorted(made[task] for task in tasks))
+        return f"found no {what} to create: all exist, or the directories that they are in do not"
+    return "found no file or directory that it could use: format=yes creates them"
 
 
 def _skew_lines(totals: Mapping[tuple[Kind, str], Row | None]) -> Iterator[str]:

@@ -45,11 +45,11 @@ class Shares:
 
 
 def file_sizes(parameter: Parameter) -> Shares:
-    """Reads ``sizes=``: ``128k``, ``(4k,50,64k,50)``, or ``(64k,0)`` for an average."""
+    """Reads ``sizes=``: ``128k``, ``(4k,50,64k,50)``, or ``(64k,0)`` for an average. Files may be empty."""
     words = parameter.values
     if len(words) == 2 and values.quantity(words[1]) == 0:
         return Shares.same(_bytes(words[0]), is_average=True)
-    return _shares(parameter, "sizes")
+    return _shares(parameter, "sizes", smallest=0)
 
 
 def transfers(parameter: Parameter) -> Shares:
@@ -57,22 +57,22 @@ def transfers(parameter: Parameter) -> Shares:
     return _shares(parameter, "xfersize")
 
 
-def _shares(parameter: Parameter, name: str) -> Shares:
+def _shares(parameter: Parameter, name: str, smallest: int = 1) -> Shares:
     words = parameter.values
     if len(words) == 1:
-        return Shares.same(_bytes(words[0]))
+        return Shares.same(_bytes(words[0], smallest))
     if len(words) % 2:
         raise ValueError(f"{name} takes pairs of size and percentage: (4k,10,8k,90)")
     percents = [values.quantity(word) for word in words[1::2]]
     if int(sum(percents)) != 100 or any(percent < 0 for percent in percents):
         raise ValueError(f"the percentages of {name} add up to {sum(percents)}, not 100")
-    return Shares(tuple((_bytes(word), percent) for word, percent in zip(words[::2], percents, strict=True)))
+    return Shares(tuple((_bytes(word, smallest), part) for word, part in zip(words[::2], percents, strict=True)))
 
 
-def _bytes(word: str) -> int:
+def _bytes(word: str, smallest: int = 1) -> int:
     # Fractions of a byte are dropped: 1.1m.
     number = int(values.quantity(word))
-    if number < 1:
+    if number < smallest:
         raise ValueError(f"'{word[:40]}' is not a size of at least one byte")
     return number
 
