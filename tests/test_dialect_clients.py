@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.servers import Server
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
+from iocurve.dialects.mdtest.command import DIALECT as MDTEST
 from iocurve.dialects.vdbench.command import prepare as vdbench
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
@@ -38,6 +40,15 @@ def in_process(asked: ClusterRequest) -> Iterator[Machines]:
     names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
     with group_of([LocalLink(name) for name in names]) as group:
         yield group
+
+
+def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-n", "4", "-z", "1", "-b", "2", "--np", "4", "-N", "1", "--clients", "2", "-d", volume.url]
+    result = jobs.run(MDTEST, words, cluster=in_process)
+    assert result is not None
+    done = {point.name: sum(worker.operations for worker in [point.summary()]) for point in result.points}
+    assert done["File creation"] == done["File stat"] == done["File removal"] == 12
+    assert "4 total task(s) on 2 node(s)" in capsys.readouterr().out
 
 
 def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp_path: Path) -> None:

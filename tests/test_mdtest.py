@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bench.servers import Server
+from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.command import Prepared, prepare
 from iocurve.dialects.mdtest.names import Shape
@@ -98,6 +100,57 @@ def test_directories_are_renamed_in_a_chain(tmp_path: Path) -> None:
     assert below(tmp_path) == []
 
 
+def golden_tasks() -> list[tuple[str, dict[tuple[str, int], list[str]]]]:
+    """Command lines of mdtest with the items that each phase and task uses."""
+    found: list[tuple[str, dict[tuple[str, int], list[str]]]] = []
+    text = (Path(__file__).parent / "golden/mdtest/tasks.txt").read_text(encoding="utf-8")
+    for line in text.splitlines()[1:]:
+        if line.startswith("$ "):
+            found.append((line[2:], {}))
+        else:
+            phase, task, *items = line.split()
+            found[-1][1][phase, int(task)] = items
+    return found
+
+
+@pytest.mark.parametrize(("text", "expected"), golden_tasks())
+def test_each_task_uses_the_items_that_mdtest_uses(text: str, expected: dict[tuple[str, int], list[str]]) -> None:
+    made = shape(f"{text.replace('-np', '--np')} -d /d")
+    words = {"creation": "create", "stat": "stat", "read": "read", "removal": "remove"}
+    found: dict[tuple[str, int], list[str]] = {}
+    for iteration in range(made.options.iterations):
+        for phase in of_iteration(made, iteration):
+            kind, _, what = phase.name.rpartition(" ")
+            if kind in ("File", "Directory") and what in words:
+                for task, paths in enumerate(phase.paths):
+                    found.setdefault((words[what], task), []).extend(path.removeprefix("/d/") for path in paths)
+    assert found == expected
+
+
+def test_load_clients_have_the_tasks_in_blocks_and_shift_by_those_of_a_node() -> None:
+    options = parse(
+        ["-F", "-n", "2", "--np", "4", "--clients", "2", "--on", "10.0.0.4:6379", "-N", "1", "-d", "nfs://h/vol"]
+    )
+    assert options.cluster == ClusterRequest("10.0.0.4:6379", count=2)
+    assert options.shift == 2
+    phases = {phase.name: phase for phase in of_iteration(Shape.of(options), 0)}
+    workers = phases["File stat"].plan(lambda: 1).groups[0].workers
+    assert [(worker.client, worker.depth, len(worker.files)) for worker in workers] == [(0, 2, 4), (1, 2, 4)]
+    assert workers[0].files[0].path.endswith("file.mdtest.2.0")
+    assert "Nodemap: 1100" in output.started(Shape.of(options), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_directory_that_did_not_exist_is_removed_with_all_that_was_in_it(tmp_path: Path) -> None:
+    prepared = prepare(["-F", "-n", "1", "-d", str(tmp_path / "new")])
+    prepared.make_directories()
+    ran(prepared)
+    assert below(tmp_path) == []
+
+
+def test_a_stonewall_says_how_far_the_tasks_came() -> None:
+    assert output.stonewall([5, 8]) == "Continue stonewall hit min: 5 max: 8 avg: 6.5 \n"
+
+
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_the_phases_run_over_nfs(volume: Server, version: str) -> None:
     done = ran(prepare(["-n", "6", "-z", "1", "-b", "2", "--np", "3", "-d", f"{volume.url}&vers={version}"]))
@@ -144,8 +197,8 @@ def test_the_table_has_mdtests_form() -> None:
         output.table(shape("-F -n 1 -i 2"), rates)
         == """
 SUMMARY rate (in ops/sec): (of 2 iterations)
-   Operation                      Max            Min           Mean        Std Dev
-   ---------                      ---            ---           ----        -------
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
    File creation                3000.000       1000.000       2000.000       1414.214
    File stat                       0.000          0.000          0.000          0.000
    File read                       0.000          0.000          0.000          0.000
@@ -160,8 +213,10 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     ("text", "expected"),
     [
         ("", "-n or -I must say how many files or directories there are"),
-        ("-n 4 -w 3901", "-w 3901: writing to the created files is not supported"),
-        ("-n 4 -e 1k", "-e 1k: reading from the files is not supported"),
+        ("-n 4 -e 1k", "-e reads more than -w writes"),
+        ("-n 4 -w 1g", "-w and -e take at most 67108864 bytes"),
+        ("-n 4 -Y --clients 2 --np 2", "-Y with load clients"),
+        ("-n 4 --clients 2 --np 3", "--np) must be a multiple of the load clients"),
         ("-n 4 -R", "-R: random order of stat is not supported"),
         ("-n 4 -J", "mdtest has no option -J"),
         ("-n 4 -a HDFS", "-a: another API than POSIX is not supported"),

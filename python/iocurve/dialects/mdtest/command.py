@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -37,11 +39,13 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
   -N N           each phase uses the items of the task N further on
   -W SECONDS     stop creating after that time, then let each task catch up with the fastest (with -F)
   -i N           iterations
-  -Y             sync(2) after each phase
+  -w BYTES       write so much to each file that is created (default: 0); -y flushes it before it is closed
+  -e BYTES       read so much from each file (default: 0, files are opened and closed)
+  -Y             sync(2) after each phase, in its time
   -v             print the rate of each phase when it ends
-  -w 0, -e 0, -y accepted: files are empty
 iocurve adds
   --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
+  --hosts LIST   run the tasks on hosts that ssh reaches ('vm[1-4]', a file); --clients N [--on CLUSTER] on a cluster
   --out DIR      write result.json, report.html and points.csv to DIR
   --fail-if EXPR exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
                  --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
@@ -56,6 +60,8 @@ class Prepared(base.Prepared):
     """An mdtest command line that was read."""
 
     shape: Shape
+    missing: tuple[str, ...] = ()
+    """Directories of -d that did not exist."""
     rates: dict[str, list[float]] = field(default_factory=dict)
     """By phase: operations per second in each iteration."""
 
@@ -73,6 +79,11 @@ class Prepared(base.Prepared):
     def source(self) -> str:
         """The command line."""
         return " ".join(("mdtest", *self.options.arguments))
+
+    @property
+    def places_workers(self) -> bool:
+        """True on load clients: each has a part of the tasks."""
+        return self.cluster is not None
 
     @property
     def needs_intervals(self) -> bool:
@@ -105,11 +116,18 @@ class Prepared(base.Prepared):
                 if phase.runtime_ns is not None and outcomes[0].state == "finished":
                     done = [_done(worker) for worker in outcomes[0].workers]
                     limit = max(done)
+                    if min(done) < self.shape.items:
+                        sys.stdout.write(output.stonewall(done))
                     phase = replace(phase, items=limit * len(done))
                     if rest := wear_out(phase, done):
                         outcomes.append(run(rest.plan(self.machine.fresh_seed), lambda _: False))
                 if not self._ended(phase, outcomes):
                     return
+        if self.options.does("remove"):
+            for path in self.missing:
+                # As mdtest, which removes what it has created.
+                with suppress(OSError):
+                    Path(path).rmdir()
 
     def write_output(self, result: Result) -> Result:
         """Prints the table of rates."""
@@ -125,6 +143,9 @@ class Prepared(base.Prepared):
 
     def _phases(self, iteration: int) -> Iterator[Phase]:
         for phase in of_iteration(self.shape, iteration):
+            if self.cluster is not None:
+                yield phase
+                continue
             missing = [path for path in phase.paths[0] if not _is_made(path)]
             if phase.name != "Test directory creation":
                 yield phase
@@ -139,9 +160,11 @@ class Prepared(base.Prepared):
                     sys.stdout.write(f"ERROR: {phase.name}: {worker.error}\n")
             if outcome.state != "finished":
                 return False
+        started = time.perf_counter()
         if self.options.syncs:
             os.sync()
         seconds = sum(max(map(_ended_ns, outcome.workers)) for outcome in outcomes) / SECOND_NS
+        seconds += (time.perf_counter() - started) if self.options.syncs else 0.0
         if phase.items:
             rate = phase.items / max(seconds, 1e-9)
             self.rates.setdefault(phase.name, []).append(rate)
@@ -185,13 +208,17 @@ def prepare(
     if errors:
         raise DialectError(errors)
     notes: tuple[PlanNote, ...] = ()
-    if options.does("read") and options.tests_files:
-        notes = (
-            PlanNote("mdtest_reads_nothing", "files are empty: the read phase opens and closes them", None, "info"),
-        )
+    if options.does("read") and options.tests_files and not options.read_bytes:
+        # mdtest warns of it, too.
+        text = "-e is 0: the read phase opens and closes the files"
+        notes = (PlanNote("mdtest_reads_nothing", text, None, "info"),)
+    creates_directories = options.does("create") and options.cluster is None
+    directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
     return Prepared(
         notes=notes,
-        directories=tuple(path for path in options.paths if not _is_url(path)) if options.does("create") else (),
+        directories=directories,
+        missing=tuple(path for path in directories if not Path(path).exists()),
+        cluster=options.cluster,
         out=options.out,
         machine=machine or ThisMachine(),
         shape=shape,
@@ -206,4 +233,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP.rstrip("\n") if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("mdtest", prepare, _information)
+DIALECT = Dialect("mdtest", prepare, _information, on_hosts=lambda hosts: [f"--clients={len(hosts)}"])

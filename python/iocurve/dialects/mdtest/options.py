@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where, in_order
 from iocurve.units import SECOND_NS
 
 RANKS_MAX = 1024
+BYTES_MAX = 64 << 20
+"""Most bytes of a file (-w): each file in flight has them in memory."""
 ITEMS_MAX = 2_000_000
 """Most files or directories of all ranks: each is a name in the plan."""
 
@@ -38,8 +41,17 @@ class Options:
     stonewall_ns: int = 0
     shift: int = 0
     iterations: int = 1
+    write_bytes: int = 0
+    """Bytes written to each file that is created (-w)."""
+    read_bytes: int = 0
+    """Bytes read from each file (-e)."""
+    syncs_files: bool = False
+    """A file that was written is flushed before it is closed (-y)."""
     syncs: bool = False
     verbose: int = 0
+    clients: int = 1
+    """Load clients; tasks are divided among them in blocks."""
+    cluster: ClusterRequest | None = None
     out: Path | None = None
     arguments: tuple[str, ...] = ()
     errors: list[Diagnostic] = field(default_factory=list)
@@ -47,6 +59,10 @@ class Options:
     def does(self, phase: str) -> bool:
         """True if the phase (create, stat, read, remove or rename) runs; rename does so only where all do."""
         return phase in self.only if self.only else True
+
+    def client_of(self, rank: int) -> int:
+        """The load client of a task."""
+        return rank * self.clients // self.ranks
 
     @property
     def tests_directories(self) -> bool:
@@ -65,6 +81,7 @@ FLAGS = {
     "L": "leaf_only",
     "u": "unique",
     "t": "times_unique",
+    "y": "syncs_files",
     "Y": "syncs",
 }
 PHASES = {"C": "create", "T": "stat", "E": "read", "r": "remove"}
@@ -76,9 +93,9 @@ NUMBERS = {
     "N": "shift",
     "i": "iterations",
     "W": "stonewall_ns",
+    "w": "write_bytes",
+    "e": "read_bytes",
 }
-ZERO = {"w": "writing to the created files", "e": "reading from the files"}
-"""Numbers of bytes, which must be 0."""
 REFUSED = {
     "a": "another API than POSIX",
     "B": "no barriers between phases",
@@ -113,6 +130,13 @@ def parse(arguments: Sequence[str]) -> Options:
         verbose=reader.verbose,
         arguments=tuple(arguments),
     )
+    if reader.is_on_cluster:
+        # mdtest shifts by the tasks of a node, so that the phases of a file are on different nodes.
+        shift = (
+            options.shift * max(1, options.ranks // max(1, options.clients)) if options.clients > 1 else options.shift
+        )
+        cluster = ClusterRequest(reader.address, count=options.clients)
+        options = replace(options, cluster=cluster, shift=shift)
     errors = reader.errors or _contradictions(options)
     if errors:
         raise DialectError(in_order(errors))
@@ -126,6 +150,8 @@ class _Reader:
         self.values: dict[str, Any] = {}
         self.phases: set[str] = set()
         self.verbose = 0
+        self.is_on_cluster = False
+        self.address: str | None = None
         self.errors: list[Diagnostic] = []
 
     def read(self) -> None:
@@ -140,16 +166,12 @@ class _Reader:
                 self._error(argument, f"'{argument}' is not an option of mdtest", "options begin with -")
 
     def _letter(self, argument: str, letter: str, rest: str) -> None:
-        if letter in PHASES or letter in FLAGS or letter in "vy":
+        if letter in PHASES or letter in FLAGS or letter == "v":
             self._flags(argument, letter + rest)
         elif letter == "d":
             self.values["paths"] = tuple(self._value(argument, rest).split("@"))
         elif letter in NUMBERS:
             self._number(argument, NUMBERS[letter], self._value(argument, rest))
-        elif letter in ZERO:
-            value = self._value(argument, rest)
-            if value.strip("0"):
-                self._error(argument, f"-{letter} {value}: {ZERO[letter]} is not supported", f"leave out -{letter}")
         elif letter in REFUSED:
             self._error(argument, f"-{letter}: {REFUSED[letter]} is not supported", f"leave out -{letter}")
         else:
@@ -163,17 +185,20 @@ class _Reader:
                 self.values[FLAGS[letter]] = True
             elif letter == "v":
                 self.verbose += 1
-            elif letter != "y":  # Without data there is nothing to flush after a write.
+            else:
                 self._error(argument, f"-{letter} cannot be one of the flags {argument}", "write it apart")
 
     def _own(self, argument: str) -> None:
         name, equals, value = argument[2:].partition("=")
-        if name not in ("np", "out"):
+        if name not in ("np", "out", "clients", "on"):
             self._error(argument, f"{argument.split('=')[0]} is not an option", "iocurve mdtest --help")
         elif not equals:
             value = self._value(argument, "")
-        if name == "np":
-            self._number(argument, "ranks", value)
+        if name in ("np", "clients"):
+            self._number(argument, "ranks" if name == "np" else name, value)
+            self.is_on_cluster |= name == "clients"
+        elif name == "on":
+            self.address, self.is_on_cluster = value, True
         elif name == "out":
             self.values["out"] = Path(value)
 
@@ -214,7 +239,7 @@ def _contradictions(options: Options) -> list[Diagnostic]:
         "-u takes -n or -I, not both": lambda: (
             options.unique and bool(options.items) and bool(options.items_per_directory)
         ),
-        "-b must be at least 1": lambda: options.branch_factor < 1,
+        "-b must be at least 1": lambda: options.branch_factor < 1 and options.depth > 0,
         "-i must be at least 1": lambda: options.iterations < 1,
         f"--np must be 1 to {RANKS_MAX}": lambda: not 1 <= options.ranks <= RANKS_MAX,
         "several directories in -d need -u": lambda: several and not options.unique,
@@ -229,6 +254,16 @@ def _contradictions(options: Options) -> list[Diagnostic]:
         ),
         "-W and several directories of items (-n with -I) exclude each other": lambda: (
             options.stonewall_ns > 0 and bool(options.items and options.items_per_directory)
+        ),
+        "-e reads more than -w writes: mdtest refuses it": lambda: (
+            options.does("create") and options.does("read") and options.read_bytes > options.write_bytes
+        ),
+        "-w and -e above 0 are not supported: files are empty": lambda: options.write_bytes + options.read_bytes > 0,
+        f"-w and -e take at most {BYTES_MAX} bytes": lambda: max(options.write_bytes, options.read_bytes) > BYTES_MAX,
+        f"--clients must be 1 to {CLIENTS_MAX}": lambda: not 1 <= options.clients <= CLIENTS_MAX,
+        "the tasks (--np) must be a multiple of the load clients": lambda: options.ranks % max(1, options.clients) != 0,
+        "-Y with load clients: sync(2) would run on this machine alone": lambda: (
+            options.syncs and options.cluster is not None
         ),
         "-W needs the creation phase": lambda: options.stonewall_ns > 0 and not options.does("create"),
     }

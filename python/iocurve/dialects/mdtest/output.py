@@ -16,8 +16,8 @@ VERSION = "4.1.0"
 """The version whose output this is."""
 HEADINGS = """
 SUMMARY rate (in ops/sec): (of {} iterations)
-   Operation                      Max            Min           Mean        Std Dev
-   ---------                      ---            ---           ----        -------
+   Operation                     Max            Min           Mean        Std Dev
+   ---------                     ---            ---           ----        -------
 """
 
 
@@ -32,13 +32,20 @@ def started(shape: Shape, at: datetime) -> str:
     lines = [
         f"-- started at {at:%m/%d/%Y %H:%M:%S} --",
         "",
-        f"mdtest-{VERSION} (iocurve) was launched with {options.ranks} total task(s) on 1 node(s)",
+        f"mdtest-{VERSION} (iocurve) was launched with {options.ranks} total task(s) on {options.clients} node(s)",
         f"Command line used: mdtest {command}",
+        # A one for each task on the node of the first.
+        "Nodemap: " + "".join("0" if options.client_of(rank) else "1" for rank in range(options.ranks)),
         *_sizes(options.paths[0]),
     ]
     if options.shift:
         lines.append(f"Shifting ranks by {options.shift} for each phase.")
     return "\n".join([*lines, f"{options.ranks} tasks, {items} {'/'.join(kinds)}", ""])
+
+
+def stonewall(done: Sequence[int]) -> str:
+    """The line after a stonewall that some tasks reached before their last item; ``done`` are the items of each."""
+    return f"Continue stonewall hit min: {min(done)} max: {max(done)} avg: {fmean(done):.1f} \n"
 
 
 def finished(at: datetime) -> str:
@@ -76,9 +83,10 @@ def _sizes(path: str) -> list[str]:
         return []
     total, files = found.f_blocks * found.f_frsize, found.f_files
     used = 100 * (1 - found.f_bfree / found.f_blocks) if found.f_blocks else 0.0
+    size = f"{total / 2**40:.1f} TiB" if total > 2**40 else f"{total / 2**30:.1f} GiB"
     used_files = 100 * (1 - found.f_ffree / files) if files else 0.0
     return [
-        f"Path: {os.path.realpath(path)}",
-        f"FS: {total / 2**40:.1f} TiB   Used FS: {used:.1f}%   Inodes: {files / 2**20:.1f} Mi   "
+        f"Path                : {path}",
+        f"FS                  : {size}   Used FS: {used:.1f}%   Inodes: {files / 2**20:.1f} Mi   "
         f"Used Inodes: {used_files:.1f}%",
     ]

@@ -43,26 +43,38 @@ class Phase:
     in_order: bool = False
     """A name depends on the ones before it."""
     runtime_ns: int | None = None
+    bytes: int = 1
+    """Bytes of each file that is written or read as a whole."""
+    durability: plans.Durability = "none"
+    clients: Sequence[int] = ()
+    """The load client of each rank that takes part; empty: this machine runs all."""
 
     def plan(self, seed: Callable[[], int]) -> plans.Plan:
         """The plan of the phase; over NFS one worker has an operation of each rank in flight."""
         first = next(path for names in self.paths for path in names[:1])
         over_nfs = first.startswith("nfs:")
+        clients = self.clients or [0] * len(self.paths)
         if over_nfs and not self.in_order:
-            merged = list(chain.from_iterable(zip(*self.paths, strict=True)))
-            workers = [self._worker(0, merged, len(self.paths), seed())]
+            workers = []
+            for client in dict.fromkeys(clients):
+                of_client = [names for names, one in zip(self.paths, clients, strict=True) if one == client]
+                merged = list(chain.from_iterable(zip(*of_client, strict=True)))
+                workers.append(self._worker(client, merged, len(of_client), seed()).replace(client=client))
         else:
-            workers = [self._worker(rank, names, 1, seed()) for rank, names in enumerate(self.paths)]
+            workers = [
+                self._worker(rank, names, 1, seed()).replace(client=clients[rank])
+                for rank, names in enumerate(self.paths)
+            ]
         return plans.Plan(name=self.name, interval_ns=SECOND_NS, groups=(plans.Group(workers=tuple(workers)),))
 
     def _worker(self, rank: int, names: Sequence[str], depth: int, seed: int) -> plans.Worker:
-        engine, in_place = _engine(names[0])
+        engine, in_place = _engine(names[0], self.durability)
         targets = self.targets or [0] * len(names)
         files = tuple(
-            plans.FilePlan(path=in_place(name), offset_bytes=target, bytes=1, layout="nothing", keep=True)
+            plans.FilePlan(path=in_place(name), offset_bytes=target, bytes=self.bytes, layout="nothing", keep=True)
             for name, target in zip(names, targets, strict=True)
         )
-        one = plans.FixedBlocks(bytes=1)
+        one = plans.FixedBlocks(bytes=self.bytes)
         return plans.Worker(
             job=self.name,
             jobnum=rank,
@@ -93,6 +105,12 @@ class Phase:
 
 def of_iteration(shape: Shape, iteration: int) -> Iterator[Phase]:
     """The phases of an iteration, in mdtest's order."""
+    for phase in _of_iteration(shape, iteration):
+        clients = [shape.options.client_of(rank) for rank in range(shape.options.ranks)]
+        yield replace(phase, clients=clients[: len(phase.paths)]) if shape.options.cluster else phase
+
+
+def _of_iteration(shape: Shape, iteration: int) -> Iterator[Phase]:
     options = shape.options
     ranks = range(options.ranks)
     tops = dict.fromkeys(shape.test_directory(rank, iteration, loop) for rank in ranks for loop in range(shape.loops))
@@ -121,7 +139,8 @@ def wear_out(phase: Phase, done: Sequence[int]) -> Phase | None:
     left = tuple(names for names in rests if names)
     if not left:
         return None
-    return Phase(phase.name, phase.kind, left, sum(map(len, left)), in_order=True)
+    clients = [client for names, client in zip(rests, phase.clients, strict=True) if names] if phase.clients else ()
+    return replace(phase, paths=left, items=sum(map(len, left)), in_order=True, runtime_ns=None, clients=clients)
 
 
 def _of_directories(shape: Shape, iteration: int) -> Iterator[Phase]:
@@ -145,7 +164,8 @@ def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
     paths = _items_by_rank(shape, "file", iteration)
     if options.does("create"):
         runtime_ns = options.stonewall_ns or None
-        yield Phase("File creation", "create", paths(0), items, runtime_ns=runtime_ns, in_order=runtime_ns is not None)
+        created = Phase("File creation", "create", paths(0), items, runtime_ns=runtime_ns, in_order=bool(runtime_ns))
+        yield created
     if options.does("stat"):
         yield Phase("File stat", "getattr", paths(1), items)
     if options.does("read"):
@@ -160,14 +180,14 @@ def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], t
     return lambda shift: tuple(list(shape.item_paths(kind, rank, iteration, shift)) for rank in ranks)
 
 
-def _engine(path: str) -> tuple[plans.EnginePlan, Callable[[str], str]]:
+def _engine(path: str, durability: plans.Durability) -> tuple[plans.EnginePlan, Callable[[str], str]]:
     """The engine for a path, and how it names paths."""
     if not path.startswith("nfs:"):
-        how = plans.FileOpen(direct=False, durability="none", invalidate=False)
+        how = plans.FileOpen(direct=False, durability=durability, invalidate=False)
         return plans.MetadataEngine(open=how, keep_open=False), os.path.normpath
     url, _ = split(path)
     target = NfsTarget.of(url)
-    mount = target.mount(target.url.nconnect or 1)
+    mount = target.mount(target.url.nconnect or 1).replace(durability=durability)
     return plans.NfsMetadataEngine(mount=mount, keep_open=False), lambda name: split(name)[1]
 
 
