@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.processes import session_cpu_s
-from iocurve.cluster import local
+from iocurve.cluster import started
 from iocurve.measure import spin
 from iocurve.units import SECOND_NS
 
@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for _ in range(options.rounds):
             for processor in dict.fromkeys((shared, other)):
                 found.setdefault((False, processor), []).append(spin.gaps(options.seconds, processor))
-            local.up(1)
+            started.up(1)
             try:
                 time.sleep(SETTLE_S)
                 for processor in dict.fromkeys((shared, other)):
                     found.setdefault((True, processor), []).append(spin.gaps(options.seconds, processor))
                 cpu.append(_daemons(options.cpu_seconds))
             finally:
-                local.down()
+                started.down()
     console = Console(width=120)
     for name in cpu[0]:
         spent = [60 * one[name] for one in cpu]
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _daemons(seconds: float) -> dict[str, float]:
     """CPU seconds per second of the head and of the node."""
     names = ("head", "node")
-    known = local.LocalCluster.known()
+    known = started.StartedCluster.known()
     groups = [process.pid for process in known.alive] if known else []
     before = [session_cpu_s(group) for group in groups]
     time.sleep(seconds)

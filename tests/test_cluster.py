@@ -21,15 +21,15 @@ import pytest
 
 # Ray reads its mode of authentication when it is loaded: only the fixture loads it.
 if find_spec("ray") is None:
-    pytest.skip("Ray is not installed: pip install 'iocurve[scale]'", allow_module_level=True)
+    pytest.skip("Ray is not installed: make build installs it", allow_module_level=True)
 
 from iocurve import _native
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
-from iocurve.cluster import commands, session
-from iocurve.cluster import local as local_cluster
+from iocurve.cluster import commands, nodes, session, started
 from iocurve.cluster.check import Checked, problems
-from iocurve.cluster.ray_options import authentication, state_directory
+from iocurve.cluster.credentials import user_environment
+from iocurve.cluster.ray_options import state_directory
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
 from iocurve.measure import local
@@ -72,7 +72,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         head = {"node_ip_address": "127.0.0.10", "num_cpus": 0, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=head | common | _ports())
         for number in range(3):
-            address, offered = f"127.0.0.{11 + number}", {session.RESOURCE: 1}
+            address, offered = f"127.0.0.{11 + number}", {nodes.RESOURCE: 1}
             made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common, **_ports())
         yield made
         made.shutdown()
@@ -195,17 +195,22 @@ def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, caps
     found = json.loads(capsys.readouterr().out)
     assert found["problems"] == []
     assert [client["client"] for client in found["clients"]] == [f"127.0.0.{number}" for number in range(11, 14)]
-    assert run(["cluster", "check", str(tmp_path / "absent"), "--on", cluster.address]) == 1
-    assert "mount the volume there" in capsys.readouterr().out
+    assert run(["cluster", "check", str(tmp_path / "absent"), "--on", cluster.address, "--clients", "5"]) == 1
+    shown = capsys.readouterr().out
+    assert "mount the volume there" in shown
+    assert "problem: 2 of 5: missing" in shown
 
 
 def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "NODES_S", 0)
     with (
-        pytest.raises(RunError, match=r"^--clients 9: the cluster has 3 nodes that offer load_client"),
+        pytest.raises(RunError, match=r"^load clients are missing: 6 of 9; the cluster has 3\. iocurve cluster check"),
         opened(cluster, 9),
     ):
         pass
+    with session.opened(cluster.address, 9, allow_missing=True) as group:
+        assert group.count == 3
+        assert group.cluster_facts().missing == ("6 of 9",)
     with (
         pytest.raises(PlanError, match=r"no load client 'vm-7'; it has 127\.0\.0\.11"),
         session.opened(cluster.address, None, ["127.0.0.12", "vm-7"]),
@@ -223,15 +228,45 @@ def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatc
 
 def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
     with pytest.raises(RunError, match=r"run iocurve on a node of the cluster"):
-        session.connect("ray://127.0.0.10:10001")
+        _open("ray://127.0.0.10:10001")
     with pytest.raises(RunError, match=r"^--on vm1: name auto, or the head as HOST:PORT"):
-        session.connect("vm1")
+        _open("vm1")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(
         RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster commands"
     ):
-        session.connect(f"127.0.0.1:{port}")
+        _open(f"127.0.0.1:{port}")
+
+
+def _open(address: str) -> None:
+    with session.opened(address, None):
+        pass
+
+
+def test_a_second_run_is_told_at_once_what_has_the_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["iocurve", "knee", "/mnt"])
+    with opened(cluster, 2):
+        iocurve = [sys.executable, "-m", "iocurve"]
+        words = ["fio", "--client=127.0.0.13", "--name=read", "--ioengine=null", "--size=1m", "--rw=read"]
+        second = subprocess.run(
+            [*iocurve, *words, f"--on={cluster.address}"], capture_output=True, text=True, timeout=60
+        )
+        checked = subprocess.run(
+            [*iocurve, "cluster", "check", "--on", cluster.address], capture_output=True, text=True, timeout=60
+        )
+    assert second.returncode == 1
+    assert f"the cluster is busy with 'iocurve knee /mnt' (process {os.getpid()} of " in second.stderr
+    assert checked.returncode == 0, "a check needs no load client"
+    assert "127.0.0.13" in checked.stdout
+
+
+def test_a_head_that_does_not_answer_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "REACH_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(RunError, match=r"the head does not answer for 0\.2 s"):
+            nodes.listed(address, 0.2)
 
 
 LONG_JOB = """
@@ -279,6 +314,7 @@ def _measuring() -> list[Path]:
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "SILENT_S_MIN", 2.5)
+    monkeypatch.setattr(silence, "LOST_S_MIN", 5.0)
     with opened(cluster) as group:
         process = _process_of(group, 1)
         running = group.start(lasting(2000 if how == "killed" else 7000), "point")
@@ -318,24 +354,26 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("RAY_AUTH_MODE", "")
-    monkeypatch.setattr(local_cluster, "FIRST_ADDRESS", IPv4Address("127.0.0.20"))
-    monkeypatch.setattr(local_cluster, "PORT", _ports()["metrics_agent_port"])
-    address = local_cluster.up(3)
-    known = local_cluster.LocalCluster.known()
+    monkeypatch.setattr(started, "FIRST_ADDRESS", IPv4Address("127.0.0.20"))
+    monkeypatch.setattr(started, "PORT", _ports()["metrics_agent_port"])
+    address = started.up(3)
+    known = started.StartedCluster.known()
     assert known is not None
     try:
-        assert len(local_cluster.nodes_at(address) or ()) == 3
+        assert known.address == address
+        assert list(known.hosts) == ["127.0.0.21", "127.0.0.22", "127.0.0.23"]
         assert len(known.alive) == 4
+        assert (Path(known.directory) / "token").stat().st_mode & 0o777 == 0o600
     finally:
-        assert local_cluster.down() == 4
+        assert started.down() == 4
     assert not known.alive
-    assert not Path(known.directory).exists()
-    assert local_cluster.LocalCluster.known() is None
+    assert not Path(known.directory).exists(), "the token goes with the cluster"
+    assert started.StartedCluster.known() is None
 
 
 def test_a_node_that_ends_is_told_with_its_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    cluster = local_cluster.LocalCluster(str(tmp_path), [local_cluster.Process(os.getpid(), "ray", 0)])
+    cluster = started.StartedCluster(str(tmp_path), processes=[started.Process(os.getpid(), "ray", 0)])
     logs = tmp_path / "0/session_latest/logs"
     logs.mkdir(parents=True)
     state_directory().mkdir(parents=True)
@@ -374,7 +412,7 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
 
 def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert authentication({}) == {"RAY_AUTH_MODE": "disabled"}
+    assert user_environment({}) == {"RAY_AUTH_MODE": "disabled"}
     for place in PLACES:
         text = commands.commands(place, "10.0.0.4", ["vm1", "vm2"])
         assert "RAY_AUTH_MODE" in text
@@ -382,8 +420,8 @@ def test_printed_commands_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.Mo
     token = tmp_path / "iocurve/cluster/token"
     assert token.stat().st_mode & 0o777 == 0o600
     assert len(token.read_text()) == 64
-    assert authentication({}) == {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    assert authentication({"RAY_AUTH_MODE": "disabled"}) == {}
+    assert user_environment({}) == {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    assert user_environment({"RAY_AUTH_MODE": "disabled"}) == {}
     assert token.read_text() not in commands.commands("ssh", "10.0.0.4", ["vm1"])
 
 
@@ -402,7 +440,7 @@ def test_printed_texts_are_shell_and_yaml(tmp_path: Path, monkeypatch: pytest.Mo
     spec = yaml.safe_load(text["kuberay"])["spec"]
     [workers] = spec["workerGroupSpecs"]
     assert workers["replicas"] == 2
-    assert json.loads(json.loads(workers["rayStartParams"]["resources"])) == {session.RESOURCE: 1}
+    assert json.loads(json.loads(workers["rayStartParams"]["resources"])) == {nodes.RESOURCE: 1}
     for group, name in ((spec["headGroupSpec"], "ray-head"), (workers, "ray-worker")):
         [container] = group["template"]["spec"]["containers"]
         assert container["name"] == name

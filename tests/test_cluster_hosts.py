@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,8 +22,8 @@ import pytest
 
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import keeper
-from iocurve.cluster.host_lists import Host, parse_hosts
-from iocurve.cluster.local import LocalCluster
+from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
+from iocurve.cluster.started import StartedCluster
 from iocurve.errors import PlanError
 
 
@@ -96,16 +97,22 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
             return json.loads(process.stdout.readline())
 
         greeting = told({"key": "packages-1"})
+        assert greeting["memory_bytes"] > 0
         assert (greeting["connection"], greeting["has"]) == (["a", "1", "b", "2"], False)
         size = len(packages.getvalue())
         assert told({"carry": size}, packages.getvalue()) == {"unpacked": str(tmp_path / "iocurve/packages-1")}
         assert told({"key": "packages-1"})["has"]
-        process.stdin.write(json.dumps({"start": [], "environment": {}, "token": "t"}).encode() + b"\n")
+        process.stdin.write(
+            json.dumps({"start": [], "environment": {"AT": "{directory}/token"}, "files": {"token": "t"}}).encode()
+            + b"\n"
+        )
         process.stdin.flush()
         first = _line(pids, 1)
         os.kill(first, signal.SIGKILL)
         assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
         second = _line(pids, 2)
+        (at,) = [one for one in _content(Path(f"/proc/{second}/environ")).split(b"\0") if one.startswith(b"AT=")]
+        assert Path(at[3:].decode()).read_text() == "t"
         (kept,) = {one for one in _open_files(second) if one.name == "node.log"}
         process.stdin.close()
         assert process.wait(30) == 0
@@ -142,7 +149,7 @@ def sshd(tmp_path: Path) -> Iterator[str]:
     if program is None or os.getuid() != 0:
         pytest.skip("needs root and sshd: apt-get install openssh-server")
     if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: pip install 'iocurve[scale]'")
+        pytest.skip("Ray is not installed: make build installs it")
     Path("/run/sshd").mkdir(exist_ok=True)
     for name in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
@@ -178,5 +185,57 @@ def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     shown = capsys.readouterr()
     assert "127.0.0.31: has joined" in shown.err
     assert "io=1024KiB" in shown.out
-    assert LocalCluster.known() is None
+    assert StartedCluster.known() is None
     assert not [one for one in Path("/proc").glob("[0-9]*/environ") if str(tmp_path).encode() in _content(one)]
+
+
+# Composed after the documentation of these tools, with the fields that they print.
+INVENTORIES = Path(__file__).parent / "inventories"
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        ("az-vmss-list-instances.json", [Host("load000000"), Host("load000001"), Host("load000002")]),
+        ("az-vm-list-d.json", [Host("10.0.0.4"), Host("10.0.0.5")]),
+        ("aws-ec2-describe-instances.json", [Host("10.0.1.17"), Host("10.0.1.84")]),
+        (
+            "ansible-inventory-list.json",
+            [Host("10.0.0.11", "ubuntu"), Host("10.0.0.12", "ubuntu", 2222), Host("vm3.example.net")],
+        ),
+    ],
+)
+def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, hosts: list[Host]) -> None:
+    assert list(parse_hosts(str(INVENTORIES / name))) == hosts
+
+
+def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) -> None:
+    for name, before, after, error in (
+        (
+            "aws-ec2-describe-instances.json",
+            '"Name": "running"',
+            '"Name": "stopped"',
+            "i-0a1b2c3d4e5f60718 does not run",
+        ),
+        ("az-vm-list-d.json", '"VM running"', '"VM deallocated"', "load1 does not run (VM deallocated, Succeeded)"),
+    ):
+        text = (INVENTORIES / name).read_text(encoding="utf-8")
+        changed = tmp_path / name
+        changed.write_text(text.replace(before, after, 1), encoding="utf-8")
+        with pytest.raises(PlanError, match=re.escape(error)):
+            parse_hosts(str(changed))
+    unknown = tmp_path / "unknown.json"
+    unknown.write_text('{"items": []}', encoding="utf-8")
+    with pytest.raises(PlanError, match="JSON of an unknown kind"):
+        parse_hosts(str(unknown))
+
+
+def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
+    file = INVENTORIES / "kubectl-get-raycluster.json"
+    assert running_cluster(str(file)) == ("10.244.1.7:6379", 12)
+    assert running_cluster("vm1,vm2") is None
+    assert running_cluster(str(INVENTORIES / "az-vm-list-d.json")) is None
+    pending = tmp_path / "pending.json"
+    pending.write_text('{"kind": "RayCluster", "status": {"state": "suspended"}}', encoding="utf-8")
+    with pytest.raises(PlanError, match=r"no head yet \(state suspended\)"):
+        running_cluster(str(pending))

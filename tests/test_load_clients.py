@@ -148,6 +148,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(silence, "SILENT_S_MIN", 1.5)
+    monkeypatch.setattr(silence, "LOST_S_MIN", 3.0)
     links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
     shown: set[str] = set()
 
@@ -349,6 +350,7 @@ def test_a_client_prepares_runs_and_ends() -> None:
 def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     # A tenth of the lease passes between two calls.
     monkeypatch.setattr(silence, "LEASE_S_MIN", 10.0)
+    monkeypatch.setattr(silence, "LOST_S_MIN", 10.0)
     link = LocalLink("one")
     with group_of([link]) as group:
         local.measure(lasting(2500 * MILLISECOND_NS), machines=group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
@@ -33,7 +34,8 @@ def check_cluster(
     on
         The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head.
     clients
-        Number of load clients that the cluster must have. Default: any number.
+        Number of load clients that the cluster must have. Default: those that iocurve cluster up started, otherwise
+        any number.
     json
         Print JSON.
     """
@@ -82,7 +84,14 @@ def print_commands(
 
 
 @app.command
-def up(*, local: AtLeast1 | None = None, hosts: str | None = None, ssh: str = SSH) -> int:
+def up(
+    *,
+    local: AtLeast1 | None = None,
+    hosts: str | None = None,
+    ssh: str = SSH,
+    tls: Flag = False,
+    allow_missing: Flag = False,
+) -> int:
     """Start a cluster of several runs: on hosts that ssh reaches, or on this machine to try it.
 
     Parameters
@@ -90,24 +99,29 @@ def up(*, local: AtLeast1 | None = None, hosts: str | None = None, ssh: str = SS
     local
         Number of nodes on this machine. They have loopback addresses; a token protects their ports.
     hosts
-        The hosts, each [USER@]HOST[:PORT]: vm1,vm2, or vm[1-12], or a file with such lists. A host needs sshd and the
-        same minor version of Python; it gets the rest from this machine.
+        The hosts, each [USER@]HOST[:PORT]: vm1,vm2, or vm[1-12], or a file with such lists, or an inventory (JSON of
+        az, aws, ansible-inventory). A host needs sshd and the same minor version of Python; it gets the rest from this
+        machine.
     ssh
         The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
+    tls
+        Encrypt the connections of the cluster, with a key made for it.
+    allow_missing
+        Go on without hosts that cannot take part.
     """
     from iocurve.cluster import hosts as over_ssh
-    from iocurve.cluster import local as clusters
+    from iocurve.cluster import started
     from iocurve.cluster.host_lists import parse_hosts
 
     if (local is None) == (hosts is None):
         raise DialectError([Diagnostic("cluster up: say where: --hosts vm1,vm2 or --local N")])
     if hosts is not None:
-        listed = parse_hosts(hosts)
-        address = over_ssh.up(listed, ssh, report_host).address
-        number = len(listed)
+        cluster, _, took = over_ssh.up(parse_hosts(hosts), ssh, report_host, allow_missing=allow_missing, tls=tls)
+        address, number = cluster.address, len(cluster.hosts)
+        print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in took.items()), file=sys.stderr)
     else:
         assert local is not None
-        address, number = clusters.up(local), local
+        address, number = started.up(local, tls=tls), local
     print(f"{counted(number, 'load client')}: add --on {address} to a command; iocurve cluster down ends them")
     return 0
 
@@ -115,8 +129,8 @@ def up(*, local: AtLeast1 | None = None, hosts: str | None = None, ssh: str = SS
 @app.command
 def down() -> int:
     """End the cluster that `iocurve cluster up` started."""
-    from iocurve.cluster import local as clusters
+    from iocurve.cluster import started
 
-    ended = clusters.down()
+    ended = started.down()
     print("the cluster has ended" if ended else "there was no cluster")
     return 0

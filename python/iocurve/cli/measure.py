@@ -59,10 +59,16 @@ class ClusterOptions:
     """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
     auto."""
     hosts: str | None = None
-    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists.
-    A host needs sshd and the same minor version of Python; nothing of iocurve runs there afterwards."""
+    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or
+    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python;
+    nothing of iocurve runs there afterwards."""
     ssh: str = SSH
     """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
+    tls: Flag = False
+    """With --hosts, encrypt the connections between the machines."""
+    allow_missing: Flag = False
+    """Measure with the load clients that are there; the result says which are missing. Default: a missing one is an
+    error."""
 
     @contextmanager
     def machines(self) -> Iterator[Machines]:
@@ -76,19 +82,24 @@ class ClusterOptions:
             return
         from iocurve.cluster import session
 
-        with session.opened(self.on, self.clients) as group:
+        with session.opened(self.on, self.clients, allow_missing=self.allow_missing) as group:
             yield group
 
     @contextmanager
     def _over_ssh(self, listed: str) -> Iterator[Machines]:
-        from iocurve.cluster import hosts
-        from iocurve.cluster.host_lists import parse_hosts
+        from iocurve.cluster import hosts, session
+        from iocurve.cluster.host_lists import parse_hosts, running_cluster
 
         if self.on is not None or self.clients is not None:
             raise DialectError(
                 [Diagnostic("--hosts starts a cluster of these hosts: --on and --clients do not go with it")]
             )
-        with hosts.opened(parse_hosts(listed), self.ssh, report_host) as group:
+        if running := running_cluster(listed):
+            with session.opened(*running, allow_missing=self.allow_missing) as group:
+                yield group
+            return
+        found = parse_hosts(listed)
+        with hosts.opened(found, self.ssh, report_host, allow_missing=self.allow_missing, tls=self.tls) as group:
             yield group
 
 

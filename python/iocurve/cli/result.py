@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,9 @@ from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
+from iocurve.cli.measure import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
-from iocurve.errors import ResultError
+from iocurve.errors import ResultError, RunError
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
@@ -38,27 +40,45 @@ Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 
 @app.command(name="merge")
-def merge_records(result: Path, files: tuple[Path, ...], /) -> int:
+def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: ClusterOptions = CLUSTER) -> int:
     """Add the local files of load clients that were lost to a result, and write its report again.
 
-    The result names the file of each lost client (journal), which is on that client's machine. A client that ran to
-    its end counts in the totals from then on; what another had measured is kept apart.
+    Without files they are fetched from the machines that --on or --hosts gives (default: --on auto), and removed there.
+    A client that ran to its end counts in the totals from then on; what another had measured is kept apart.
 
     Parameters
     ----------
     result
         A result.json, or its directory.
     files
-        Local files of clients.
+        Local files of clients. The result names the file of each lost client (journal).
     """
-    from iocurve.measure.journals import Journal, merged
+    from iocurve.measure.journals import Journal, lost, merged, parsed
 
     source = result / RESULT_NAME if result.is_dir() else result
-    changed = merged(Result.read(source), [Journal.read(file) for file in files])
-    changed.write(source)
-    page.write(read(changed), source.parent)
+    found = Result.read(source)
+    if files:
+        changed = merged(found, [Journal.read(file) for file in files])
+        _write_merged(changed, source)
+    else:
+        wanted = lost(found)
+        options = cluster if cluster.on or cluster.hosts else replace(cluster, on="auto")
+        with options.machines() as machines:
+            kept = [(client, machines.kept(client.run, client.client)) for client in wanted]
+            there = [(client, text) for client, text in kept if text is not None]
+            if not there:
+                raise RunError(f"{source}: no machine has a local file of this result")
+            changed = merged(found, [parsed(client, text) for client, text in there])
+            _write_merged(changed, source)
+            for client, _ in there:
+                machines.forget_kept(client.run, client.client)
     show_tables(changed)
     return status(changed)
+
+
+def _write_merged(changed: Result, source: Path) -> None:
+    changed.write(source)
+    page.write(read(changed), source.parent)
 
 
 @app.command(name="metrics", help_epilogue=example("iocurve result metrics iocurve-report > metrics.prom"))

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from iocurve.cluster import session
-from iocurve.measure.group.link import Member, clock_offset
+from iocurve.errors import IocurveError
+from iocurve.measure.group.link import ClientLostError, Member, clock_offset
 from iocurve.measure.machines import ERROR_SHARE
 from iocurve.measure.records import Survey
-from iocurve.units import MILLISECOND_NS, format_bytes, format_duration
+from iocurve.result.version import iocurve_version
+from iocurve.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
 
 CLOCK_ERROR_NS_MAX = round(ERROR_SHARE * 1000) * MILLISECOND_NS
 """A tenth of an interval of a second."""
+CLOCK_OFFSET_NS_MAX = SECOND_NS
+ASK_S = 10
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,29 @@ class Problem:
 
 
 def check(address: str, clients: int | None, path: PurePosixPath | None) -> tuple[list[Checked], list[Problem]]:
-    """Asks every load client; ``path`` is a directory of the volume. Raises ``RunError`` and ``PlanError``."""
-    with session.opened(address, clients) as group:
-        checked = group.asked(lambda member: _checked(member, path))
-    return checked, problems(checked, path)
+    """Asks every load client by itself; ``path`` is a directory of the volume.
+
+    Raises ``RunError`` where the head does not answer.
+    """
+    with session.opened_each(address, clients) as (group, failed, missing):
+        asked = dict(zip(group.names, group.asked(lambda member: _checked(member, path)), strict=True))
+    checked = [one for one in asked.values() if isinstance(one, Checked)]
+    failed |= {name: one for name, one in asked.items() if isinstance(one, str)}
+    silent = [Problem((name,), why, "see that the machine is up and reaches the head") for name, why in failed.items()]
+    absent = [Problem((name,), "missing", "start it, or iocurve cluster down and up again") for name in missing]
+    return checked, [*absent, *silent, *problems(checked, path)]
 
 
-async def _checked(member: Member, path: PurePosixPath | None) -> Checked:
-    offset_ns, error_ns = await clock_offset(member.link)
-    survey = Survey.from_json(await asyncio.wait_for(member.link.call("survey", str(path or "")), 30))
+async def _checked(member: Member, path: PurePosixPath | None) -> Checked | str:
+    """The client, or why it cannot be judged."""
+    try:
+        offset_ns, error_ns = await asyncio.wait_for(clock_offset(member.link), ASK_S)
+        survey = Survey.from_json(await asyncio.wait_for(member.link.call("survey", str(path or "")), ASK_S))
+    except TimeoutError:
+        # A hard mount of a server that is away holds the client up.
+        return f"it does not answer for {ASK_S} s" + (f" about {path}: is its server reachable?" if path else "")
+    except (ClientLostError, IocurveError) as error:
+        return str(error)
     host = member.introduction.host
     return Checked(
         member.link.name,
@@ -69,7 +87,13 @@ async def _checked(member: Member, path: PurePosixPath | None) -> Checked:
 
 def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Problem]:
     """The problem, with its remedy."""
+    own = iocurve_version()
     found = [
+        *(
+            Problem((one.name,), f"iocurve {one.iocurve}, this machine has {own}", "install the same version on all")
+            for one in checked
+            if one.iocurve != own
+        ),
         *_differing(checked, "Python", lambda one: one.python, "install the same version on all"),
         *_differing(checked, "processors", lambda one: str(one.cpus), "use machines of one size"),
         *_differing(
@@ -84,10 +108,14 @@ def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Pro
 
 def _clocks(checked: Sequence[Checked]) -> list[Problem]:
     wrong = tuple(one.name for one in checked if one.error_ns > CLOCK_ERROR_NS_MAX)
-    if not wrong:
-        return []
     text = f"the clock is known only to within more than {format_duration(CLOCK_ERROR_NS_MAX)}"
-    return [Problem(wrong, text, "the path to the head is slow; move the head nearer")]
+    found = [Problem(wrong, text, "the path to the head is slow; move the head nearer")] if wrong else []
+    off = [one for one in checked if abs(one.offset_ns) > CLOCK_OFFSET_NS_MAX]
+    remedy = "set it by NTP; a run corrects it, logs and the time stamps of files do not"
+    return [
+        *found,
+        *(Problem((one.name,), f"the clock is off by {one.offset_ns / SECOND_NS:+.1f} s", remedy) for one in off),
+    ]
 
 
 def _mounts(checked: Sequence[Checked], path: PurePosixPath) -> list[Problem]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from textwrap import indent
 from typing import Literal
 
 from iocurve.cluster import ray_options
-from iocurve.cluster.ray_options import made_token
+from iocurve.cluster.credentials import made_user_token
+from iocurve.cluster.packages import wheel
+from iocurve.result.version import iocurve_version
 
 Place = Literal["ssh", "cloud-init", "slurm", "kuberay"]
 TOKEN_ON_NODE = "~/.iocurve-token"
@@ -32,17 +35,22 @@ def _start(options: Sequence[str], head_only: bool, token: str) -> str:
     """``ray start`` with its environment, bound to the first processor; ``token`` is a path as a shell reads it."""
     environment = ray_options.ENVIRONMENT | (ray_options.HEAD_ENVIRONMENT if head_only else {})
     environment |= {"RAY_AUTH_MODE": "token"}
+    ports = ray_options.HEAD_PORTS if head_only else ray_options.PORTS
     words = " ".join(f"{name}={value}" for name, value in environment.items())
-    started = shlex.join([*ray_options.bound(), "ray", "start", *options, *ray_options.common()])
+    started = shlex.join([*ray_options.bound(), "ray", "start", *options, *ray_options.common(ports)])
     return f"{words} RAY_AUTH_TOKEN_PATH={token} {started}"
+
+
+def _wheel() -> str:
+    return wheel(iocurve_version(), os.uname().machine)
 
 
 def _ssh(head: str, nodes: Sequence[str]) -> str:
     address = f"{head}:{ray_options.HEAD_PORT}"
-    path = made_token()
+    path = made_user_token()
     start = shlex.quote(_start(ray_options.node(address), False, TOKEN_ON_NODE))
     lines = [
-        "# On every machine, the same Python and: pip install 'iocurve[scale]'",
+        f"# On every machine, the same Python, and the file that make wheel builds: pip install './{_wheel()}[scale]'",
         f"# The head, {head}: run this here.",
         _start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path))),
         "# The machines that generate load; each gets the token, and no other user may read it.",
@@ -58,7 +66,7 @@ def _ssh(head: str, nodes: Sequence[str]) -> str:
 
 def _cloud_init(head: str) -> str:
     address = f"{head}:{ray_options.HEAD_PORT}"
-    path = made_token()
+    path = made_user_token()
     on_node = "/root/.iocurve-token"
     # A JSON string is a YAML string, whatever is in it. The head may come up after the machine.
     join = json.dumps(
@@ -74,7 +82,8 @@ write_files:
     content: '{path.read_text()}'
 runcmd:
   - python3 -m venv /opt/iocurve
-  - /opt/iocurve/bin/pip install 'iocurve[scale]'
+  # Replace WHEELS by a directory or an address that has this file; make wheel builds it.
+  - /opt/iocurve/bin/pip install 'WHEELS/{_wheel()}[scale]'
   - mkdir -p /mnt/volume
   # Replace SERVER:/EXPORT by the volume's mount target.
   - mount -t nfs -o rw,hard,vers=3,rsize=262144,wsize=262144,nconnect=8 SERVER:/EXPORT /mnt/volume
@@ -85,7 +94,7 @@ runcmd:
 
 
 def _slurm(nodes: int) -> str:
-    common = shlex.join([*ray_options.common(), "--num-cpus=1", f"--resources={ray_options.LOAD_CLIENT}"])
+    common = shlex.join([*ray_options.common(), f"--resources={ray_options.LOAD_CLIENT}"])
     environment = ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT
     exports = "\n".join(f"export {name}={value}" for name, value in environment.items())
     return f"""#!/bin/bash
@@ -110,7 +119,7 @@ def _kuberay(nodes: int) -> str:
     head = _pod("ray-head", ray_options.HEAD_PORT, ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT)
     worker = _pod("ray-worker", ports["node-manager-port"], ray_options.ENVIRONMENT)
     return f"""# First: kubectl create secret generic iocurve-token --from-literal=token="$(openssl rand -hex 32)"
-# IMAGE has Python and iocurve[scale]; VOLUME-CLAIM is a claim on the NFS volume.
+# IMAGE has Python and {_wheel()}[scale]; VOLUME-CLAIM is a claim on the NFS volume.
 apiVersion: ray.io/v1
 kind: RayCluster
 metadata: {{name: iocurve}}
@@ -125,7 +134,7 @@ spec:
       replicas: {nodes}
       minReplicas: {nodes}
       maxReplicas: {nodes}
-      rayStartParams: {{num-cpus: "1", resources: '"{{\\"load_client\\": 1}}"', {started}}}
+      rayStartParams: {{resources: '"{{\\"load_client\\": 1}}"', {started}}}
       template:
         metadata: {{labels: {{iocurve: load}}}}
         spec:

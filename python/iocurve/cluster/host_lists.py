@@ -1,14 +1,18 @@
-"""Lists of hosts as people and schedulers write them."""
+"""Lists of hosts as people, schedulers and clouds write them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from iocurve.errors import Diagnostic, PlanError
 
+_Json = dict[str, Any]
 HOSTS_MAX = 10_000
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _HOST = re.compile(r"(?:(?P<user>[\w.+-]+)@)?(?P<name>\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+)(?::(?P<port>\d+))?", re.ASCII)
@@ -29,8 +33,34 @@ class Host:
         return self.name
 
 
+def running_cluster(text: str) -> tuple[str, int] | None:
+    """HOST:PORT of the head, and the number of load clients that the cluster is to have.
+
+    The text is a file with the JSON of ``kubectl get raycluster NAME`` (KubeRay); None if it is anything else.
+
+    Raises ``PlanError`` for a cluster without a head.
+    """
+    try:
+        found = msgspec.json.decode(Path(text.removeprefix("@")).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or found.get("kind") != "RayCluster":
+        return None
+    status = found.get("status") or {}
+    head = (status.get("head") or {}).get("podIP")
+    if not head:
+        state = status.get("state") or "unknown"
+        raise PlanError([Diagnostic(f"--hosts {text}: the RayCluster has no head yet (state {state})")])
+    port = (status.get("endpoints") or {}).get("gcs-server", "6379")
+    groups = (found.get("spec") or {}).get("workerGroupSpecs") or []
+    wanted = sum(group.get("replicas", 0) * group.get("numOfHosts", 1) for group in groups)
+    return f"{head}:{port}", (status.get("desiredWorkerReplicas") or wanted)
+
+
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """The hosts of ``vm1,root@vm2:2222``, of ``vm[1-12]`` as Slurm writes it, or of a file with such lists.
+
+    A file may also have the JSON that a cloud's tool prints (``_inventory``).
 
     A line of a file may end in ``slots=4``, ``max_slots=4`` (Open MPI) or a comment that starts with ``#``; a hostname
     with ``:4`` as MPICH writes it would be a port, so its number is refused below 22.
@@ -40,13 +70,16 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     try:
         # Not is_file(): a shell gives the output of a command as /dev/fd/63.
         is_file = text.startswith("@") or (path.exists() and not path.is_dir())
-        lines = path.read_text(encoding="utf-8").splitlines() if is_file else [text]
+        content = path.read_text(encoding="utf-8") if is_file else text
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise PlanError([Diagnostic(f"--hosts {text}: the file cannot be read: {error}")]) from None
     hosts: list[Host] = []
-    for number, line in enumerate(lines, 1):
-        where = f"--hosts {path}, line {number}" if is_file else "--hosts"
-        hosts += _hosts_of(line.partition("#")[0] if is_file else line, where)
+    if is_file and content.lstrip().startswith(("{", "[")):
+        hosts += _inventory(content, f"--hosts {path}")
+    else:
+        for number, line in enumerate(content.splitlines() if is_file else [content], 1):
+            where = f"--hosts {path}, line {number}" if is_file else "--hosts"
+            hosts += _hosts_of(line.partition("#")[0] if is_file else line, where)
     if not hosts:
         raise PlanError([Diagnostic(f"--hosts {text}: no host is listed", hint="such as --hosts vm1,vm2 or vm[1-12]")])
     if twice := sorted({host.name for host in hosts if sum(other.name == host.name for other in hosts) > 1}):
@@ -84,3 +117,71 @@ def _expanded(item: str, where: str) -> list[str]:
             name = f"{item[: found.start()]}{number:0{len(first)}}{item[found.end() :]}"
             names += _expanded(name, where)
     return names
+
+
+def _inventory(content: str, where: str) -> list[Host]:
+    """The hosts of ``az vmss list-instances``, ``az vm list -d``, ``aws ec2 describe-instances``, Ansible's inventory.
+
+    Raises ``PlanError`` for anything else, and for a machine that does not run.
+    """
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        raise PlanError([Diagnostic(f"{where}: neither a list of hosts nor JSON: {error}")]) from None
+    if isinstance(found, list):
+        return [_azure(one, where) for one in found]
+    if "Reservations" in found:
+        return [host for reservation in found["Reservations"] for host in _aws(reservation["Instances"], where)]
+    if "_meta" in found:
+        return _ansible(found)
+    raise PlanError(
+        [
+            Diagnostic(
+                f"{where}: JSON of an unknown kind",
+                hint="known are az vmss list-instances, az vm list -d, aws ec2 describe-instances, "
+                "ansible-inventory --list and kubectl get raycluster NAME, each with -o json",
+            )
+        ]
+    )
+
+
+def _azure(machine: _Json, where: str) -> Host:
+    """A VM by its private address, otherwise by the hostname that the network's DNS knows.
+
+    ``az vmss list-instances`` has no addresses.
+    """
+    name = (machine.get("osProfile") or {}).get("computerName") or machine.get("name", "a machine")
+    state = machine.get("powerState", "VM running"), machine.get("provisioningState", "Succeeded")
+    if state != ("VM running", "Succeeded"):
+        raise _not_running(where, name, ", ".join(state))
+    return Host(str(machine.get("privateIps") or name).split(",")[0])
+
+
+def _aws(machines: Sequence[_Json], where: str) -> Iterator[Host]:
+    """The private addresses. A machine that was terminated is listed for an hour; it is left out."""
+    for machine in machines:
+        state = machine["State"]["Name"]
+        if state in ("terminated", "shutting-down"):
+            continue
+        if state != "running":
+            raise _not_running(where, machine["InstanceId"], state)
+        yield Host(machine["PrivateIpAddress"])
+
+
+def _ansible(found: _Json) -> list[Host]:
+    """The hosts of all groups, with their variables for connections."""
+    variables = found["_meta"].get("hostvars") or {}
+    groups = [group.get("hosts", ()) for name, group in found.items() if name != "_meta" and isinstance(group, dict)]
+    names = dict.fromkeys([name for hosts in groups for name in hosts] or variables)
+    hosts = []
+    for name in names:
+        own = variables.get(name) or {}
+        port = own.get("ansible_port", own.get("ansible_ssh_port"))
+        user = own.get("ansible_user", own.get("ansible_ssh_user"))
+        address = own.get("ansible_host", own.get("ansible_ssh_host", name))
+        hosts.append(Host(address, user, int(port) if port else None))
+    return hosts
+
+
+def _not_running(where: str, name: str, state: str) -> PlanError:
+    return PlanError([Diagnostic(f"{where}: {name} does not run ({state})", hint="start it, or list the others")])

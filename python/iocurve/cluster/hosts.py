@@ -9,13 +9,11 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -23,13 +21,13 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from iocurve.cluster import ray_options, session
+from iocurve.cluster import credentials, nodes, ray_options, session
 from iocurve.cluster.host_lists import Host
-from iocurve.cluster.local import LocalCluster, last_error, nodes_at
 from iocurve.cluster.packages import Packages, needed
+from iocurve.cluster.started import StartedCluster, last_error
 from iocurve.errors import RunError
 from iocurve.measure.group import ClientGroup
-from iocurve.units import counted, format_bytes
+from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 CONNECT_S = 15
 """Time in which a host must accept the connection."""
@@ -41,6 +39,9 @@ STARTS = 3
 """A node that has ended so often before it joined will not join."""
 POLL_S = 0.1
 FREE_BYTES_MIN = 1 << 30
+MEMORY_BYTES_MIN = 1 << 29
+CLOCK_NS_MAX = 60 * SECOND_NS
+"""A clock that is further off is reported. A run corrects it; logs and the time stamps of files it does not."""
 NO_PYTHON = 127
 """Exit status of a shell that does not find a command."""
 Report = Callable[[Host, str], None]
@@ -55,6 +56,8 @@ class Greeting(msgspec.Struct):
     connection: list[str]
     """Addresses and ports of the client and of the server of the connection, as sshd has them."""
     free_bytes: int
+    memory_bytes: int
+    time_ns: int
     has: bool
     """The packages are there from an earlier time."""
 
@@ -66,17 +69,6 @@ class Answer(msgspec.Struct):
     error: str | None = None
     ended: int | None = None
     lines: list[str] = []
-
-
-@dataclass(frozen=True)
-class Reached:
-    """A cluster on hosts."""
-
-    cluster: LocalCluster
-    address: str
-    """HOST:PORT of its head."""
-    nodes: dict[str, str]
-    """Addresses of the nodes by the names of their hosts, in the order of the list."""
 
 
 class HostError(Exception):
@@ -142,7 +134,8 @@ class Connection:
             self.process.wait(1)
         lines = [line.strip() for line in self._errors.read_text(errors="replace").splitlines() if line.strip()]
         if self.process.returncode == NO_PYTHON:
-            return f"no Python {_own_python()} there: install python{_own_python()}"
+            has = lines[-1] if lines else "no Python"
+            return f"it has {has}; this machine runs Python {_own_python()}: install python{_own_python()} there"
         return lines[-1] if lines else f"ssh ended with status {self.process.returncode}"
 
     def carry(self, archive: Path) -> None:
@@ -172,45 +165,153 @@ def _remote_command() -> str:
     tried = (
         f"for p in {own} /usr/local/bin/{own} python3; do command -v $p >/dev/null && $p -c {check} && exec $p -u -c"
     )
-    script = f"{tried} {shlex.quote(text)}; done; exit {NO_PYTHON}"
+    others = "for p in python3.1? python3; do command -v $p >/dev/null && $p -V >&2 && break; done"
+    script = f"{tried} {shlex.quote(text)}; done; {others}; exit {NO_PYTHON}"
     return f"sh -c {shlex.quote(script)}"
 
 
 @contextmanager
-def opened(hosts: Sequence[Host], ssh: str, report: Report, names: Sequence[str] = ()) -> Iterator[ClientGroup]:
+def opened(
+    hosts: Sequence[Host],
+    ssh: str,
+    report: Report,
+    names: Sequence[str] = (),
+    *,
+    allow_missing: bool = False,
+    tls: bool = False,
+) -> Iterator[ClientGroup]:
     """Load clients on these hosts while the context lasts, in the order of ``names``, or of the hosts without names.
 
     Raises ``RunError``, and ``PlanError`` for a name that is no host.
     """
-    reached = up(hosts, ssh, report)
-    nodes = [reached.nodes.get(name, name) for name in names] or list(reached.nodes.values())
+    cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls)
+    there = cluster.hosts
     try:
-        with session.opened(reached.address, len(nodes), nodes) as group:
+        chosen = [there.get(name, name) for name in names] or list(there.values())
+        with session.opened(cluster.address, len(chosen), chosen, missing=missing) as group:
             yield group
     finally:
-        reached.cluster.end()
+        cluster.end()
 
 
-def up(hosts: Sequence[Host], ssh: str, report: Report) -> Reached:
-    """Starts a load client on every host, and the head here. Raises ``RunError`` with a line for each failing host."""
-    LocalCluster.require_none()
-    packages = needed()
-    directory = Path(tempfile.mkdtemp(prefix="iocurve-"))
-    cluster = LocalCluster(str(directory))
-    connections: list[Connection] = []
+def up(
+    hosts: Sequence[Host], ssh: str, report: Report, *, allow_missing: bool = False, tls: bool = False
+) -> tuple[StartedCluster, tuple[str, ...], dict[str, float]]:
+    """Starts a load client on every host, and the head here. Raises ``RunError`` with a line for each failing host.
+
+    With ``allow_missing`` the hosts that can take part suffice. Gives the cluster, the hosts that take no part with the
+    cause of each, and the seconds of each step.
+    """
+    cluster = StartedCluster.made()
+    starting = _Starting(cluster, report, allow_missing)
     try:
-        for host in hosts:
-            connections.append(Connection(host, shlex.split(ssh), directory))
-            cluster.adopt(connections[-1].process.pid, "ssh")
-        greetings = _on_all(connections, partial(_greeted, key=packages.key))
-        _carry(packages, [one for one in connections if not greetings[one.host].has], report)
-        address = f"{_own_address(greetings)}:{ray_options.HEAD_PORT}"
-        cluster.start_head(address)
-        token = ray_options.made_token().read_text()
-        _on_all(connections, partial(_start, address=address, token=token, greetings=greetings))
-        _wait_for(connections, address, greetings, report)
-        # The inputs of all connections stay open for as long as this process lives, also when this command has ended.
-        inputs = [connection.input.fileno() for connection in connections]
+        with credentials.applied(cluster.environment()), nodes.messages_kept():
+            starting.connect(hosts, shlex.split(ssh))
+            if tls:
+                starting.make_certificate()
+                os.environ.update(cluster.environment())
+            starting.start_head()
+            starting.start_nodes()
+            starting.hold()
+    except BaseException:
+        starting.drop()
+        cluster.end()
+        raise
+    return cluster, tuple(f"{host}: {error}" for host, error in starting.failed.items()), starting.seconds
+
+
+class _Starting:
+    """A cluster on hosts that is being started."""
+
+    def __init__(self, cluster: StartedCluster, report: Report, allow_missing: bool) -> None:
+        self._cluster, self._report, self._allow_missing = cluster, report, allow_missing
+        self._directory = Path(cluster.directory)
+        self._connections: list[Connection] = []
+        self._greetings: dict[Host, Greeting] = {}
+        self.failed: dict[Host, HostError] = {}
+        self.seconds: dict[str, float] = {}
+
+    def connect(self, hosts: Sequence[Host], ssh: Sequence[str]) -> None:
+        """Reaches the hosts, and gives the packages to those that lack them."""
+        packages = needed()
+        with self._timed("connect"):
+            for host in hosts:
+                self._connections.append(Connection(host, ssh, self._directory))
+                self._cluster.adopt(self._connections[-1].process.pid, "ssh")
+            self._greetings = self._on_all(partial(_greeted, key=packages.key))
+        for host, greeting in self._greetings.items():
+            if (off_ns := abs(greeting.time_ns - time.time_ns())) > CLOCK_NS_MAX:
+                self._report(host, f"its clock is off by {format_duration(off_ns)}: set it by NTP")
+        lacking = {one.host for one in self._connections if not self._greetings[one.host].has}
+        if lacking:
+            with self._timed("copy"):
+                self._carry(packages, lacking)
+
+    def _carry(self, packages: Packages, lacking: Set[Host]) -> None:
+        archive = packages.archive()
+        for host in lacking:
+            self._report(host, f"gets iocurve ({format_bytes(archive.stat().st_size)})")
+
+        def carry(connection: Connection) -> None:
+            if connection.host in lacking:
+                connection.carry(archive)
+
+        self._on_all(carry)
+
+    def make_certificate(self) -> None:
+        """Makes the key and the certificate of the session."""
+        addresses = {greeting.connection[2] for greeting in self._greetings.values()}
+        credentials.make_certificate(self._directory, sorted({_own_address(self._greetings), *addresses}))
+
+    def start_head(self) -> None:
+        """Starts the head at the address of this machine that the hosts see."""
+        with self._timed("head"):
+            nodes.load_ray()
+            self._cluster.start_head(f"{_own_address(self._greetings)}:{ray_options.HEAD_PORT}")
+
+    def start_nodes(self) -> None:
+        """Starts the nodes, and waits until every host has joined."""
+        environment = ray_options.ENVIRONMENT | credentials.environment(Path("{directory}"), self._directory)
+        files = credentials.files(self._directory)
+
+        def start(connection: Connection) -> None:
+            at = f"--node-ip-address={self._greetings[connection.host].connection[2]}"
+            options = [*ray_options.node(self._cluster.address), *ray_options.common(), at]
+            connection.send({"start": options, "environment": environment, "files": files})
+
+        with self._timed("join"):
+            self._on_all(start)
+            self._drop(self._not_joined())
+        self._cluster.hosts = {one.host.name: self._greetings[one.host].connection[2] for one in self._connections}
+        self._cluster.keep()
+
+    def _not_joined(self) -> dict[Host, HostError]:
+        """Waits for the hosts; gives those that have not joined, with the cause."""
+        missing = {self._greetings[connection.host].connection[2]: connection for connection in self._connections}
+        nothing = HostError(f"it has not joined {self._cluster.address} within {JOIN_S} s")
+        why: dict[Host, HostError] = {}
+        ends: Counter[Host] = Counter()
+        until = time.monotonic() + JOIN_S
+        while missing:
+            joined = {node.address for node in nodes.listed(self._cluster.address) if node.is_load_client}
+            for at in joined & missing.keys():
+                self._report(missing.pop(at).host, "has joined")
+            for connection in missing.values():
+                while line := connection.next_line():
+                    answer = msgspec.json.decode(line, type=Answer)
+                    ends[connection.host] += 1
+                    why[connection.host] = HostError(
+                        last_error(answer.lines) or f"its node ended with status {answer.ended}"
+                    )
+            waited = [one.host for one in missing.values() if ends[one.host] < STARTS]
+            if not waited or time.monotonic() > until:
+                break
+            time.sleep(POLL_S)
+        return {one.host: why.get(one.host, nothing) for one in missing.values()}
+
+    def hold(self) -> None:
+        """Keeps the inputs of all connections open after this process, until the cluster is taken down."""
+        inputs = [connection.input.fileno() for connection in self._connections]
         nothing = subprocess.DEVNULL
         holder = subprocess.Popen(
             ["sleep", "infinity"],
@@ -220,26 +321,40 @@ def up(hosts: Sequence[Host], ssh: str, report: Report) -> Reached:
             stdout=nothing,
             stderr=nothing,
         )
-        cluster.adopt(holder.pid, "holder")
-        for connection in connections:
-            connection.input.close()
-    except BaseException:
-        for connection in connections:
+        self._cluster.adopt(holder.pid, "holder")
+        self.drop()
+
+    def drop(self) -> None:
+        """Closes the inputs here."""
+        for connection in self._connections:
             with suppress(OSError):
                 connection.input.close()
-        cluster.end()
-        raise
-    return Reached(cluster, address, {host.name: greeting.connection[2] for host, greeting in greetings.items()})
 
+    def _on_all(self, step: Callable[[Connection], T]) -> dict[Host, T]:
+        """Runs a step for all hosts at once; those that fail are dropped."""
+        with ThreadPoolExecutor(len(self._connections)) as pool:
+            running = {connection.host: pool.submit(step, connection) for connection in self._connections}
+        self._drop({host: error for host, one in running.items() if isinstance(error := one.exception(), HostError)})
+        return {host: one.result() for host, one in running.items() if host not in self.failed}
 
-def _on_all(connections: Sequence[Connection], step: Callable[[Connection], T]) -> dict[Host, T]:
-    """Runs a step for all hosts at once. Raises ``RunError`` with a line for each that fails."""
-    with ThreadPoolExecutor(len(connections)) as pool:
-        running = {connection.host: pool.submit(step, connection) for connection in connections}
-    failed = {host: error for host, one in running.items() if isinstance(error := one.exception(), HostError)}
-    if failed:
-        raise RunError(_told(failed, len(connections)))
-    return {host: one.result() for host, one in running.items()}
+    def _drop(self, failed: Mapping[Host, HostError]) -> None:
+        """Goes on without hosts. Raises ``RunError`` where that is not allowed, or where none is left."""
+        left = [connection for connection in self._connections if connection.host not in failed]
+        if failed and not (self._allow_missing and left):
+            raise RunError(_told(failed, len(self._connections)))
+        for connection in self._connections:
+            if connection.host in failed:
+                self._report(connection.host, f"takes no part: {failed[connection.host]}")
+                with suppress(OSError):
+                    connection.input.close()
+        self._connections = left
+        self.failed |= failed
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[step] = time.monotonic() - started
 
 
 def _told(failed: Mapping[Host, HostError], hosts: int) -> str:
@@ -258,17 +373,10 @@ def _greeted(connection: Connection, key: str) -> Greeting:
     if not greeting.has and greeting.free_bytes < FREE_BYTES_MIN:
         free, needs = format_bytes(greeting.free_bytes), format_bytes(FREE_BYTES_MIN)
         raise HostError(f"its home has {free} free, and iocurve needs {needs}")
+    if greeting.memory_bytes < MEMORY_BYTES_MIN:
+        available, needs = format_bytes(greeting.memory_bytes), format_bytes(MEMORY_BYTES_MIN)
+        raise HostError(f"it has {available} of memory available, and iocurve needs {needs}")
     return greeting
-
-
-def _carry(packages: Packages, connections: Sequence[Connection], report: Report) -> None:
-    """Sends the packages to hosts that lack them."""
-    if not connections:
-        return
-    archive = packages.archive()
-    for connection in connections:
-        report(connection.host, f"gets iocurve ({format_bytes(archive.stat().st_size)})")
-    _on_all(connections, lambda connection: connection.carry(archive))
 
 
 def _own_address(greetings: Mapping[Host, Greeting]) -> str:
@@ -278,35 +386,3 @@ def _own_address(greetings: Mapping[Host, Greeting]) -> str:
         each = ", ".join(f"{address} ({counted(number, 'host')})" for address, number in seen.most_common())
         raise RunError(f"the hosts see this machine at several addresses: {each}; a head has one")
     return next(iter(seen))
-
-
-def _start(connection: Connection, address: str, token: str, greetings: Mapping[Host, Greeting]) -> None:
-    at = f"--node-ip-address={greetings[connection.host].connection[2]}"
-    environment = ray_options.ENVIRONMENT | {"RAY_AUTH_MODE": "token"}
-    options = [*ray_options.node(address), *ray_options.common(), at]
-    connection.send({"start": options, "environment": environment, "token": token})
-
-
-def _wait_for(
-    connections: Sequence[Connection], address: str, greetings: Mapping[Host, Greeting], report: Report
-) -> None:
-    """Returns when every host has joined. Raises ``RunError`` with a line for each that has not."""
-    missing = {greetings[connection.host].connection[2]: connection for connection in connections}
-    why: dict[Host, HostError] = {}
-    ends: Counter[Host] = Counter()
-    until = time.monotonic() + JOIN_S
-    while missing:
-        for at in set(nodes_at(address) or ()) & missing.keys():
-            report(missing.pop(at).host, "has joined")
-        for connection in missing.values():
-            while line := connection.next_line():
-                answer = msgspec.json.decode(line, type=Answer)
-                ends[connection.host] += 1
-                why[connection.host] = HostError(
-                    last_error(answer.lines) or f"its node ended with status {answer.ended}"
-                )
-        if missing and (time.monotonic() > until or max(ends.values(), default=0) >= STARTS):
-            nothing = HostError(f"it has not joined {address}")
-            raise RunError(_told({one.host: why.get(one.host, nothing) for one in missing.values()}, len(connections)))
-        if missing:
-            time.sleep(POLL_S)

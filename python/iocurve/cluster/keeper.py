@@ -4,7 +4,8 @@ Its text is sent over ssh, so it uses the standard library alone. It reads lines
 
 - ``{"key": …}`` selects the packages of the node; the answer describes the host, and says if it has them.
 - ``{"carry": BYTES}`` is followed by a tar archive with the packages, compressed by gzip.
-- ``{"start": [OPTIONS], "environment": {…}, "token": …}`` starts a node of Ray, again and again while it ends.
+- ``{"start": [OPTIONS], "environment": {…}, "files": {…}}`` starts a node of Ray, again and again while it ends. The
+  files are written to a directory that only this user can read; ``{directory}`` in a variable stands for it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -53,7 +55,7 @@ class Keeper:
                 self.unpack(message["carry"])
             elif "start" in message:
                 threading.Thread(
-                    target=self.keep, args=(message["start"], message["environment"], message["token"]), daemon=True
+                    target=self.keep, args=(message["start"], message["environment"], message["files"]), daemon=True
                 ).start()
 
     def greet(self, key: str) -> None:
@@ -65,6 +67,8 @@ class Keeper:
             machine=platform.machine(),
             connection=os.environ.get("SSH_CONNECTION", "").split(),
             free_bytes=shutil.disk_usage(cache).free,
+            memory_bytes=available_memory(),
+            time_ns=time.time_ns(),
             has=self.packages.is_dir(),
         )
 
@@ -85,13 +89,14 @@ class Keeper:
                 return
         say(unpacked=str(self.packages))
 
-    def keep(self, options: list[str], environment: dict[str, str], text: str) -> None:
-        """Starts the node again whenever it ends, as it does after a cut of the network."""
-        token = Path(self.directory) / "token"
-        token.touch(0o600)
-        token.write_text(text)
-        environment = dict(os.environ, **environment)
-        environment.update(RAY_AUTH_TOKEN_PATH=str(token), PYTHONPATH=str(self.packages))
+    def keep(self, options: list[str], environment: dict[str, str], files: dict[str, str]) -> None:
+        """Starts the node again whenever it ends, as it does after a long cut of the network."""
+        for name, text in files.items():
+            path = Path(self.directory) / name
+            path.touch(0o600)
+            path.write_text(text)
+        here = {name: value.replace("{directory}", self.directory) for name, value in environment.items()}
+        environment = dict(os.environ, PYTHONPATH=str(self.packages), **here)
         words = [
             sys.executable,
             "-c",
@@ -150,6 +155,14 @@ class Counted(io.BufferedIOBase):
         """Reads what is left."""
         while self.left and self.read(1 << 20):
             pass
+
+
+def available_memory() -> int:
+    """Bytes of memory that programs can take (proc_meminfo(5))."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def say(**facts: object) -> None:

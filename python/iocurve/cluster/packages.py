@@ -17,11 +17,22 @@ from pathlib import Path, PurePosixPath
 import iocurve
 from iocurve.cluster.ray_options import state_directory
 from iocurve.errors import RunError
+from iocurve.result.version import iocurve_version
 
 NOT_CARRIED = frozenset({"altair", "vl-convert-python"})
 """Packages that draw charts: a load client draws none."""
 _LEFT_OUT = frozenset({"__pycache__", "jars", "rllib", "tune", "serve", "cpp", "tests"})
 """Directories of packages that a load client never loads."""
+
+
+def wheel(version: str, machine: str) -> str:
+    """The name of the file that ``make wheel`` builds for a kind of processor."""
+    return f"iocurve-{version}-cp311-abi3-manylinux_2_28_{machine}.whl"
+
+
+def installation() -> str:
+    """The command that installs iocurve with Ray here: no index has the package, so it says the file."""
+    return f"pip install './{wheel(iocurve_version(), os.uname().machine)}[scale]' (make wheel builds the file)"
 
 
 @dataclass(frozen=True)
@@ -86,9 +97,7 @@ def _required(name: str, extras: set[str], found: dict[str, Distribution]) -> di
     try:
         one = found[canonicalize_name(name)] = distribution(name)
     except PackageNotFoundError:
-        raise RunError(
-            f"many machines need the package {name}, which is not installed: pip install 'iocurve[scale]'"
-        ) from None
+        raise RunError(f"many machines need the package {name}, which is not installed: {installation()}") from None
     for text in one.requires or ():
         required = Requirement(text)
         wanted = [{"extra": extra} for extra in extras or {""}]

@@ -1,14 +1,14 @@
-"""How iocurve starts Ray: fixed ports, no dashboard, quick detection of dead nodes.
+"""Options and variables of Ray: fixed ports, no dashboard, time for a machine that was cut off to return.
 
-Ports, all TCP: every node reaches the head at 6379; all nodes reach each other at 6380, 6381 and 6400 to 6500 (the head
-program listens there, too); 6382 to 6385 are used within a node.
+Ports, all TCP: every node reaches the head at 6379; all nodes reach each other at 6380, 6381 and 6400 to 6500, and the
+head at 6390, 6391 and 6500 to 6600 (the head program listens there, too); 6382 to 6385 and 6392 to 6395 are used within
+a node.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +23,8 @@ PORTS = {
     "min-worker-port": 6400,
     "max-worker-port": 6500,
 }
+HEAD_PORTS = {name: port + (100 if "worker" in name else 10) for name, port in PORTS.items()}
+"""Ports of the head, whose machine may be a load client, too."""
 OBJECT_STORE_BYTES = 100_000_000
 LOAD_CLIENT = json.dumps({"load_client": 1})
 ENVIRONMENT = {
@@ -31,15 +33,18 @@ ENVIRONMENT = {
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
     # Ray would wait 30 s for work to move away from a node that ends; a load client has none.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+    # Ray would start a Python process for each processor at the first run; a load client is one process.
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
 }
 HEAD_ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "10",
+    "RAY_health_check_failure_threshold": "30",
 }
-"""Ray gives up a node that is cut off after 10 to 20 s, instead of a minute: later than iocurve, which lets a client
-return after a short cut."""
+"""Ray gives up a node that is cut off after 30 to 60 s: later than a run, which lets a client return after a cut. It
+would end the processes of a node that returns after it was given up."""
 
 _COMMON = ["--include-log-monitor=false", f"--object-store-memory={OBJECT_STORE_BYTES}", "--disable-usage-stats"]
 
@@ -58,43 +63,15 @@ def bound(processor: int = 0) -> list[str]:
 
 
 def head(port: int = HEAD_PORT) -> list[str]:
-    """Options of the head, which generates no load."""
-    return ["--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false"]
+    """Options of the head, which generates no load. Ray's monitor would listen at port 44217 and scale nothing."""
+    return ["--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false", "--no-monitor"]
 
 
 def node(address: str) -> list[str]:
     """Options of a node that offers a load client."""
-    return [f"--address={address}", "--num-cpus=1", f"--resources={LOAD_CLIENT}"]
+    return [f"--address={address}", f"--resources={LOAD_CLIENT}"]
 
 
 def state_directory() -> Path:
     """``~/.local/state/iocurve/cluster``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "iocurve/cluster"
-
-
-def token_path() -> Path:
-    """The file with the token of this user's clusters."""
-    return state_directory() / "token"
-
-
-def made_token() -> Path:
-    """The file with the token, made if there is none; only its owner can read it."""
-    path = token_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
-    return path
-
-
-def authentication(environment: Mapping[str, str]) -> dict[str, str]:
-    """Ray's variables for the mode of authentication: as the environment says, otherwise the token if there is one.
-
-    The mode is always set: without it Ray makes a token in the home directory and then asks every node for it.
-    """
-    if environment.get("RAY_AUTH_MODE"):
-        return {}
-    if token_path().exists():
-        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_path())}
-    return {"RAY_AUTH_MODE": "disabled"}

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from iocurve.cluster.ray_options import ENVIRONMENT, authentication, state_directory
+from iocurve.cluster import credentials, nodes
+from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, Node
+from iocurve.cluster.ray_options import ENVIRONMENT
+from iocurve.cluster.started import StartedCluster
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
@@ -24,106 +29,121 @@ from iocurve.result.version import iocurve_version
 if TYPE_CHECKING:
     from types import ModuleType
 
-Node = dict[str, Any]
-"""A node as Ray describes it."""
+    from ray.actor import ActorClass
+    from ray.util.placement_group import PlacementGroup
+
 AUTO_CLUSTER = "auto"
 """The cluster that this machine belongs to."""
-RESOURCE = "load_client"
-"""Each node offers one of it; the node of the head program offers none unless it is to generate load, too."""
 CONCURRENT_CALLS = 8
 """Calls that a client answers at once: the stream of records, and short calls during it."""
-NODES_S = 30
+NODES_S = 30.0
 """Time to wait for nodes that are about to join."""
-REACH_S = 10
-"""Time in which the head must accept a connection."""
-INTRODUCE_S = 60
+JOIN_S = 20.0
+"""Time in which this process must have joined the cluster."""
+PLACE_S = 15.0
+"""Time in which all load clients must have been reserved."""
+BUSY_S = 1.5
+"""A run that has just ended gives its load clients back within this time."""
+INTRODUCE_S = 60.0
 """Time in which a client must have loaded iocurve."""
+CHECK_S = 15.0
+"""The same for a check, which judges each client by itself."""
+SHOWN_MAX = 80
+"""Characters of a command line that another run shows."""
 
 
 @contextmanager
-def opened(address: str | None, clients: int | None, on: Sequence[str] = ()) -> Iterator[ClientGroup]:
+def opened(
+    address: str | None,
+    clients: int | None,
+    on: Sequence[str] = (),
+    *,
+    allow_missing: bool = False,
+    missing: Sequence[str] = (),
+) -> Iterator[ClientGroup]:
     """Load clients on a cluster while the context lasts.
 
     ``address`` is HOST:PORT of the head; None or ``auto`` is the cluster of this machine.
     ``clients`` is None for one on every node. ``on`` lists the nodes (hostname or address) in the order of the clients.
-    Raises ``RunError`` where the cluster cannot be reached or has too few nodes, ``PlanError`` where versions differ.
+    With ``allow_missing`` the load clients that are there suffice. The group says which are missing; ``missing`` are
+    known to be.
+    Raises ``RunError`` where the cluster cannot be reached, is busy or lacks load clients, ``PlanError`` where versions
+    differ.
     """
-    with _messages_of_ray_kept():
-        ray = connect(address or AUTO_CLUSTER)
-        try:
-            with _on(ray, clients, on) as group:
-                yield group
-        finally:
-            with suppress(Exception):
-                ray.shutdown()
+    with _reached(address) as (head, expected):
+        # Names are enough to know what is missing.
+        wanted = ({}, len(on)) if on else (expected, clients)
+        found, absent = _awaited(head, *wanted, 0 if allow_missing else NODES_S)
+        if absent and not (allow_missing and found):
+            raise RunError(_lacking(absent, len(found)))
+        chosen = _chosen(found, clients, on)
+        with _joined(head) as ray, loop_in_thread() as loop, _reserved(ray, chosen) as links:
+            members = _introduced(links, asyncio.run_coroutine_threadsafe(_introductions(links), loop).result())
+            yield ClientGroup(members, loop, f"Ray {ray.__version__}", (*missing, *absent))
 
 
 @contextmanager
-def _on(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator[ClientGroup]:
-    with loop_in_thread() as loop, _actors(ray, clients, on) as links:
-        members = asyncio.run_coroutine_threadsafe(_introduced(links), loop).result()
-        yield ClientGroup(members, loop, f"Ray {ray.__version__}")
+def opened_each(
+    address: str | None, clients: int | None
+) -> Iterator[tuple[ClientGroup, dict[str, str], tuple[str, ...]]]:
+    """The load clients that answer, the reasons of those that do not by their names, and the missing ones.
+
+    Each is asked by itself, also while a run has the cluster. Raises ``RunError`` where the head does not answer.
+    """
+    with _reached(address) as (head, expected):
+        found, missing = _awaited(head, expected, clients, 0)
+        with _joined(head) as ray, loop_in_thread() as loop, _guests(ray, found) as links:
+            asked = asyncio.run_coroutine_threadsafe(_introductions(links, CHECK_S), loop).result()
+            failed = {link.name: one for link, one in zip(links, asked, strict=True) if isinstance(one, str)}
+            _name_by_hostname(links, asked)
+            pairs = zip(links, asked, strict=True)
+            members = [Member(link, one) for link, one in pairs if not isinstance(one, str)]
+            yield ClientGroup(members, loop, f"Ray {ray.__version__}"), failed, missing
 
 
 @contextmanager
-def _messages_of_ray_kept() -> Iterator[None]:
-    """Sends to ``ray.log`` in the state directory whatever Ray writes to standard error past Python.
-
-    Whoever runs a measurement hears of a lost machine from iocurve.
-    """
-    if sys.__stderr__ is None or sys.stderr is not sys.__stderr__:
-        yield
-        return
-    state_directory().mkdir(parents=True, exist_ok=True)
-    sys.__stderr__.flush()
-    with (state_directory() / "ray.log").open("w") as log, os.fdopen(os.dup(2), "w", buffering=1) as shown:
-        os.dup2(log.fileno(), 2)
-        sys.stderr = shown
-        try:
-            yield
-        finally:
-            sys.stderr = sys.__stderr__
-            os.dup2(shown.fileno(), 2)
+def _reached(address: str | None) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The head's HOST:PORT, and the load clients that the cluster must have: addresses by the names of machines."""
+    known = StartedCluster.known()
+    asked = address or AUTO_CLUSTER
+    if known and known.alive and asked in (AUTO_CLUSTER, known.address):
+        variables, head, expected = known.environment(), known.address, known.hosts
+    else:
+        variables, head, expected = ENVIRONMENT | credentials.user_environment(os.environ), _head(asked), {}
+    with nodes.messages_kept(), credentials.applied(variables):
+        nodes.load_ray()
+        yield head or _head_here(), expected
 
 
-def connect(address: str) -> ModuleType:
-    """Connects this process to a cluster; gives the module ``ray``. Raises ``RunError``."""
+def _head(address: str) -> str:
+    """HOST:PORT if a head listens there, nothing for ``auto``. Raises ``RunError``."""
+    if address == AUTO_CLUSTER:
+        return ""
     if address.startswith("ray://"):
         raise RunError(
             f"--on {address}: Ray Client does not stream records; run iocurve on a node of the cluster, "
             "with --on auto or --on HEAD:6379"
         )
-    _require_listener(address)
-    os.environ.update(ENVIRONMENT | authentication(os.environ))
-    ray = load_ray()
-    try:
-        with interrupts.restored():
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-    except Exception as error:  # noqa: BLE001 - Ray fails in many ways
-        raise RunError(_unreachable(address, error)) from None
-    return ray
-
-
-def _require_listener(address: str) -> None:
-    """Ray itself tries for minutes. Raises ``RunError`` if nothing listens at HOST:PORT."""
-    if address == AUTO_CLUSTER:
-        return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise RunError(f"--on {address}: name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
     try:
+        # Ray itself tries for minutes.
         socket.create_connection((host, int(port)), REACH_S).close()
     except (OSError, OverflowError) as error:
         raise RunError(_unreachable(address, error)) from None
+    return address
 
 
-def load_ray() -> ModuleType:
-    """The module ``ray``. Raises ``RunError`` if it is not installed."""
+def _head_here() -> str:
+    """The head of the cluster that this machine belongs to. Raises ``RunError``."""
+    from ray._private.services import canonicalize_bootstrap_address
+
     try:
-        import ray
-    except ImportError:
-        raise RunError("many machines need Ray, which is not installed: pip install 'iocurve[scale]'") from None
-    return cast("ModuleType", ray)
+        found = canonicalize_bootstrap_address(AUTO_CLUSTER)
+    except Exception as error:  # noqa: BLE001 - Ray fails in many ways
+        raise RunError(_unreachable(AUTO_CLUSTER, error)) from None
+    return _head(str(found))
 
 
 def _unreachable(address: str, error: Exception) -> str:
@@ -132,62 +152,195 @@ def _unreachable(address: str, error: Exception) -> str:
     return f"{where} ({first}); iocurve cluster commands prints how to start one, iocurve cluster up --local 3 tries it"
 
 
-@contextmanager
-def _actors(ray: ModuleType, clients: int | None, on: Sequence[str]) -> Iterator[list[RayLink]]:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    remote = ray.remote(
-        num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0, max_concurrency=CONCURRENT_CALLS
-    )(LoadClient)
-    nodes = _chosen(_nodes(ray, clients), clients, on)
-    links = []
-    try:
-        for node in nodes:
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            actor = remote.options(scheduling_strategy=there).remote(is_under_daemons=True)
-            links.append(RayLink(ray, actor, node["NodeManagerAddress"]))
-        yield links
-    finally:
-        for link in links:
-            link.abandon()
+def _unusable(head: str, why: object) -> str:
+    first = (str(why).strip().splitlines() or [type(why).__name__])[0]
+    return f"the cluster at {head} cannot be used: {first}; iocurve cluster down ends one that iocurve started"
 
 
-def load_nodes(ray: ModuleType) -> list[Node]:
-    """The live nodes that offer a load client, in the order of their addresses."""
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(RESOURCE, 0) >= 1]
-    return sorted(nodes, key=lambda node: int(ip_address(node["NodeManagerAddress"])))
+def _awaited(
+    head: str, expected: Mapping[str, str], clients: int | None, seconds: float
+) -> tuple[list[Node], tuple[str, ...]]:
+    """The load clients that answer, and those that do not after that time, or their number where no name is known.
 
-
-def _nodes(ray: ModuleType, clients: int | None) -> list[Node]:
-    """Waits for nodes that are about to join. Raises ``RunError`` for too few."""
-    import time
-
-    until = time.monotonic() + NODES_S
+    Raises ``RunError`` if the head does not answer.
+    """
+    until = time.monotonic() + seconds
     while True:
-        nodes = load_nodes(ray)
-        if len(nodes) >= (clients or 1):
-            return nodes
-        if time.monotonic() > until:
-            raise RunError(
-                f"--clients {clients or 1}: the cluster has {len(nodes)} nodes that offer {RESOURCE}; "
-                "iocurve cluster check lists them, iocurve cluster commands prints how to add one"
-            )
+        try:
+            found = nodes.listed(head)
+        except RunError as error:
+            raise RunError(_unusable(head, error)) from None
+        if any(not (node.answers or node.is_load_client) for node in found):
+            raise RunError(_unusable(head, f"a daemon of the head does not answer for {ANSWER_S:g} s"))
+        there = [node for node in found if node.is_load_client and node.answers]
+        missing = _missing(found, expected, clients)
+        if (there and not missing) or time.monotonic() >= until:
+            return there, missing
         time.sleep(0.5)
 
 
-def _chosen(nodes: list[Node], clients: int | None, on: Sequence[str]) -> list[Node]:
+def _missing(found: Sequence[Node], expected: Mapping[str, str], clients: int | None) -> tuple[str, ...]:
+    known = dict(expected) or {node.address: node.address for node in found if node.is_load_client}
+    answering = {node.address for node in found if node.is_load_client and node.answers}
+    silent = {node.address for node in found if not node.answers}
+    if clients is not None and len(answering) >= clients:
+        return ()
+    absent = [
+        (name if name == at else f"{name} ({at})") + (" does not answer" if at in silent else "")
+        for name, at in known.items()
+        if at not in answering
+    ]
+    further = (clients or 1) - len(known)
+    return (*absent, *([f"{further} of {clients or 1}"] if further > 0 else []))
+
+
+def _lacking(missing: Sequence[str], found: int) -> str:
+    return (
+        f"load clients are missing: {', '.join(missing)}; the cluster has {found}. iocurve cluster check lists them; "
+        "--allow-missing measures with those that are there"
+    )
+
+
+def _chosen(found: Sequence[Node], clients: int | None, on: Sequence[str]) -> list[Node]:
     if not on:
-        return nodes[:clients]
-    by_name = {node[key]: node for node in nodes for key in ("NodeManagerHostname", "NodeManagerAddress")}
+        return list(found[:clients])
+    by_name = {name: node for node in found for name in (node.hostname, node.address)}
     if missing := [name for name in on if name not in by_name]:
-        there = ", ".join(node["NodeManagerAddress"] for node in nodes)
+        there = ", ".join(node.address for node in found)
         raise PlanError([Diagnostic(f"the cluster has no load client '{name}'; it has {there}") for name in missing])
     return [by_name[name] for name in on]
 
 
-async def _introduced(links: Sequence[RayLink]) -> list[Member]:
-    """Loads iocurve on every client. Raises ``RunError`` where that fails, ``PlanError`` where versions differ."""
-    introductions = await asyncio.gather(*(_introduction(link) for link in links))
+@contextmanager
+def _joined(head: str) -> Iterator[ModuleType]:
+    """The module ``ray``, of which this process is a driver. Raises ``RunError``."""
+    ray = nodes.load_ray()
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    failed: Exception | None = RunError(f"a daemon of the head does not answer for {JOIN_S:g} s")
+
+    def join() -> None:
+        nonlocal failed
+        try:
+            ray.init(address=head, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            failed = None
+        except Exception as error:  # noqa: BLE001 - Ray fails in many ways
+            failed = error
+
+    # Ray waits for minutes for a daemon that has died.
+    with interrupts.restored():
+        thread = threading.Thread(target=join, daemon=True)
+        thread.start()
+        thread.join(JOIN_S)
+    if failed:
+        raise RunError(_unusable(head, failed))
+    try:
+        yield ray
+    finally:
+        with suppress(Exception):
+            ray.shutdown()
+
+
+@contextmanager
+def _reserved(ray: ModuleType, chosen: Sequence[Node]) -> Iterator[list[RayLink]]:
+    """A load client on each node, all or none. Raises ``RunError``, at once if another run has them."""
+    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    until = time.monotonic() + BUSY_S
+    while (busy := _other_run()) and time.monotonic() < until:
+        time.sleep(0.1)
+    if busy:
+        raise RunError(f"the cluster is busy with {busy}; a cluster runs one load at a time")
+    bundles = [{RESOURCE: 1, f"node:{node.address}": 0.001} for node in chosen]
+    group = placement_group(bundles, strategy="STRICT_SPREAD", name=_own_run())
+    links: list[RayLink] = []
+    try:
+        _wait_for_group(group)
+        remote = _remote(ray, {RESOURCE: 1})
+        for number, node in enumerate(chosen):
+            place = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)
+            actor = remote.options(scheduling_strategy=place).remote(is_under_daemons=True)
+            links.append(RayLink(ray, actor, node.address))
+        yield links
+    finally:
+        _end(links)
+        with suppress(Exception):
+            remove_placement_group(group)
+
+
+def _wait_for_group(group: PlacementGroup) -> None:
+    """Returns once all load clients are reserved. Raises ``RunError``."""
+    until = time.monotonic() + PLACE_S
+    while not group.wait(1):
+        if busy := _other_run(group):
+            raise RunError(f"the cluster is busy with {busy}; a cluster runs one load at a time")
+        if time.monotonic() > until:
+            raise RunError(
+                f"the load clients could not be reserved in {PLACE_S:g} s: a machine has gone; iocurve cluster check "
+                "says which"
+            )
+
+
+@contextmanager
+def _guests(ray: ModuleType, found: Sequence[Node]) -> Iterator[list[RayLink]]:
+    """A process on each node that takes no load client from a run."""
+    links = [
+        RayLink(ray, _remote(ray, {f"node:{node.address}": 0.001}).remote(is_under_daemons=True), node.address)
+        for node in found
+    ]
+    try:
+        yield links
+    finally:
+        _end(links)
+
+
+def _remote(ray: ModuleType, resources: Mapping[str, float]) -> ActorClass:
+    return ray.remote(
+        num_cpus=0, resources=dict(resources), max_restarts=0, max_task_retries=0, max_concurrency=CONCURRENT_CALLS
+    )(LoadClient)
+
+
+def _end(links: Sequence[RayLink]) -> None:
+    for link in links:
+        link.abandon()
+
+
+def _own_run() -> str:
+    words = shlex.join(["iocurve", *sys.argv[1:]])
+    shown = words if len(words) <= SHOWN_MAX else f"{words[: SHOWN_MAX - 1]}…"
+    return f"'{shown}' (process {os.getpid()} of {socket.gethostname()})"
+
+
+def _other_run(own: PlacementGroup | None = None) -> str | None:
+    """The run that has the load clients now."""
+    from ray.util.placement_group import placement_group_table
+
+    table = placement_group_table().values()
+    mine = own.id.hex() if own else ""
+    return next((one["name"] for one in table if one["state"] == "CREATED" and one["placement_group_id"] != mine), None)
+
+
+async def _introductions(links: Sequence[RayLink], seconds: float = INTRODUCE_S) -> list[Introduction | str]:
+    """Each client's introduction, or why there is none."""
+    return await asyncio.gather(*(_introduction(link, seconds) for link in links))
+
+
+async def _introduction(link: RayLink, seconds: float) -> Introduction | str:
+    try:
+        return Introduction.from_json(await asyncio.wait_for(link.call("introduce"), seconds))
+    except TimeoutError:
+        return f"it does not answer for {seconds:g} s"
+    except (ClientLostError, IocurveError) as error:
+        return str(error)
+
+
+def _introduced(links: Sequence[RayLink], asked: Sequence[Introduction | str]) -> list[Member]:
+    """Members with names. Raises ``RunError`` where a client does not start, ``PlanError`` where versions differ."""
+    if failed := [f"{link.name}: {one}" for link, one in zip(links, asked, strict=True) if isinstance(one, str)]:
+        raise RunError(
+            "".join([f"{len(failed)} of {len(links)} load clients do not start:", *map("\n  ".__add__, failed)])
+        )
+    introductions = [one for one in asked if not isinstance(one, str)]
     own = iocurve_version()
     other = [
         Diagnostic(
@@ -198,20 +351,16 @@ async def _introduced(links: Sequence[RayLink]) -> list[Member]:
     ]
     if other:
         raise PlanError(other)
-    hostnames = [one.host.hostname for one in introductions]
-    for link, hostname in zip(links, hostnames, strict=True):
-        if hostnames.count(hostname) == 1:
-            link.name = hostname
+    _name_by_hostname(links, asked)
     return [Member(link, one) for link, one in zip(links, introductions, strict=True)]
 
 
-async def _introduction(link: RayLink) -> Introduction:
-    try:
-        return Introduction.from_json(await asyncio.wait_for(link.call("introduce"), INTRODUCE_S))
-    except (ClientLostError, TimeoutError) as error:
-        raise RunError(
-            f"load client {link.name} does not start: {str(error) or f'no answer for {INTRODUCE_S} s'}"
-        ) from None
+def _name_by_hostname(links: Sequence[RayLink], asked: Sequence[Introduction | str]) -> None:
+    """Names clients by their hostnames where these differ."""
+    hostnames = ["" if isinstance(one, str) else one.host.hostname for one in asked]
+    for link, hostname in zip(links, hostnames, strict=True):
+        if hostname and hostnames.count(hostname) == 1:
+            link.name = hostname
 
 
 class RayLink(Link):

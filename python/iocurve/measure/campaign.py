@@ -123,9 +123,13 @@ class Campaign:
         machines: Machines = THIS_MACHINE,
     ) -> None:
         """``order`` has the names of all points; the result has them in this order, whichever is measured first."""
-        self.result, self._machines = result.replace(cluster=machines.cluster_facts()), machines
-        self._view, self._keep, self._keeps_points = view, keep, keeps_points
         self._count = len(order) if order else count
+        facts = machines.cluster_facts()
+        self.result, self._machines = result.replace(cluster=facts, points_planned=self._count), machines
+        if facts and facts.missing:
+            text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'load client')} took part"
+            self.result = self.result.with_note("clients_missing", text)
+        self._view, self._keep, self._keeps_points = view, keep, keeps_points
         self._order = {name: place for place, name in enumerate(order)}
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0

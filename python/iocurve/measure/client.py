@@ -10,8 +10,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -45,6 +46,10 @@ from iocurve.units import SECOND_NS
 
 POLL_S = 0.05
 """Time between two polls of the engine."""
+ROOM_BYTES_MIN = 256 << 10
+ROOM_BYTES_MAX = 64 << 20
+INTERVAL_BYTES = 4096
+"""Room for an interval in the local file."""
 ALIVE_S = 1.0
 """A client that has nothing else to send says every so often that it is alive."""
 
@@ -66,7 +71,7 @@ class LoadClient:
         self._run: Run | None = None
         self._task: Task | None = None
         self._observer: Observer | None = None
-        self.journal: Path | None = None
+        self.journal: LocalFile | None = None
         """The local file of the run; None before the first."""
 
     def introduce(self) -> bytes:
@@ -105,7 +110,8 @@ class LoadClient:
     def prepare(self, task: bytes) -> str:
         """Lays out files and opens connections; returns once the first group waits for its start.
 
-        Returns the path of the local file. Raises ``TargetError``, ``RunError``, and ``Interrupted`` after ``stop``.
+        Returns the path of the local file, which has room for its records; nothing where there is none.
+        Raises ``TargetError``, ``RunError``, and ``Interrupted`` after ``stop``.
         """
         self._abandon()
         self._task = task_of(task)
@@ -121,8 +127,8 @@ class LoadClient:
             self._observer.update(live)
             if live.phase == "ready":
                 break
-        self.journal = _journal_path(self._task)
-        return str(self.journal)
+        self.journal = LocalFile(self._task)
+        return str(self.journal.path or "")
 
     def progress(self) -> bytes:
         """The state of the engine (``Live``)."""
@@ -136,13 +142,18 @@ class LoadClient:
         """
         assert self._task is not None, "prepare comes first"
         assert self.journal is not None
-        with self.journal.open("wb") as journal:
-            _keep(journal, msgspec.json.encode(self._task))
-            for record in self._records(start_ns):
-                line = msgspec.json.encode(record)
-                if not isinstance(record, AliveRecord):
-                    _keep(journal, line)
-                yield line
+        try:
+            with self.journal as journal:
+                journal.add(msgspec.json.encode(self._task))
+                for record in self._records(start_ns):
+                    line = msgspec.json.encode(record)
+                    if not isinstance(record, AliveRecord):
+                        journal.add(line)
+                    yield line
+        except Exception:
+            # No caller learns what the load measures from now on.
+            self.stop()
+            raise
 
     def release(self, group: int, start_ns: int) -> int:
         """Starts a further group at ``start_ns`` by the client's clock; returns its start, which may be later."""
@@ -168,8 +179,21 @@ class LoadClient:
 
     def forget(self) -> None:
         """Removes the local file, once its records have arrived."""
-        if self.journal:
-            self.journal.unlink(missing_ok=True)
+        if self.journal and self.journal.path:
+            self.journal.path.unlink(missing_ok=True)
+
+    def kept(self, run: str, client: int) -> bytes | None:
+        """The local file of a client of an earlier run, if this machine has it."""
+        for directory in _directories():
+            with suppress(OSError):
+                return (directory / _name(run, client)).read_bytes()
+        return None
+
+    def forget_kept(self, run: str, client: int) -> None:
+        """Removes that file, once its records are in the result."""
+        for directory in _directories():
+            with suppress(OSError):
+                (directory / _name(run, client)).unlink(missing_ok=True)
 
     def _records(self, start_ns: int) -> Iterator[Record]:
         assert self._run is not None
@@ -190,7 +214,10 @@ class LoadClient:
                 sent = time.monotonic()
             yield from records
         yield EndRecord(
-            outcome=Outcome.from_json(outcome), layout=self._observer.layout, machine=self._observer.machine()
+            outcome=Outcome.from_json(outcome),
+            layout=self._observer.layout,
+            machine=self._observer.machine(),
+            local_file_error=self.journal.error if self.journal else None,
         )
 
     def _abandon(self) -> None:
@@ -214,23 +241,77 @@ def _nic_mbit_per_s() -> int | None:
     return max((speed for speed in speeds if speed > 0), default=None)
 
 
-def _journal_path(task: Task) -> Path:
-    """The file of a client's records: ``~/.local/state/iocurve/clients``, or below the temporary directory."""
-    name = f"{task.run}-{task.client}.jsonl"
+def _directories() -> tuple[Path, Path]:
+    """``~/.local/state/iocurve/clients``, and one below the temporary directory."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    for directory in (Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"):
+    return Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"
+
+
+def _name(run: str, client: int) -> str:
+    return f"{run}-{client}.jsonl"
+
+
+class LocalFile:
+    """A client's records on its own machine: a backup, so a load goes on without it."""
+
+    def __init__(self, task: Task) -> None:
+        self.path: Path | None = None
+        """None where no directory has room."""
+        self.error: str | None = None
+        """The first error; the file has no record after it."""
+        self._file: IO[bytes] | None = None
+        for directory in _directories():
+            path = directory / _name(task.run, task.client)
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                _require_room(path, _bytes_expected(task))
+            except OSError as error:
+                self.error = self.error or f"{path}: {error.strerror}"
+                path.unlink(missing_ok=True)
+                continue
+            self.path, self.error = path, None
+            return
+
+    def __enter__(self) -> LocalFile:
+        if self.path:
+            self._try(lambda: setattr(self, "_file", self.path and self.path.open("wb")))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._try(self._file.close)
+
+    def add(self, line: bytes) -> None:
+        """Writes a line, unless an earlier one could not be written."""
+        if self._file and self.error is None:
+            self._try(partial(self._write, self._file, line))
+
+    @staticmethod
+    def _write(file: IO[bytes], line: bytes) -> None:
+        file.write(line + b"\n")
+        file.flush()
+
+    def _try(self, step: Callable[[], object]) -> None:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / name).touch()
-        except OSError:
-            continue
-        return directory / name
-    raise RunError(f"{state}/iocurve/clients: the client can write neither there nor in {tempfile.gettempdir()}")
+            step()
+        except OSError as error:
+            self.error = self.error or f"{self.path}: {error.strerror}"
 
 
-def _keep(journal: IO[bytes], line: bytes) -> None:
-    journal.write(line + b"\n")
-    journal.flush()
+def _bytes_expected(task: Task) -> int:
+    """The size of the local file of a run, at most ``ROOM_BYTES_MAX``."""
+    ends = [worker.end.runtime_ns for group in task.plan.groups for worker in group.workers]
+    intervals = max((end or 0 for end in ends), default=0) // max(1, task.plan.interval_ns)
+    return min(ROOM_BYTES_MAX, ROOM_BYTES_MIN + intervals * INTERVAL_BYTES)
+
+
+def _require_room(path: Path, size: int) -> None:
+    """Raises ``OSError`` unless that many bytes can be written."""
+    with path.open("wb", buffering=0) as file:
+        left = size
+        while left > 0:
+            left -= file.write(bytes(min(left, 1 << 20)))
+        file.truncate(0)
 
 
 class Daemons:

@@ -32,16 +32,32 @@ class Journal:
     def read(cls, path: Path) -> Journal:
         """Reads a local file; its last line may be cut off. Raises ``ResultError``."""
         try:
-            first, *lines = path.read_bytes().splitlines()
-            task = task_of(first)
-            records = [record_of(line) for line in _whole(lines)]
+            return cls.parsed(path, path.read_bytes())
         except OSError as error:
             raise ResultError(f"{path} cannot be read: {error.strerror}") from None
+
+    @classmethod
+    def parsed(cls, path: Path, text: bytes) -> Journal:
+        """The content of a local file. Raises ``ResultError``."""
+        try:
+            first, *lines = text.splitlines()
+            task = task_of(first)
+            records = [record_of(line) for line in _whole(lines)]
         except ValueError as error:
             raise ResultError(f"{path} is not the local file of a load client: {error}") from None
         intervals = tuple(record.interval for record in records if isinstance(record, ClosedRecord))
         end = next((record for record in records if isinstance(record, EndRecord)), None)
         return cls(path, task, intervals, end)
+
+
+def lost(result: Result) -> list[ClientOutcome]:
+    """The clients whose records are missing."""
+    return [client for point in result.points for client in point.clients if client.state == "lost"]
+
+
+def parsed(client: ClientOutcome, text: bytes) -> Journal:
+    """The content of a lost client's local file. Raises ``ResultError``."""
+    return Journal.parsed(Path(client.journal or f"{client.name}'s file"), text)
 
 
 def merged(result: Result, journals: Sequence[Journal]) -> Result:
@@ -54,6 +70,8 @@ def merged(result: Result, journals: Sequence[Journal]) -> Result:
     reasons = [f"{point.name}: {why}" for point in result.points if (why := _missing(point))]
     if reasons:
         result = result.replace(incomplete_reason="; ".join(reasons))
+    elif len(result.points) == result.points_planned and all(one.outcome.state == "finished" for one in result.points):
+        result = result.ended("finished")
     elif result.state == "failed":
         text = "a load client was lost; its records were added later, and what was to follow was not measured"
         result = result.replace(incomplete_reason=text)

@@ -66,6 +66,12 @@ class Machines(Protocol):
     def directory(self, client: int, path: Path) -> Place:
         """A directory of the machine of a load client."""
 
+    def kept(self, run: str, client: int) -> bytes | None:
+        """The local file of a client of an earlier run, from the machine that has it."""
+
+    def forget_kept(self, run: str, client: int) -> None:
+        """Removes that file."""
+
 
 class ThisMachine:
     """One load client: this process."""
@@ -88,6 +94,14 @@ class ThisMachine:
 
         del client
         return LocalPlace(path)
+
+    def kept(self, run: str, client: int) -> None:
+        """There is no load client."""
+        del run, client
+
+    def forget_kept(self, run: str, client: int) -> None:
+        """There is no load client."""
+        del run, client
 
 
 class _Here:
@@ -124,5 +138,11 @@ def client_notes(point: Point) -> Iterator[tuple[str, str]]:
             yield "clock_error", f"load client {client.name}: its clock is known only to within {MUCH}"
         if client.clock and abs(client.clock.drift_ns or 0) > most_ns + client.clock.error_ns:
             yield "clock_drift", f"load client {client.name}: its clock moved by {MUCH} during a point"
+        if client.local_file_error:
+            why = client.local_file_error
+            yield (
+                "local_file",
+                f"load client {client.name}: its local file lacks records ({why}); all have arrived here",
+            )
         if client.late_ns > most_ns:
             yield "late_start", f"load client {client.name}: it started late, by {MUCH}"

@@ -79,6 +79,8 @@ class EndRecord(TaggedStruct, tag="end"):
     outcome: Outcome
     layout: LayoutFacts | None
     machine: MachineUse | None
+    local_file_error: str | None = None
+    """Why the local file lacks records."""
 
 
 Record = StartedRecord | ReadyRecord | ClosedRecord | AliveRecord | EndRecord

@@ -83,6 +83,8 @@ def _cluster(result: Result) -> dict[str, dict[str, Fact]]:
         "Framework": cluster.framework,
         "Load clients": _listed("clients", (f"{one.name}, {one.host.cpus} processors" for one in clients.values())),
     }
+    if cluster.missing:
+        facts["Missing"] = ", ".join(cluster.missing)
     if cluster.idle:
         busiest = max(cluster.idle, key=lambda cost: cost.daemon_share)
         longest = max(cluster.idle, key=lambda cost: cost.longest_gap_ns)

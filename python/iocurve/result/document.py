@@ -390,6 +390,8 @@ class ClientOutcome(Struct):
     """Identity of the run in the name of the client's local file."""
     journal: str | None = None
     """Local file with the records of a lost client, on that client; None where it was removed."""
+    local_file_error: str | None = None
+    """Why its local file lacked records; they arrived all the same."""
     until_loss: UntilLoss | None = None
     limit: Limit | None = None
     """Verdict on what limited the client, given after the run; None if it measured nothing."""
@@ -647,6 +649,8 @@ class ClusterFacts(Struct):
     """Name and version: ``Ray 2.52.1``."""
     idle: tuple[IdleCost, ...]
     """One for each machine."""
+    missing: tuple[str, ...] = ()
+    """Load clients that the run goes without, because the user allowed it."""
 
 
 class Result(Struct):
@@ -662,6 +666,8 @@ class Result(Struct):
     state: State
     incomplete_reason: str | None
     """Why points are missing or incomplete; None if finished."""
+    points_planned: int | None = None
+    """Number of points of the whole run; None where it depends on what is measured."""
     host: HostFacts | None
     """The machine that generated the load; None if it is not known."""
     target: TargetFacts

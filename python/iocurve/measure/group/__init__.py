@@ -62,9 +62,19 @@ async def _cancelled_calls() -> None:
 class ClientGroup:
     """Load clients that run plans together (``Machines``)."""
 
-    def __init__(self, members: Sequence[Member], loop: asyncio.AbstractEventLoop, framework: str = "none") -> None:
-        """``loop`` runs in a separate thread and makes all calls; ``framework`` is the library that carries them."""
+    def __init__(
+        self,
+        members: Sequence[Member],
+        loop: asyncio.AbstractEventLoop,
+        framework: str = "none",
+        missing: Sequence[str] = (),
+    ) -> None:
+        """``loop`` runs in a separate thread and makes all calls; ``framework`` is the library that carries them.
+
+        ``missing`` names the load clients that the run goes without.
+        """
         self._members, self._loop, self._framework = list(members), loop, framework
+        self._missing = tuple(missing)
 
     @property
     def count(self) -> int:
@@ -85,7 +95,7 @@ class ClientGroup:
         """The cluster. On each machine one client measures what the daemons cost while no load runs."""
         first = {member.introduction.boot: member for member in reversed(self._members)}
         found = asyncio.run_coroutine_threadsafe(self._idle_costs(list(first.values())), self._loop).result()
-        return ClusterFacts(framework=self._framework, idle=tuple(found))
+        return ClusterFacts(framework=self._framework, idle=tuple(found), missing=self._missing)
 
     async def _idle_costs(self, members: Sequence[Member]) -> list[IdleCost]:
         async def ask(member: Member) -> IdleCost | None:
@@ -108,6 +118,15 @@ class ClientGroup:
         if lost := [client.name for client in clients if client.member.is_lost]:
             raise RunError(f"{name}: load client {', '.join(lost)} was lost before")
         return GroupRun(clients, plan, name, self._loop)
+
+    def kept(self, run: str, client: int) -> bytes | None:
+        """The local file of a client of an earlier run, from the machine that has it."""
+        found: list[bytes | None] = self.asked(lambda member: member.link.call("kept", run, client))
+        return next((text for text in found if text is not None), None)
+
+    def forget_kept(self, run: str, client: int) -> None:
+        """Removes that file."""
+        self.asked(lambda member: member.link.call("forget_kept", run, client))
 
     def asked(self, ask: Callable[[Member], Awaitable[T]]) -> list[T]:
         """Asks all clients at once."""

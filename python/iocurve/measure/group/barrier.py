@@ -24,6 +24,9 @@ LEAD_S = 0.3
 LEAD_S_PER_CLIENT = 0.01
 """... for which large groups need longer."""
 
+OTHERS_S = 1.0
+"""Time after the first error in which other clients may have theirs."""
+
 T = TypeVar("T")
 
 
@@ -39,13 +42,16 @@ class Barrier:
     async def prepare_all(self) -> None:
         """Returns when all clients are prepared and their clocks are known.
 
-        If one cannot be prepared, none runs and its error is raised.
+        If one cannot be prepared, none runs, and the errors of all that fail within a moment are raised as one.
         """
         preparing: list[asyncio.Future[None]] = []
         try:
             for together in _in_turns(self._clients):
                 preparing = [asyncio.ensure_future(self._prepare(client)) for client in together]
-                await asyncio.gather(*preparing)
+                _, left = await asyncio.wait(preparing, return_when=asyncio.FIRST_EXCEPTION)
+                if left:
+                    await asyncio.wait(left, timeout=OTHERS_S)
+                _require_none(preparing)
         except BaseException:
             await _settled([stop(client) for client in self._clients])
             await _settled(preparing)
@@ -65,7 +71,7 @@ class Barrier:
         try:
             while not (await asyncio.wait({preparing}, timeout=0.5))[0]:
                 await self._show_layout(client)
-            client.journal = preparing.result()
+            client.journal = preparing.result() or None
         except (ClientLostError, TimeoutError) as error:
             preparing.cancel()
             client.member.lose()
@@ -109,6 +115,18 @@ class Barrier:
 
     async def _reply(self, client: GroupClient, call: Awaitable[T]) -> T:
         return await client.member.reply(call, self._patience.lost_s, "before the start")
+
+
+def _require_none(preparing: Sequence[asyncio.Future[None]]) -> None:
+    """Raises what clients raised while they prepared."""
+    errors = [error for one in preparing if one.done() and (error := one.exception())]
+    kept = next((error for error in errors if isinstance(error, Interrupted)), None)
+    if len(errors) == 1 or kept:
+        raise kept or errors[0]
+    if errors:
+        lines = "".join(f"\n  {error}" for error in errors)
+        kind = TargetError if all(isinstance(error, TargetError) for error in errors) else RunError
+        raise kind(f"{len(errors)} of {len(preparing)} load clients cannot prepare:{lines}") from None
 
 
 async def stop(client: GroupClient) -> None:

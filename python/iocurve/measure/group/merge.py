@@ -148,6 +148,7 @@ def _client_outcome(client: GroupClient, zeros: dict[int, int], run: str) -> Cli
         machine=end.machine if end else None,
         run=run,
         journal=client.journal,
+        local_file_error=end.local_file_error if end else None,
         until_loss=None if end else client.received.until_loss(),
     )
 

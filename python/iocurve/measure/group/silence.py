@@ -15,8 +15,9 @@ SILENT_INTERVALS = 5
 SILENT_S_MIN = 5.0
 """A client that sends nothing for this many intervals, and at least for this long, is shown as silent."""
 LOST_AFTER_SILENCES = 2
-"""A client is lost after this number of such silences. TCP doubles the time between its attempts: after a cut
-of 4 s it may be silent for 6.4 s."""
+LOST_S_MIN = 30.0
+"""A client is lost after this number of such silences, and at least after this time. TCP doubles the time between its
+attempts: after a cut of 20 s a client may be silent for 26 s."""
 STOP_S = 1.5
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
@@ -37,8 +38,8 @@ class Patience:
     def of(cls, plan: Plan) -> Patience:
         """The times for the intervals of a plan."""
         silent_s = max(SILENT_S_MIN, SILENT_INTERVALS * plan.interval_ns / SECOND_NS)
-        lost_s = LOST_AFTER_SILENCES * silent_s
-        return cls(silent_s, lost_s, max(LEASE_S_MIN, 2 * lost_s))
+        lost_s = max(LOST_S_MIN, LOST_AFTER_SILENCES * silent_s)
+        return cls(silent_s, lost_s, max(LEASE_S_MIN, lost_s))
 
 
 class SilenceWatch:

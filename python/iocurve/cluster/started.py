@@ -1,7 +1,8 @@
-"""A cluster on this machine, to try it: a head and some nodes on loopback addresses, with separate processes.
+"""Clusters that iocurve starts: their processes on this machine, and their files, which end together.
 
-Ray listens on all addresses of the machine, so the ports can be reached from outside; the token keeps others out. It
-would not for a node at 127.0.0.1, but ``ray start`` replaces that by the own address of the machine.
+Ray listens on all addresses of a machine, whatever the address of a node, so its ports can be reached from outside; the
+token keeps others out. It would not for a node at 127.0.0.1, but ``ray start`` replaces that by the own address of the
+machine.
 """
 
 from __future__ import annotations
@@ -17,41 +18,39 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from importlib.util import find_spec
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from iocurve.cluster import ray_options, session
-from iocurve.cluster.ray_options import made_token, state_directory
+from iocurve.cluster import credentials, nodes, ray_options
+from iocurve.cluster.packages import installation
+from iocurve.cluster.ray_options import state_directory
 from iocurve.errors import RunError
 from iocurve.units import counted
 
 FIRST_ADDRESS = IPv4Address("127.0.0.10")
-"""Address of the head; the nodes have the next ones. Ray replaces 127.0.0.1 by the machine's own address."""
+"""Address of the head of a cluster on this machine; the nodes have the next ones. Ray replaces 127.0.0.1 by the
+machine's own address."""
 PORT = 6379
 UP_S = 180
 DOWN_S = 20
-ASK_S = 60
+POLL_S = 0.3
+ASK_S = 3.0
 ERROR = re.compile(r"Check failed|\bbind\b|^\w*(?:Error|Exception): | [CF] \d+ \d+\] ")
 """A line of Ray's logs that says why a process ends."""
+Role = Literal["ray", "ssh", "holder"]
 
 
 class Process(msgspec.Struct, frozen=True):
     """The leader of a process group that belongs to the cluster."""
 
     pid: int
-    role: Literal["ray", "ssh", "holder"]
+    role: Role
     """The holder keeps the inputs of all connections open; without it the hosts end their nodes."""
     started: int
     """Start in clock ticks after boot (proc_pid_stat(5)), which tells it from another process of the same number."""
-
-    @classmethod
-    def of(cls, pid: int, role: Literal["ray", "ssh", "holder"]) -> Process:
-        """A process that was started just now."""
-        return cls(pid, role, _started(pid) or 0)
 
     @property
     def is_alive(self) -> bool:
@@ -65,48 +64,55 @@ class Process(msgspec.Struct, frozen=True):
                 os.killpg(self.pid, number)
 
 
-class LocalCluster(msgspec.Struct):
-    """The processes of a local cluster and their files, as kept for the commands that come later."""
+class StartedCluster(msgspec.Struct):
+    """A cluster that iocurve started, as kept for the commands that come later."""
 
     directory: str
-    """Holds a directory for each node."""
+    """Holds the credentials and a directory for each node that runs here."""
+    address: str = ""
+    """HOST:PORT of its head."""
+    hosts: dict[str, str] = {}
+    """Addresses of its load clients by the names of their machines."""
     processes: list[Process] = []
     """The head and the nodes on this machine, and the connections to hosts."""
 
     @classmethod
-    def known(cls) -> LocalCluster | None:
+    def made(cls) -> StartedCluster:
+        """An empty cluster with its own token. Raises ``RunError`` while another is up, or where there is no Ray."""
+        known = cls.known()
+        if known and known.alive:
+            raise RunError("a cluster is up; iocurve cluster down ends it")
+        cluster = cls(tempfile.mkdtemp(prefix="iocurve-"))
+        credentials.make_token(Path(cluster.directory))
+        return cluster
+
+    @classmethod
+    def known(cls) -> StartedCluster | None:
         """The cluster that was started last; None if it was taken down."""
         try:
             return msgspec.json.decode(_memory().read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
             return None
 
-    @classmethod
-    def require_none(cls) -> None:
-        """Raises ``RunError`` while a cluster is up, or where there is no Ray."""
-        # Ray reads its mode of authentication when it is loaded, and there may be no token yet.
-        if find_spec("ray") is None:
-            session.load_ray()
-        known = cls.known()
-        if known and known.alive:
-            raise RunError("a cluster is up; iocurve cluster down ends it")
-
     @property
     def alive(self) -> list[Process]:
         """The processes that have not ended."""
         return [process for process in self.processes if process.is_alive]
 
-    def start(self, options: list[str], environment: Mapping[str, str]) -> None:
+    def environment(self) -> dict[str, str]:
+        """Ray's variables for processes that use the cluster."""
+        return ray_options.ENVIRONMENT | credentials.environment(Path(self.directory))
+
+    def start(self, options: Sequence[str], ports: Mapping[str, int]) -> None:
         """Starts the head, or the next node, in a separate session."""
-        environment = {**os.environ, **ray_options.ENVIRONMENT, **environment}
-        environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(made_token())}
+        environment = {**os.environ, **self.environment(), **ray_options.HEAD_ENVIRONMENT}
         ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
         if ray is None:
-            raise RunError("the command ray is missing: pip install 'iocurve[scale]'")
+            raise RunError(f"the command ray is missing: {installation()}")
         number = len(self._rays())
         # Nodes that share a directory choose the names of their sockets by what is there: two that start at once take
         # the same.
-        common = [*ray_options.common(_free_ports()), f"--temp-dir={self.directory}/{number}"]
+        common = [*ray_options.common(ports), f"--temp-dir={self.directory}/{number}"]
         words = [*ray_options.bound(min(os.sched_getaffinity(0))), ray, "start", *options, *common, "--block"]
         with _log(number).open("w") as output:
             process = subprocess.Popen(
@@ -114,33 +120,44 @@ class LocalCluster(msgspec.Struct):
             )
         self.adopt(process.pid, "ray")
 
-    def start_head(self, address: str) -> None:
+    def start_head(self, address: str, ports: Mapping[str, int] = ray_options.HEAD_PORTS) -> None:
         """Starts the head at HOST:PORT of this machine, and returns when it answers. Raises ``RunError``."""
+        self.address = address
         host, _, port = address.rpartition(":")
-        self.start([*ray_options.head(int(port)), f"--node-ip-address={host}"], ray_options.HEAD_ENVIRONMENT)
-        self.wait_for(address, 0)
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))) == 0:
+                raise RunError(f"port {port} of this machine is in use, and the head of a cluster needs it (ss -ltnp)")
+        self.start([*ray_options.head(int(port)), f"--node-ip-address={host}"], ports)
+        self.wait_for(0)
 
     def _rays(self) -> list[Process]:
         return [process for process in self.processes if process.role == "ray"]
 
-    def adopt(self, pid: int, role: Literal["ray", "ssh", "holder"]) -> None:
-        """Adds the leader of a process group that ends with the cluster."""
-        self.processes.append(Process.of(pid, role))
+    def adopt(self, pid: int, role: Role) -> None:
+        """Adds the leader of a process group, started just now, that ends with the cluster."""
+        self.processes.append(Process(pid, role, _started(pid) or 0))
+        self.keep()
+
+    def keep(self) -> None:
+        """Writes the cluster down for later commands."""
         state_directory().mkdir(parents=True, exist_ok=True)
         _memory().write_bytes(msgspec.json.encode(self))
 
-    def wait_for(self, address: str, nodes: int) -> None:
+    def wait_for(self, count: int) -> None:
         """Returns once the cluster has that many load clients. Raises ``RunError``, also if a process ends."""
         until = time.monotonic() + UP_S
+        found: list[nodes.Node] | None = None
         while True:
-            found = nodes_at(address)
-            if found is not None and len(found) >= nodes:
+            with suppress(RunError):
+                found = nodes.listed(self.address, ASK_S)
+            joined = sum(node.is_load_client for node in found or ())
+            if found is not None and joined >= count:
                 return
             ended = len(self.alive) < len(self.processes)
             if ended or time.monotonic() > until:
-                why = "a process of the local cluster has ended" if ended else f"it is not up after {UP_S} s"
-                raise RunError(f"{why}; {len(found or ())} of {counted(nodes, 'node')} joined{self.cause()}")
-            time.sleep(0.5)
+                why = "a process of the cluster has ended" if ended else f"it is not up after {UP_S} s"
+                raise RunError(f"{why}; {joined} of {counted(count, 'node')} joined{self.cause()}")
+            time.sleep(POLL_S)
 
     def cause(self) -> str:
         """The last error of the first process that has ended, and its log; nothing while all are alive."""
@@ -171,26 +188,29 @@ class LocalCluster(msgspec.Struct):
         return len(alive)
 
 
-def up(nodes: int) -> str:
-    """Starts a cluster; gives the address of its head. Raises ``RunError``."""
-    LocalCluster.require_none()
-    address = f"{FIRST_ADDRESS}:{PORT}"
-    cluster = LocalCluster(tempfile.mkdtemp(prefix="iocurve-"))
+def up(count: int, *, tls: bool = False) -> str:
+    """Starts a cluster on this machine; gives the address of its head. Raises ``RunError``."""
+    cluster = StartedCluster.made()
+    addresses = [str(FIRST_ADDRESS + number) for number in range(count + 1)]
+    cluster.hosts = {address: address for address in addresses[1:]}
     try:
-        cluster.start_head(address)
-        for number in range(1, nodes + 1):
-            at = f"--node-ip-address={FIRST_ADDRESS + number}"
-            cluster.start([*ray_options.node(address), at], ray_options.HEAD_ENVIRONMENT)
-        cluster.wait_for(address, nodes)
+        if tls:
+            credentials.make_certificate(Path(cluster.directory), addresses)
+        with credentials.applied(cluster.environment()):
+            nodes.load_ray()
+            cluster.start_head(f"{FIRST_ADDRESS}:{PORT}", _free_ports())
+            for address in cluster.hosts:
+                cluster.start([*ray_options.node(cluster.address), f"--node-ip-address={address}"], _free_ports())
+            cluster.wait_for(count)
     except BaseException:
         cluster.end()
         raise
-    return address
+    return cluster.address
 
 
 def down() -> int:
-    """Ends the local cluster; gives the number of its nodes and heads that were ended."""
-    known = LocalCluster.known()
+    """Ends the cluster that was started last; gives the number of its processes that were alive."""
+    known = StartedCluster.known()
     return known.end() if known else 0
 
 
@@ -207,28 +227,12 @@ def last_error(lines: Sequence[str]) -> str | None:
     return told[0].strip() if told else None
 
 
-def nodes_at(address: str) -> list[str] | None:
-    """Addresses of the cluster's load clients; None while it does not answer."""
-    code = (
-        "import sys; from iocurve.cluster import session\n"
-        "nodes = session.load_nodes(session.connect(sys.argv[1]))\n"
-        "print('nodes', *(node['NodeManagerAddress'] for node in nodes))"
-    )
-    words = [sys.executable, "-c", code, address]
-    try:
-        asked = subprocess.run(words, capture_output=True, text=True, check=False, timeout=ASK_S)
-    except subprocess.TimeoutExpired:
-        return None
-    lines = [line.split()[1:] for line in asked.stdout.splitlines() if line.startswith("nodes")]
-    return lines[-1] if asked.returncode == 0 and lines else None
-
-
 def _log(number: int) -> Path:
     return state_directory() / f"node-{number}.log"
 
 
 def _memory() -> Path:
-    return state_directory() / "local.json"
+    return state_directory() / "started.json"
 
 
 def _wait(processes: Sequence[Process]) -> None:
