@@ -37,6 +37,7 @@ from iocurve.measure.deployment import own_file, replicated
 from iocurve.measure.group import ClientGroup, silence
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
+from iocurve.result.version import iocurve_version
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import local_engine, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
@@ -399,7 +400,7 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
     def client(name: str, python: str = "3.11.7", options: str = "rw,vers=3,clientaddr=10.0.0.1") -> Checked:
         mount = MountFacts(device="s:/v", mount_point="/mnt", file_system="nfs", options=options)
         survey = Survey(exists=True, mount=mount, free_bytes=1, nic_mbit_per_s=40_000)
-        return Checked(name, "0.1", python, 8, 1, 0, 20_000, survey)
+        return Checked(name, iocurve_version(), python, 8, 1, 0, 20_000, survey)
 
     alike = [client("a"), client("b", options="rw,vers=3,clientaddr=10.0.0.2"), client("c")]
     assert problems(alike, PurePosixPath("/mnt")) == []

@@ -47,6 +47,8 @@ _BREAK_AFTER_LINES = 8
 """The local file of a client has two lines before its first interval; an interval is half a second."""
 _VICTIM = 2
 LEASE_S = 30
+SOON_S = 25
+"""A check or a second run on this machine, whose two processors all hosts share."""
 
 FINISH = "exit 0; 3 of 3 clients"
 LOSES_ONE = "exit 1; the client is named, 2 of 3 finish"
@@ -62,6 +64,8 @@ class Scene:
     run: Client
     url: str
     broken_at: float = field(default_factory=time.monotonic)
+    shown: str = ""
+    """Output of the last check."""
 
     @property
     def victim(self) -> Host:
@@ -96,11 +100,12 @@ def rows() -> tuple[Row, ...]:
         Row("nothing", "nothing", FINISH, partial(_broken, lambda _: None, _finished)),
         Row("host-killed", "all processes of a host killed (-9)", LOSES_ONE, partial(_broken, _kill_host, _lost)),
         Row("link-cut-4s", "the link of a host cut for 4 s", FINISH, partial(_broken, _cut_for_4_s, _finished)),
+        Row("link-cut-20s", "the link of a host cut for 20 s", FINISH, partial(_broken, _cut_for_20_s, _finished)),
         Row("link-cut", "the link of a host cut for good", LOSES_ONE, partial(_broken, _cut, _lost)),
         Row(
             "head-unreachable",
             "a host reaches the volume, but the head no more",
-            f"{LOSES_ONE}; its local file makes the result whole",
+            f"{LOSES_ONE}; its local file makes the result whole: finished, exit 0",
             partial(_broken, _separate, _lost_and_merged),
         ),
         Row("client-frozen", "a load client stopped (SIGSTOP)", LOSES_ONE, partial(_broken, _freeze, _lost)),
@@ -122,6 +127,32 @@ def rows() -> tuple[Row, ...]:
             f"{FINISH}; the offsets are measured, none starts late",
             _clocks,
         ),
+        Row(
+            "local-disk-full",
+            "the disk of a host full in mid-run",
+            f"{FINISH}; the result warns that the host's local file lacks records",
+            _disk_full,
+        ),
+        Row(
+            "host-missing",
+            "one of three hosts does not join",
+            "exit 1 with the number; with --allow-missing exit 0, and the result says so",
+            _missing,
+        ),
+        Row(
+            "busy",
+            "a second run while one has the cluster",
+            f"exit 1 within {SOON_S} s: the cluster is busy, with the first one's command; the first: {FINISH}",
+            partial(_broken, lambda _: None, _finished_beside_another),
+        ),
+        Row("head-hangs", "the head's daemon stopped (SIGSTOP)", f"check: exit 1 within {SOON_S} s", _head_hangs),
+        Row(
+            "node-hangs",
+            "the daemon of a host stopped (SIGSTOP)",
+            f"check: exit 1 within {SOON_S} s; it names the host and lists the others",
+            _node_hangs,
+        ),
+        Row("local", "iocurve cluster up --local 3, down, three times", "exit 0; 3 load clients; nothing left", _local),
         Row("version", "another version of iocurve on a host", "exit 2; host and versions named", _version),
     )
 
@@ -135,22 +166,28 @@ def scene(
     environment: Mapping[str, Mapping[str, str]] | None = None,
     prepare: Callable[[list[Host]], object] = lambda _: None,
     seconds: int = RUN_SECONDS,
+    count: int = 3,
 ) -> Iterator[Scene]:
-    """A run on three load clients that has just been started. ``prepare`` changes hosts before they join."""
+    """A run on three load clients, of which ``count`` join, that has just been started.
+
+    ``prepare`` changes hosts before they join.
+    """
     names = ("head", "load1", "load2", "load3", "volume")
     with hosts(names, directory, environment) as (head, *nodes, server):
         prepare(nodes)
         (directory / "store").mkdir()
         with volume_process(directory / "store", ("--store", "memory"), server.prefix, server.address) as volume:
-            start_cluster(head, nodes, directory)
+            start_cluster(head, nodes[:count], directory)
             run = _started(directory, head, volume.url(), seconds=seconds)
             yield Scene(directory, head, nodes, run, volume.url())
 
 
-def _started(directory: Path, head: Host, url: str, out: str = "report", seconds: int = RUN_SECONDS) -> Client:
+def _started(
+    directory: Path, head: Host, url: str, out: str = "report", seconds: int = RUN_SECONDS, *options: str
+) -> Client:
     job = directory / "load.toml"
     job.write_text(JOB.format(url=url, seconds=seconds), encoding="utf-8")
-    words = ["run", str(job), "--clients", "3", "--on", "auto", "--out", str(directory / out), "--quiet"]
+    words = ["run", str(job), "--clients", "3", "--on", "auto", "--out", str(directory / out), "--quiet", *options]
     return Client(directory, words, prefix=head.prefix)
 
 
@@ -178,6 +215,12 @@ def _kill_host(made: Scene) -> None:
 def _cut_for_4_s(made: Scene) -> None:
     made.victim.cut()
     time.sleep(4)
+    made.victim.mend()
+
+
+def _cut_for_20_s(made: Scene) -> None:
+    made.victim.cut()
+    time.sleep(20)
     made.victim.mend()
 
 
@@ -214,6 +257,7 @@ def _seen(made: Scene, ended: Ended) -> Seen:
     seen = Seen(f"exit {ended.status}, {time.monotonic() - made.broken_at:.0f} s after the fault")
     seen.expect(not ended.has_stack_trace, "a stack trace")
     seen.expect(ended.status != 124, "it hangs")
+    seen.expect("raylet" not in ended.error, "Ray's own messages on the terminal")
     return seen
 
 
@@ -251,7 +295,8 @@ def _lost_and_merged(made: Scene, seen: Seen, ended: Ended) -> None:
     merged = made.head.run([str(IOCURVE), "result", "merge", str(report), *map(str, journals)])
     states = [client["state"] for client in _clients(made)]
     seen.end += f"; merged: {before:,} operations became {_operations(made):,}"
-    seen.expect(merged.returncode in (0, 1), merged.stderr.strip())
+    seen.expect(merged.returncode == 0, f"merge: exit {merged.returncode} {merged.stderr.strip()}")
+    seen.expect((made.result or {})["state"] == "finished", "the run is not finished after the merge")
     seen.expect(states == ["finished", "finished", "merged"], f"after the merge: {', '.join(states)}")
     seen.expect(_operations(made) > before, "the merge added nothing")
 
@@ -277,6 +322,115 @@ def _all_lost(made: Scene, seen: Seen, ended: Ended) -> None:
 def _has_stopped(made: Scene, node: Host) -> bool:
     """True if the local file of the host's client has its last record."""
     return any(b'\n{"kind":"end"' in path.read_bytes() for path in made.journals(node))
+
+
+def _finished_beside_another(made: Scene, seen: Seen, ended: Ended) -> None:
+    # The row started nothing else; the second run is made while a third measures.
+    _finished(made, seen, ended)
+    first = _started(made.directory, made.head, made.url, "first")
+    time.sleep(5)
+    started = time.monotonic()
+    second = _started(made.directory, made.head, made.url, "second").wait()
+    seen.end = f"the second: exit {second.status} after {time.monotonic() - started:.0f} s; {second.last_line.strip()}"
+    seen.expect(second.status == 1, f"the second run: exit {second.status}")
+    seen.expect("the cluster is busy with 'iocurve run" in second.error, "the first run is not named")
+    seen.expect(time.monotonic() - started < SOON_S, "it waits too long")
+    seen.expect(first.wait().status == 0, "the first run does not finish")
+
+
+def _disk_full(directory: Path) -> Seen:
+    def small(nodes: list[Host]) -> None:
+        victim = nodes[_VICTIM]
+        _run_all(victim, f"mount -t tmpfs -o size=1m tmpfs {victim.home}/state")
+
+    def fill(made: Scene) -> None:
+        state = made.victim.home / "state"
+        made.victim.run(["dd", "if=/dev/zero", f"of={state}/fill", "bs=4k"])
+
+    with scene(directory, prepare=small) as made:
+        time.sleep(12)
+        fill(made)
+        ended = made.run.wait()
+        seen = _seen(made, ended)
+        _finished(made, seen, ended)
+        texts = [note["text"] for note in (made.result or {})["notes"] if note["code"] == "local_file"]
+        seen.end += f"; {'; '.join(texts)}"
+        seen.expect(any("load3" in text and "No space left" in text for text in texts), "no warning")
+        return seen
+
+
+def _missing(directory: Path) -> Seen:
+    with scene(directory, count=2) as made:
+        ended = made.run.wait()
+        seen = Seen(f"exit {ended.status}; {ended.last_line.strip()}")
+        seen.expect(ended.status == 1, f"exit {ended.status}")
+        seen.expect("load clients are missing: 1 of 3" in ended.error, "what is missing is not said")
+        again = _started(made.directory, made.head, made.url, "report", 1, "--allow-missing").wait()
+        notes = [note["text"] for note in (made.result or {"notes": []})["notes"] if note["code"] == "clients_missing"]
+        seen.end += f"; with --allow-missing: exit {again.status}; {'; '.join(notes)}"
+        seen.expect(again.status == 0, f"with --allow-missing: exit {again.status}")
+        seen.expect(notes == ["measured without 1 of 3: 2 load clients took part"], "the result does not say so")
+        return seen
+
+
+def _head_hangs(directory: Path) -> Seen:
+    with scene(directory, seconds=1) as made:
+        made.run.wait()
+        (gcs,) = [one for one in made.head.processes("") if "gcs/gcs_server " in _command(one)]
+        return _checked_while(made, gcs, "does not answer")
+
+
+def _node_hangs(directory: Path) -> Seen:
+    with scene(directory, seconds=1) as made:
+        made.run.wait()
+        (raylet,) = [one for one in made.victim.processes("") if "/raylet " in _command(one)]
+        seen = _checked_while(made, raylet, f"{made.victim.address} does not answer")
+        seen.expect("load1" in seen.end or "load1" in made.shown, "the others are not listed")
+        return seen
+
+
+def _checked_while(made: Scene, process: int, text: str) -> Seen:
+    """The check while a process is stopped."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        checked = made.head.run([str(IOCURVE), "cluster", "check"])
+        took_s = time.monotonic() - started
+    finally:
+        os.kill(process, signal.SIGCONT)
+    made.shown = checked.stdout + checked.stderr
+    told = next((line for line in made.shown.splitlines() if text in line), "")
+    seen = Seen(f"exit {checked.returncode} after {took_s:.0f} s; {told}")
+    seen.expect(checked.returncode == 1, f"exit {checked.returncode}")
+    seen.expect(bool(told), made.shown[-300:])
+    seen.expect(took_s < SOON_S, "it waits too long")
+    return seen
+
+
+def _local(directory: Path) -> Seen:
+    with hosts(("alone",), directory) as (alone,):
+        seen = Seen("")
+        for _ in range(3):
+            for words in (("up", "--local", "3"), ("check", "--clients", "3"), ("down",)):
+                ran = alone.run([str(IOCURVE), "cluster", *words], timeout_s=240)
+                seen.expect(ran.returncode == 0, f"{words}: exit {ran.returncode} {ran.stderr[-300:]}")
+        left = [one for one in alone.processes("") if "ray" in _command(one)]
+        seen.end = f"exit 0 each time; {len(left)} processes left"
+        seen.expect(not left, "processes are left")
+        return seen
+
+
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _run_all(host: Host, *lines: str) -> None:
+    for line in lines:
+        ran = host.run(["sh", "-c", line])
+        assert ran.returncode == 0, ran.stderr
 
 
 def _clocks(directory: Path) -> Seen:

@@ -114,6 +114,7 @@ class StartedCluster(msgspec.Struct):
         # the same.
         common = [*ray_options.common(ports), f"--temp-dir={self.directory}/{number}"]
         words = [*ray_options.bound(min(os.sched_getaffinity(0))), ray, "start", *options, *common, "--block"]
+        state_directory().mkdir(parents=True, exist_ok=True)
         with _log(number).open("w") as output:
             process = subprocess.Popen(
                 words, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
