@@ -226,8 +226,12 @@ def _shares(machine: MachineUse | None) -> list[str]:
         ("other guests of the host", machine.steal_share),
     )
     used = ", ".join(f"{name} {share:.0%}" for name, share in shares if share is not None)
-    delay = machine.thread_delay_share
-    waited = [] if delay is None else [f"a thread of the load waited for a processor for {delay:.0%} of the time"]
+    delays = (("load", machine.thread_delay_share), ("target", machine.target_delay_share))
+    waited = (
+        f"a thread of the {who} waited for a processor for {delay:.0%} of the time"
+        for who, delay in delays
+        if delay is not None
+    )
     return [f"of {machine.cpus} processors: {used}", *waited]
 
 
