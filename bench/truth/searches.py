@@ -20,7 +20,7 @@ PRECISION, PATIENCE_S = 0.02, 120.0
 
 def most_load(scale: float) -> Iterator[Row]:
     """Searches with the default patience: known cases, and cases drawn at random."""
-    runs = max(1, round(100 * scale))
+    runs = max(1, round(30 * scale))
     for load in (0.5, 0.8, 0.95):
         for capacity in (50.0, 300.0, 1_000.0, 10_000.0):
             case = open_loops.exponential_case(capacity, load, 0.01)
