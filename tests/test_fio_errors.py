@@ -262,6 +262,7 @@ ONE_ERROR = [
     ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add one, such as verify_pattern=0xdeadbeef)"),
     ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset moves the header past the end of the block"),
     ("--size=1m --ss=iops", "ss=iops has no limit; write ss=iops:0.3%"),
+    ("--size=1m --ss_dur=1", "steadystate_duration has one sample, which is always steady"),
     ("--size=1m --ss_dur=1500ms", "steadystate_duration must be a multiple of steadystate_check_interval"),
     ("--size=1m --bssplit=4k/60:8k/60:16k", "the shares of the blocks add up to 120 %"),
     ("--size=1m --random_distribution=zoned:50/50:40/50", "the shares of random_distribution must add up to 100 %"),

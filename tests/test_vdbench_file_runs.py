@@ -87,6 +87,18 @@ def test_a_format_makes_every_directory_and_file_once_and_removes_what_was_there
     assert on_disk(anchor) == (6, 12, 120_000)
 
 
+def test_files_may_be_empty(tmp_path: Path) -> None:
+    # As vdbench 5.04.07 makes them for size=0.
+    anchor = tmp_path / "tree"
+    fsd = f"fsd=fsd1,anchor={anchor},depth=1,width=3,files=10,size=0"
+    (tmp_path / "p").write_text(f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=getattr\n{RD},format=yes\n", encoding="utf-8")
+    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    plan = made.file_plans.formats(made.runs[0], already=False)
+    assert plan
+    assert counts(local.run(plan.plan)) == {"mkdir": 3, "create": 30, "close": 30}
+    assert on_disk(anchor) == (3, 30, 0)
+
+
 def recorded_trees() -> list[tuple[str, list[str]]]:
     """Parameters of FSDs, with the trees that vdbench 5.04.07 formatted: directories, and files with their sizes."""
     trees: list[tuple[str, list[str]]] = []

@@ -601,3 +601,13 @@ def test_a_variable_without_a_value_is_reported_once(tmp_path: Path) -> None:
 def test_options_that_cannot_be_honoured_are_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(DialectError, match=r"not supported|not there|not one of|unknown option"):
         prepare([option], cwd=tmp_path, machine=MACHINE)
+
+
+def test_a_text_without_end_is_refused_quickly(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(f"sd=a,lun=/x,{'unknown=1,' * 5_000}\n")
+    with pytest.raises(DialectError) as caught:
+        prepare(["-f", "p"], cwd=tmp_path)
+    assert len(caught.value.errors) == 1_000
+    (tmp_path / "p").write_text("unknown=1\n" * 250_000)
+    with pytest.raises(DialectError, match="cannot be read: it is larger than 2 MiB"):
+        prepare(["-f", "p"], cwd=tmp_path)

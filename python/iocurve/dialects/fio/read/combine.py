@@ -375,6 +375,10 @@ def _steady_state(draft: Draft) -> None:
         text = "steadystate_duration must be a multiple of steadystate_check_interval, which must be 1 s or more"
         draft.error("steadystate_duration", text)
         return
+    if duration < 2 * check:
+        text = "steadystate_duration has one sample, which is always steady; choose at least two check intervals"
+        draft.error("steadystate_duration", text)
+        return
     steady_state = SteadyState(
         figure=asked.figure,
         criterion=asked.kind,

@@ -51,7 +51,9 @@ def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
 _JAVA = "iocurve does not use Java"
 _NO_SHELL = "iocurve starts no remote shell"
 _COMMAND = "iocurve does not run commands"
-_REPLAY = "iocurve does not replay vdbench traces"
+_REPLAY = (
+    "it reads a trace of Swat, whose format is not published; iocurve fio --read_iolog replays fio's and blktrace's"
+)
 _DEDUP_SETS = "duplicate blocks are chosen at random, not from sets"
 _NO_RESET = "resets of buses and LUNs exist only on Solaris"
 

@@ -195,7 +195,8 @@ class _Reader:
             return self._variables[name]
 
         line = self._names.sub(value, line) if self._variables else line
-        if not any(word in line.lower().replace("_", "") for word in _COMMANDS):
+        has_variables = "$" in line or "!" in line
+        if has_variables and not any(word in line.lower().replace("_", "") for word in _COMMANDS):
             for match in _VARIABLE.finditer(_without_comment(line)):
                 if match[1].lower() != "host" and not _HOST.match(match[0]):
                     position = Where(where.source, where.line, match.start() + 1)
@@ -205,7 +206,7 @@ class _Reader:
 
     def _expand_hosts(self, line: str, where: Where) -> Iterator[str]:
         """Yields the line, or with $host the line for each host."""
-        if not _HOST.search(_without_comment(line)):
+        if "host" not in line.lower() or not _HOST.search(_without_comment(line)):
             yield line
             return
         # The definition of the last host may not be closed yet.
