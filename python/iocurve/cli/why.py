@@ -49,8 +49,12 @@ def explain_limits(
             rows = [_record(*pair) | _clients(found) for pair, found in zip(judged, of_clients, strict=True)]
             show_json(rows)
         else:
-            lines = [[*_lines(*pair), *_client_lines(found)] for pair, found in zip(judged, of_clients, strict=True)]
-            print("\n".join(line for of_point in lines for line in of_point))
+            lines = list(_grouped_lines(judged))
+            several = len(judged) > 1
+            for (one, _), found in zip(judged, of_clients, strict=True):
+                of_point = list(_client_lines(found))
+                lines += [f"load clients of {one.name}:", *of_point] if several and of_point else of_point
+            print("\n".join(lines))
             if point is None and (twice := read(document).twice):
                 print("\n" + "\n".join(twice.lines))
         return 0
@@ -120,6 +124,23 @@ def _client_lines(verdicts: Sequence[ClientVerdict]) -> Iterator[str]:
         return
     for one in verdicts:
         yield f"  {who_of([one], len(verdicts))}: {one.limit.label}: {one.limit.text}"
+
+
+def _grouped_lines(judged: Sequence[tuple[Point, Limit]]) -> Iterator[str]:
+    """The verdicts; points with the same one are listed together, with the evidence of the fastest."""
+    groups: dict[tuple[str, str, str], list[tuple[Point, Limit]]] = {}
+    for point, verdict in judged:
+        groups.setdefault((verdict.label, verdict.text, verdict.next_step), []).append((point, verdict))
+    for (label, text, next_step), group in groups.items():
+        fastest, verdict = max(group, key=lambda pair: pair[0].summary().iops)
+        if len(group) == 1:
+            yield from _lines(fastest, verdict)
+            continue
+        yield f"{label}: {text}"
+        yield f"  {len(group)} points: {', '.join(point.name for point, _ in group)}"
+        yield from (f"  {fastest.name}: {evidence}" for evidence in verdict.evidence)
+        if next_step:
+            yield f"  next: {next_step}"
 
 
 def _lines(point: Point, verdict: Limit) -> list[str]:
