@@ -24,6 +24,8 @@ from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, UNKNOW
 LIMITED_BY = "limited by"
 WRAPPED = (LIMITED_BY, "changes", "verdict")
 """Columns of sentences."""
+LONG_CELL = 22
+"""Columns with longer cells wrap, so that a table fits its page."""
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
 
 
@@ -70,7 +72,9 @@ class Table:
         """The CSS classes of a column."""
         if self.columns[column] in WRAPPED:
             return "text last"
-        return "text" if column < self.text_columns else "figure"
+        longest = max((len(row[column]) for row in self.rows), default=0)
+        style = "text" if column < self.text_columns else "figure"
+        return f"{style} long" if max(longest, len(self.columns[column])) > LONG_CELL else style
 
 
 @dataclass(frozen=True)
