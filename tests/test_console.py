@@ -123,8 +123,8 @@ def test_a_finished_point_leaves_a_line() -> None:
         view.point_finished(points[index].summary())
     assert out.getvalue().splitlines() == snapshot(
         [
-            " 1/26 4 KiB, 100 % reads           118k IOPS  p99 1.5 ms",
-            " 6/26 64 KiB, 100 % reads          512 MiB/s  p99 21.6 ms",
+            " 1/26  4 KiB, 100 % reads           118k IOPS  p99 1.5 ms",
+            " 6/26  64 KiB, 100 % reads          512 MiB/s  p99 21.6 ms",
         ]
     )
 
@@ -136,7 +136,7 @@ def test_a_point_that_measured_nothing_says_so() -> None:
     view = PlainView(out, Clock())
     view.point_started(StartedPoint(0, 1, point.name, 1.0))
     view.point_finished(point.summary())
-    assert out.getvalue() == "1/1 4 KiB, 100 % reads: nothing was measured (failed)\n"
+    assert out.getvalue() == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
 
 
 def test_the_time_left_is_that_of_the_whole_plan() -> None:
@@ -182,7 +182,7 @@ def test_a_point_that_is_measured_again_says_so_and_its_line_is_aligned_and_mark
     assert out.getvalue().splitlines() == snapshot(
         [
             "point 1 of 3 (6 s left), 4 KiB, 100 % reads, again (disturbed), running, 1.0 s; read no operations",
-            "1/3 4 KiB, 100 % reads               118k IOPS  p99 1.5 ms  disturbed",
+            "1/3  4 KiB, 100 % reads               118k IOPS  p99 1.5 ms  disturbed",
         ]
     )
 
@@ -192,7 +192,7 @@ def test_the_line_of_a_finished_point_fits_80_columns() -> None:
     long = replace(summary, name="sequential-64k-read nconnect 16 depth 1024")
     line, state = finished_line(long, "others", 42)
     assert line == "sequential-64k-read nconnect 16 dept…   118k IOPS  p99 1.5 ms"
-    assert len(f"20/20 {line}{state}") <= 80
+    assert len(f"20/20  {line}{state}") <= 80
 
 
 def test_the_only_point_has_no_number() -> None:

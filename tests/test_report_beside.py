@@ -410,3 +410,17 @@ def test_a_drift_is_told_with_its_slope() -> None:
         "tiring drifted over its measured time, from 10k to 7k IOPS (-12,000 IOPS per minute): "
         "its mean is not a level; measure longer"
     ]
+
+
+def test_the_end_of_a_run_has_the_answer_and_a_line_for_each_family_with_published_figures() -> None:
+    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+    asked = result.replace(
+        scenario=result.scenario and result.scenario.replace(question="How much?"),
+        target=result.target.replace(speed=0.5),
+    )
+    slowed = asked.replace(scenario=asked.scenario and asked.scenario.replace(targets={"volume": asked.target}))
+    answer, *lines = read(slowed).outcome
+    assert answer == "highest rates: 100k reads, 40k writes IOPS"
+    assert lines == [
+        "published × 0.5, mix: 120,000 IOPS read (1.67 of it), 40,400 IOPS write (1.98 of it)",
+    ]

@@ -108,20 +108,15 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
 
 
 def lines_of(comparisons: Sequence[PublishedComparison]) -> list[str]:
-    """A line for each family that has published figures, with the ratio of the measured ones to each of them.
-
-    ``published, random-4k at 0.1 of the speed: 388,000 IOPS read: 1.18 ×``.
-    """
+    """A line for each family with published figures: ``published × 0.1, random-4k: 388,000 IOPS read (1.18 of it)``."""
     families: dict[tuple[str, float], list[str]] = {}
     for one in comparisons:
         kind = "" if one.figure.kind == "total" else f" {one.figure.kind}"
         place = " ".join(axis_text(axis, value) for axis, value in one.figure.axes.items() if axis != "read_percent")
-        text = (
-            f"{figure_text(*_ends(one.figure), one.figure.unit)}{kind}{f' ({place})' if place else ''}: {one.ratio:.2f}"
-        )
-        families.setdefault((one.point.family, one.speed), []).append(text)
+        words = " ".join(filter(None, (figure_text(*_ends(one.figure), one.figure.unit) + kind, place)))
+        families.setdefault((one.point.family, one.speed), []).append(f"{words} ({one.ratio:.2f} of it)")
     return [
-        f"published, {family}{f' at {speed:.3g} of the speed' if speed != 1 else ''} (ratio to it): {', '.join(texts)}"
+        f"published{f' × {speed:.3g}' if speed != 1 else ''}, {family}: {', '.join(texts)}"
         for (family, speed), texts in families.items()
     ]
 

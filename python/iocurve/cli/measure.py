@@ -163,7 +163,7 @@ def envelope(
         A directory, a file, a block device, or nfs://host[:port]/export?nconnect=8. Default: the embedded NFS volume
         (ultra, 4 TiB).
     quick
-        Short points and few queue depths: about half a minute.
+        Short points and few queue depths: about 20 seconds.
     out
         Directory for report.html, result.json and points.csv.
     """

@@ -60,7 +60,7 @@ class LiveView(Progress):
         position = self.end_point()
         if position and self._keeps_lines:
             line, state = finished_line(summary, disturbance, columns)
-            text = Text.assemble((f"{position} ", "dim"), line, (state, "red"))
+            text = Text.assemble((f"{position}  ", "dim"), line, (state, "red"))
             self._console.print(text, soft_wrap=True, highlight=False)
         self._display.refresh()
 

@@ -285,7 +285,7 @@ class PlainView(Progress):
         position = self.end_point()
         if position and self._keeps_lines:
             line, state = finished_line(summary, disturbance, columns)
-            print(f"{position} {line}{state}", file=self._out, flush=True)
+            print(f"{position}  {line}{state}", file=self._out, flush=True)
 
     def _line(self) -> str:
         if self._point is None:
