@@ -13,6 +13,7 @@ from bench.servers import Server
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
+from iocurve.dialects.elbencho.command import DIALECT as ELBENCHO
 from iocurve.dialects.mdtest.command import DIALECT as MDTEST
 from iocurve.dialects.vdbench.command import prepare as vdbench
 from iocurve.errors import DialectError
@@ -49,6 +50,27 @@ def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: 
     done = {point.name: sum(worker.operations for worker in [point.summary()]) for point in result.points}
     assert done["File creation"] == done["File stat"] == done["File removal"] == 12
     assert "4 total task(s) on 2 node(s)" in capsys.readouterr().out
+
+
+def test_threads_of_elbencho_have_ranks_over_all_load_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"--numhosts=2 -d -w -r -F -D -t 2 -n 2 -N 3 -s 8k -b 4k --csvfile {tmp_path}/csv {tmp_path}".split()
+    result = jobs.run(ELBENCHO, words, cluster=in_process)
+    assert result is not None
+    assert [(point.name, len(point.clients)) for point in result.points] == [
+        (name, 2) for name in ("MKDIRS", "WRITE", "READ", "RMFILES", "RMDIRS")
+    ]
+    text = capsys.readouterr().out
+    assert re.findall(r"(\w+) total +: +\d+ +(\d+)", text) == [
+        ("Dirs", "8"),
+        ("Files", "24"),
+        ("Files", "24"),
+        ("Files", "24"),
+        ("Dirs", "8"),
+    ]
+    assert {row.split(",")[4] for row in (tmp_path / "csv").read_text().splitlines()[1:]} == {"2"}
+    assert not list(tmp_path.glob("r*"))
 
 
 def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp_path: Path) -> None:
