@@ -27,6 +27,7 @@ from iocurve.report.view import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
+from iocurve.units import SECOND_NS
 
 TINY = """
 title = "Tiny"
@@ -320,3 +321,31 @@ def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataO
 def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place, *(found for key, inner in items for found in _places(inner, (*place, key)))]
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_short_form_of_a_bundled_scenario_is_expected_within_two_minutes(name: str) -> None:
+    facts = command.forms(load(name))
+    assert facts["short"].expected_ns <= 120 * SECOND_NS
+    assert facts["short"].measured_ns < facts["short"].expected_ns < facts["full"].expected_ns
+
+
+def test_the_full_speed_of_an_embedded_target_is_requested() -> None:
+    def asked(*named: str, full_speed: bool) -> dict[str, str]:
+        found = command.requested(
+            load("anf-large-scale-out"),
+            named,
+            short=True,
+            full=False,
+            scale=None,
+            points=[],
+            full_speed=full_speed,
+            overwrite=False,
+            keep_data=False,
+        )
+        return {name: targets.facts_of(target).address for name, target in found.targets.items()}
+
+    slowed, whole = asked(full_speed=False)["volume"], asked(full_speed=True)["volume"]
+    assert (slowed.endswith("&speed=0.05"), whole) == (True, slowed.removesuffix("&speed=0.05"))
+    with pytest.raises(DialectError, match="--full-speed is for the embedded target"):
+        asked("volume:unlimited", full_speed=True)

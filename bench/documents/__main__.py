@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.documents.commands import COMMANDS, FILES
+from bench.documents.commands import COMMANDS, FILES, SCENARIOS
 from bench.documents.page import page
 
 OUT = Path("target/documents")
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"commands to run: {', '.join(COMMANDS)}")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--page-only", action="store_true", help="run nothing")
+    parser.add_argument("--repeats", type=int, help="times that scenarios measure disturbed points again")
     parser.add_argument("--seconds", type=float, default=3600, help="start no further command after this time")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - COMMANDS.keys():
@@ -36,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end = time.monotonic() + (0 if options.page_only else options.seconds)
     for name in options.names or COMMANDS:
         if time.monotonic() < end:
-            carry_out(name, options.out / name)
+            carry_out(name, options.out / name, options.repeats)
     PAGE.write_text(page(options.out), encoding="utf-8")
     return 0
 
 
-def carry_out(name: str, directory: Path) -> None:
+def carry_out(name: str, directory: Path, repeats: int | None = None) -> None:
     """Runs a command in a directory, unless it has run there; keeps stdout, the status and the time."""
     if (directory / DONE).is_file():
         return
@@ -49,6 +50,8 @@ def carry_out(name: str, directory: Path) -> None:
     for file, text in FILES.get(name, {}).items():
         (directory / file).write_text(text, encoding="utf-8")
     command = [word.format(root=Path.cwd()) for word in COMMANDS[name]]
+    if repeats is not None and name in SCENARIOS:
+        command += ["--repeats", str(repeats)]
     print(" ".join(["iocurve", *command]), flush=True)
     began = time.monotonic()
     done = subprocess.run(
