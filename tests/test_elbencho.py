@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.servers import Server
+from fio_machine import HeldMachine
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.command import Prepared, prepare
-from iocurve.dialects.elbencho.options import expanded, parse
+from iocurve.dialects.elbencho.options import FLAGS, NUMBERS, PHASES, SIZES, expanded, parse
 from iocurve.dialects.registry import load
 from iocurve.engine.plan import AioEngine
 from iocurve.errors import DialectError, PlanError
@@ -259,6 +263,21 @@ def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
 def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_path: Path) -> None:
     assert says in refusal(text, tmp_path)
     assert below(tmp_path) == []
+
+
+WORDS = sorted({*(f"--{name}" for name in (*SIZES, *NUMBERS, *FLAGS, *PHASES)), "-d", "-w", "-rt2", "-s", "-n0", "-c"})
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(WORDS) | st.text(max_size=8) | st.sampled_from(["1", "0", "4k", "f", "[1-3]", "nfs://h/e"])
+    )
+)
+def test_any_command_line_is_prepared_or_refused(words: list[str]) -> None:
+    # Any other exception is a defect.
+    with suppress(DialectError, PlanError):
+        prepare(words, cwd=Path("/mnt/nocache"), machine=HeldMachine()).explain()
 
 
 def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Path) -> None:

@@ -231,9 +231,10 @@ def _require_tree(data_set: DataSet, machine: Machine) -> None:
     if len(options.paths) > 1:
         errors.append(Diagnostic("several directories are not supported", hint="run them one after another"))
     target, root, names = root_of(options, 0)
-    if target is not None and not options.directories and not names.directory:
-        errors.append(Diagnostic("-n 0 needs a directory in the export", hint="nfs://host/export/dir"))
-    first = f"{root}/{names.directory.format(0)}"
+    if not options.directories and (not names.directory or "{}" in names.directory):
+        hint = "nfs://host/export/dir" if target else "/mnt/data/dir"
+        errors.append(Diagnostic("-n 0 needs a directory with a name, without {}", hint=hint))
+    first = f"{root}/{names.directory.replace('{}', '0')}"
     if (
         target is None
         and options.hosts == 0
