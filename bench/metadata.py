@@ -1,21 +1,26 @@
 """``python -m bench.metadata``: creates, getattrs and removes over NFS, and what each costs.
 
-A tree of small files is created (open, write, close of each), read by getattr and removed, by the engine of FWDs: as
-operations in flight of one worker, and as one operation at a time of each of 32 workers. Both are measured in one
-run, on the embedded volume and, with ``--ganesha``, on nfs-ganesha's file system in memory. Rates are those of whole
-phases; CPU time is that of the worker threads and of the server's process, and hardly depends on the machine's load.
+A tree of small files is written (create, write, close: each file one operation), read by getattr and removed, by the
+engine of FWDs: as operations in flight of one worker, and as one operation at a time of each of 32 workers. Both are
+measured in one run, on the embedded volume and, with ``--ganesha``, on nfs-ganesha's file system in memory. Rates are
+those of whole phases; CPU time is that of the worker threads and of the server's process, and hardly depends on the
+machine's load. The rate of sockets alone is that of threads that exchange as many messages of the same mean sizes, and
+do nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import socket_limit
 from bench.servers import Server, ganesha, volume
 from iocurve.engine import plan as plans
 from iocurve.engine.outcome import Outcome
@@ -26,11 +31,16 @@ from iocurve.units import SECOND_NS
 DIRECTORIES = 10
 FILE_BYTES = 1024
 PHASES: tuple[tuple[str, tuple[plans.TreeTask, ...], str], ...] = (
-    ("create", ("make_directories", "fill"), "close"),
+    ("mkdir", ("make_directories",), "mkdir"),
+    ("create", ("write_file",), "write_file"),
     ("getattr", ("getattr",), "getattr"),
     ("remove", ("delete",), "delete"),
 )
 """Name, tasks, and the operation that is counted."""
+CALLS = {("3", "create"): 2}
+"""Calls of an operation, where it takes more than one: NFSv3 creates a file by CREATE and WRITE, and NFSv4.1 by one
+COMPOUND."""
+SOCKET_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -43,10 +53,13 @@ class Row:
     client_us: float
     """CPU time of the worker threads for each operation."""
     server_us: float
+    sockets: float
+    """Operations per second that sockets alone would carry."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    socket_limit.build()
     with tempfile.TemporaryDirectory() as directory:
         servers: dict[str, AbstractContextManager[Server]] = {"volume": volume("--unlimited")}
         if options.ganesha:
@@ -67,16 +80,32 @@ def _measured(side: str, server: Server, version: str, options: argparse.Namespa
             errors = [worker.error for worker in outcome.workers if worker.error]
             if errors:
                 raise RuntimeError(f"{label}, {phase}: {errors[0]}")
-            yield _row(label, phase, counted, outcome, _cpu_s(server.pid) - before)
+            server_s = _cpu_s(server.pid) - before
+            if phase != "mkdir":
+                yield _row(label, phase, counted, outcome, server_s, CALLS.get((version, phase), 1), options.depth)
 
 
-def _row(side: str, phase: str, counted: str, outcome: Outcome, server_s: float) -> Row:
+def _row(side: str, phase: str, counted: str, outcome: Outcome, server_s: float, calls: int, depth: int) -> Row:
     done = sum(worker.operations[counted].operations for worker in outcome.workers if counted in worker.operations)
     done += sum(worker.drained_operations for worker in outcome.workers)
     start = min(worker.window_start_ns for worker in outcome.workers)
     end = max(max(worker.window_end_ns, worker.drained_ns) for worker in outcome.workers)
     cpu_ns = sum(worker.cpu.user_ns + worker.cpu.system_ns for worker in outcome.workers)
-    return Row(side, phase, done * SECOND_NS / (end - start), cpu_ns / 1000 / done, server_s * 1e6 / done)
+    sockets = _sockets(outcome, done, calls, depth)
+    return Row(side, phase, done * SECOND_NS / (end - start), cpu_ns / 1000 / done, server_s * 1e6 / done, sockets)
+
+
+def _sockets(outcome: Outcome, done: int, calls: int, depth: int) -> float:
+    """Operations per second of bare sockets, whose messages are as long as the calls and replies were on average."""
+    connections = [connection for worker in outcome.workers for connection in worker.connections]
+    sent, received = (
+        round(sum(sizes) / done / calls)
+        for sizes in zip(*((one.sent_bytes, one.received_bytes) for one in connections), strict=True)
+    )
+    words = (str(number) for number in (len(connections), depth // len(connections), sent, received, 1))
+    command = (str(socket_limit.EXAMPLE), *words, f"--runtime={SOCKET_SECONDS * 1000}ms")
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(json.loads(printed)["jobs"][0]["read"]["iops"]) / calls
 
 
 def _plan(
@@ -90,7 +119,7 @@ def _plan(
         sizes=(plans.SizeShare(bytes=FILE_BYTES, weight=1),),
     )
     work = plans.TreeWork(tree=tree, tasks=tasks, select=plans.SequentialSelect(), select_once=tasks != PHASES[0][1])
-    kinds: tuple[plans.OperationKind, ...] = ("mkdir", "create", "open", "close", "write", "getattr", "delete")
+    kinds: tuple[plans.OperationKind, ...] = ("mkdir", "write_file", "getattr", "delete")
     block = plans.FixedBlocks(bytes=FILE_BYTES)
     each = plans.Worker(
         job="metadata",
@@ -127,7 +156,7 @@ def _print(rows: Iterator[Row]) -> None:
         base = first.setdefault(row.phase, row)
         print(
             f"{row.side:34} {row.phase:8} {row.rate:10,.0f}/s  CPU µs: client {row.client_us:6.2f}, "
-            f"server {row.server_us:6.2f}  × {base.rate / row.rate:5.1f}",
+            f"server {row.server_us:6.2f}  × {base.rate / row.rate:5.1f}, {row.rate / row.sockets:.2f} of sockets",
             flush=True,
         )
 

@@ -137,6 +137,9 @@ pub struct WorkerOutcome {
     pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
+    /// Operations of a tree that failed and did not end the worker, by kind and error; at most 100.
+    #[serde(default)]
+    pub failures: Vec<FailureOutcome>,
     /// Differences found by verification, in the order in which they were found; at most 1000.
     #[serde(default)]
     pub differences: Vec<DifferenceOutcome>,
@@ -226,6 +229,14 @@ pub struct ConnectionOutcome {
     pub receive_window_limited_ns: Nanos,
     /// Part of the busy time in which the send buffer held the sender back.
     pub send_buffer_limited_ns: Nanos,
+    /// Bytes that were sent and acknowledged.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub sent_bytes: u64,
+    /// Bytes that were received.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub received_bytes: u64,
 }
 
 /// CPU time, context switches and page faults of a thread.
@@ -246,6 +257,22 @@ pub struct CpuTime {
     pub minor_faults: u64,
 }
 
+/// Operations of one kind on a tree that failed with one error, in the measured window or outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FailureOutcome {
+    /// Kind of the operations.
+    pub kind: String,
+    /// Path of the first.
+    pub path: String,
+    /// `errno`.
+    pub errno: i32,
+    /// Its message.
+    pub error: String,
+    /// Number of the operations.
+    pub count: u64,
+}
+
 /// One kind of operation in a worker's measured window.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -258,6 +285,10 @@ pub struct KindOutcome {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
+    /// Entries of directories that they listed; 0 for all kinds but `readdir` and `readdirplus`.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub entries: u64,
     /// Operations whose response took longer than the plan's `response_limit_ns`; 0 without one.
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]

@@ -47,6 +47,8 @@ class KindOutcome(Struct):
     """Operations that failed."""
     short: int
     """Operations that moved fewer bytes than requested."""
+    entries: int = 0
+    """Entries of directories that they listed; 0 for all kinds but ``readdir`` and ``readdirplus``."""
     late: int = 0
     """Operations whose response took longer than the plan's ``response_limit_ns``; 0 without one."""
     service: LatencyOutcome
@@ -94,6 +96,25 @@ class ConnectionOutcome(Struct):
     """Part of the busy time in which the receiver's window held the sender back."""
     send_buffer_limited_ns: int
     """Part of the busy time in which the send buffer held the sender back."""
+    sent_bytes: int = 0
+    """Bytes that were sent and acknowledged."""
+    received_bytes: int = 0
+    """Bytes that were received."""
+
+
+class FailureOutcome(Struct):
+    """Operations of one kind on a tree that failed with one error, in the measured window or outside."""
+
+    kind: str
+    """Kind of the operations."""
+    path: str
+    """Path of the first."""
+    errno: int
+    """``errno``."""
+    error: str
+    """Its message."""
+    count: int
+    """Number of the operations."""
 
 
 DifferenceKind = Literal[
@@ -314,6 +335,8 @@ class WorkerOutcome(Struct):
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]
     """Facts that a reader of the figures must know (``payload_discarded``, …)."""
+    failures: tuple[FailureOutcome, ...] = ()
+    """Operations of a tree that failed and did not end the worker, by kind and error; at most 100."""
     differences: tuple[DifferenceOutcome, ...] = ()
     """Differences found by verification, in the order in which they were found; at most 1000."""
     last_writes: tuple[LastWrite, ...] = ()

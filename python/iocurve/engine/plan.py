@@ -284,6 +284,15 @@ OperationKind = Literal[
     "delete",
     "mkdir",
     "rmdir",
+    "lookup",
+    "link",
+    "symlink",
+    "readlink",
+    "readdir",
+    "readdirplus",
+    "copy",
+    "read_file",
+    "write_file",
     "fsync",
     "fdatasync",
     "sync_file_range",
@@ -307,13 +316,46 @@ rename: Renames a file to the path of another file, whose index the address has 
 delete: Removes a file (NFS: REMOVE).
 mkdir: Creates a directory.
 rmdir: Removes an empty directory.
+lookup: Finds a name with ``faccessat(2)`` of ``F_OK`` (NFS: LOOKUP).
+link: Gives a file a second name, whose index the address has as its offset (NFS: LOOKUP unless the file is open,
+    then LINK).
+symlink: Creates a symbolic link to a file of the same directory; the address has the link's index as its offset.
+readlink: Reads a symbolic link with ``readlink(2)`` (``NFSv3``: LOOKUP, then READLINK).
+readdir: Lists a directory to its end: names only, as ``getdents64(2)`` (NFS: READDIR until its end).
+readdirplus: Lists a directory to its end, with the attributes of its entries: ``getdents64(2)`` and ``statx(2)`` of
+    each (``NFSv3``: READDIRPLUS, ``NFSv4.1``: READDIR with attributes, until its end).
+copy: Copies a file to the path of another, whose index the address has as its offset: opens both, reads and writes
+    all, closes both.
+read_file: Opens a file, reads all of it, closes it.
+write_file: Creates a file or empties the one that exists, writes all of it, closes it. What was written is then on
+    stable storage over NFS, as after a close(2) of a kernel client.
 fsync: ``fsync(2)``, issued by a ``SyncPlan``.
 fdatasync: ``fdatasync(2)``, issued by a ``SyncPlan``.
 sync_file_range: ``sync_file_range(2)`` over the region written since the last flush, including the wait for
     write-back; issued by a ``SyncPlan``.
 fsync_at_end: ``fsync(2)`` of a file after the last operation.
 """
-MetadataKind = Literal["create", "open", "close", "getattr", "setattr", "access", "rename", "delete", "mkdir", "rmdir"]
+MetadataKind = Literal[
+    "create",
+    "open",
+    "close",
+    "getattr",
+    "setattr",
+    "access",
+    "rename",
+    "delete",
+    "mkdir",
+    "rmdir",
+    "lookup",
+    "link",
+    "symlink",
+    "readlink",
+    "readdir",
+    "readdirplus",
+    "copy",
+    "read_file",
+    "write_file",
+]
 """Operations on names and attributes, which move no data. They need a metadata engine."""
 METADATA_KINDS: tuple[MetadataKind, ...] = get_args(MetadataKind)
 SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
@@ -640,6 +682,17 @@ TreeTask = Literal[
     "delete",
     "mkdir",
     "rmdir",
+    "lookup",
+    "link",
+    "symlink",
+    "readlink",
+    "readdir",
+    "readdirplus",
+    "rename",
+    "copy",
+    "read_file",
+    "write_file",
+    "mix",
 ]
 """A task of a worker on a tree.
 
@@ -655,6 +708,19 @@ access: Checks the access to a file.
 delete: Deletes a file.
 mkdir: Creates a directory.
 rmdir: Removes an empty directory.
+lookup: Looks the name of a file up.
+link: Gives a file a second name (``vdb_fNUMBER.link``).
+symlink: Creates a symbolic link to a file (``vdb_fNUMBER.symlink``).
+readlink: Reads the symbolic link to a file.
+readdir: Lists a directory.
+readdirplus: Lists a directory with attributes.
+rename: Renames a file: to the second tree, or to ``vdb_fNUMBER.renamed`` and back.
+copy: Copies a file: to the second tree, or to ``vdb_fNUMBER.copy``.
+read_file: Reads a file as one operation.
+write_file: Writes a file as one operation; the file is created if it does not exist.
+mix: Draws a kind for each file or directory, by the shares of the worker's operations on names, attributes and whole
+    files. A kind that finds nothing to work on in a few tries does its inverse first, which has its own latencies: a
+    symlink is created before it is read, a file deleted before it is created.
 """
 
 
@@ -717,6 +783,11 @@ class TreeWork(Struct):
     """Several workers may use one file at the same time."""
     stop_after: StopAfter | None = None
     """End of the transfers on a file; None is as many bytes as the file has."""
+    errors_max: U64 = 0
+    """Failed operations that are counted, each with its path in the outcome; one more ends the worker."""
+    target: str | None = None
+    """Root of a second tree of the same shape, to which ``copy`` and ``rename`` lead; None gives the copy or the
+    renamed file another name in the same directory. Its directories must exist."""
 
 
 class Flow(Struct):

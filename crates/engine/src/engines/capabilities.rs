@@ -38,7 +38,7 @@ pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
         EnginePlan::Aio { .. } | EnginePlan::Uring { .. } => kernel,
         EnginePlan::Mmap { .. } => Capabilities { immediate: true, can_grow: false, ..kernel },
         EnginePlan::Space { .. } => Capabilities { immediate: true, keeps_payload: false, ..kernel },
-        EnginePlan::Metadata { .. } => Capabilities { immediate: true, can_trim: false, does_metadata: true, ..kernel },
+        EnginePlan::Metadata { .. } => Capabilities { can_trim: false, does_metadata: true, ..kernel },
         EnginePlan::NfsMetadata { .. } => Capabilities { local: false, can_trim: false, does_metadata: true, ..kernel },
         // NFSv3 has no trim.
         EnginePlan::Nfs { mount } => {

@@ -50,6 +50,11 @@ pub trait Engine {
     /// Creates, opens and removes files, and can so carry out a walk on a tree.
     const WALKS: bool = false;
 
+    /// Most operations in flight, whatever the plan says.
+    fn depth_max(&self) -> u32 {
+        if Self::SYNCHRONOUS { 1 } else { u32::MAX }
+    }
+
     /// Takes one request. It may complete now or later; `reap` reports it either way. An error ends the worker; an
     /// operation that fails is a `Completion` with a negative result.
     fn submit(&mut self, request: Request) -> Result<(), EngineError>;

@@ -11,7 +11,7 @@ impl Worker {
     }
 
     pub(crate) fn writes(&self) -> bool {
-        self.does(OperationKind::Write)
+        self.does(OperationKind::Write) || self.does(OperationKind::WriteFile)
     }
 
     /// Returns `true` if files must be open for writing; a trim changes them, too.
@@ -26,7 +26,8 @@ impl Worker {
 
     /// Bytes of the largest write; `None` if the worker does not write.
     pub(crate) fn write_bytes_max(&self) -> Option<u32> {
-        let writes = self.operations.iter().filter(|operation| operation.kind == OperationKind::Write);
+        let writes = |kind| matches!(kind, OperationKind::Write | OperationKind::WriteFile);
+        let writes = self.operations.iter().filter(|operation| writes(operation.kind));
         writes.map(|operation| operation.blocks.largest()).max()
     }
 
@@ -63,6 +64,17 @@ impl TreeTask {
             Self::Access => &[Kind::Access],
             Self::Delete => &[Kind::Delete],
             Self::Rmdir => &[Kind::Rmdir],
+            Self::Lookup => &[Kind::Lookup],
+            Self::Link => &[Kind::Link],
+            Self::Symlink => &[Kind::Symlink],
+            Self::Readlink => &[Kind::Readlink],
+            Self::Readdir => &[Kind::Readdir],
+            Self::Readdirplus => &[Kind::Readdirplus],
+            Self::Rename => &[Kind::Rename],
+            Self::Copy => &[Kind::Copy],
+            Self::ReadFile => &[Kind::ReadFile],
+            Self::WriteFile => &[Kind::WriteFile],
+            Self::Mix => &[],
         }
     }
 }

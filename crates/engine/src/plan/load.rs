@@ -38,6 +38,28 @@ pub enum OperationKind {
     Mkdir,
     /// Removes an empty directory.
     Rmdir,
+    /// Finds a name with `faccessat(2)` of `F_OK` (NFS: LOOKUP).
+    Lookup,
+    /// Gives a file a second name, whose index the address has as its offset (NFS: LOOKUP unless the file is open, then
+    /// LINK).
+    Link,
+    /// Creates a symbolic link to a file of the same directory; the address has the link's index as its offset.
+    Symlink,
+    /// Reads a symbolic link with `readlink(2)` (`NFSv3`: LOOKUP, then READLINK).
+    Readlink,
+    /// Lists a directory to its end: names only, as `getdents64(2)` (NFS: READDIR until its end).
+    Readdir,
+    /// Lists a directory to its end, with the attributes of its entries: `getdents64(2)` and `statx(2)` of each (`NFSv3`:
+    /// READDIRPLUS, `NFSv4.1`: READDIR with attributes, until its end).
+    Readdirplus,
+    /// Copies a file to the path of another, whose index the address has as its offset: opens both, reads and writes
+    /// all, closes both.
+    Copy,
+    /// Opens a file, reads all of it, closes it.
+    ReadFile,
+    /// Creates a file or empties the one that exists, writes all of it, closes it. What was written is then on stable
+    /// storage over NFS, as after a close(2) of a kernel client.
+    WriteFile,
     /// `fsync(2)`, issued by a [`SyncPlan`].
     Fsync,
     /// `fdatasync(2)`, issued by a [`SyncPlan`].
@@ -51,7 +73,7 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// All kinds, in the order in which results list them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 26] = [
         Self::Read,
         Self::Write,
         Self::Trim,
@@ -65,6 +87,15 @@ impl OperationKind {
         Self::Delete,
         Self::Mkdir,
         Self::Rmdir,
+        Self::Lookup,
+        Self::Link,
+        Self::Symlink,
+        Self::Readlink,
+        Self::Readdir,
+        Self::Readdirplus,
+        Self::Copy,
+        Self::ReadFile,
+        Self::WriteFile,
         Self::Fsync,
         Self::Fdatasync,
         Self::SyncFileRange,
@@ -87,6 +118,15 @@ impl OperationKind {
             Self::Delete => "delete",
             Self::Mkdir => "mkdir",
             Self::Rmdir => "rmdir",
+            Self::Lookup => "lookup",
+            Self::Link => "link",
+            Self::Symlink => "symlink",
+            Self::Readlink => "readlink",
+            Self::Readdir => "readdir",
+            Self::Readdirplus => "readdirplus",
+            Self::Copy => "copy",
+            Self::ReadFile => "read_file",
+            Self::WriteFile => "write_file",
             Self::Fsync => "fsync",
             Self::Fdatasync => "fdatasync",
             Self::SyncFileRange => "sync_file_range",
@@ -106,10 +146,22 @@ impl OperationKind {
         self >= Self::Fsync
     }
 
-    /// Returns `true` for an operation on a name or on attributes, which moves no data.
+    /// Returns `true` for an operation on a name, on attributes or on a whole file.
     #[inline]
     pub fn is_metadata(self) -> bool {
         self > Self::Trim && self < Self::Fsync
+    }
+
+    /// Returns `true` for an operation that reads or writes a whole file, and opens and closes it.
+    #[inline]
+    pub fn moves_whole_files(self) -> bool {
+        matches!(self, Self::Copy | Self::ReadFile | Self::WriteFile)
+    }
+
+    /// Returns `true` for an operation that lists a directory: its result is the number of entries.
+    #[inline]
+    pub fn lists(self) -> bool {
+        matches!(self, Self::Readdir | Self::Readdirplus)
     }
 }
 

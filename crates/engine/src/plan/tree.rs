@@ -33,6 +33,14 @@ pub struct TreeWork {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub stop_after: Option<StopAfter>,
+    /// Failed operations that are counted, each with its path in the outcome; one more ends the worker.
+    #[cfg_attr(test, schemars(default))]
+    pub errors_max: u64,
+    /// Root of a second tree of the same shape, to which `copy` and `rename` lead; `null` gives the copy or the renamed file
+    /// another name in the same directory. Its directories must exist.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub target: Option<String>,
 }
 
 /// Directories below a root, with files in them: `vdb.LEVEL_NUMBER.dir` and `vdb_fNUMBER.file`, numbered over the whole tree from 0,
@@ -122,6 +130,30 @@ pub enum TreeTask {
     Mkdir,
     /// Removes an empty directory.
     Rmdir,
+    /// Looks the name of a file up.
+    Lookup,
+    /// Gives a file a second name (`vdb_fNUMBER.link`).
+    Link,
+    /// Creates a symbolic link to a file (`vdb_fNUMBER.symlink`).
+    Symlink,
+    /// Reads the symbolic link to a file.
+    Readlink,
+    /// Lists a directory.
+    Readdir,
+    /// Lists a directory with attributes.
+    Readdirplus,
+    /// Renames a file: to the second tree, or to `vdb_fNUMBER.renamed` and back.
+    Rename,
+    /// Copies a file: to the second tree, or to `vdb_fNUMBER.copy`.
+    Copy,
+    /// Reads a file as one operation.
+    ReadFile,
+    /// Writes a file as one operation; the file is created if it does not exist.
+    WriteFile,
+    /// Draws a kind for each file or directory, by the shares of the worker's operations on names, attributes and whole files.
+    /// A kind that finds nothing to work on in a few tries does its inverse first, which has its own latencies: a symlink is
+    /// created before it is read, a file deleted before it is created.
+    Mix,
 }
 
 /// Order in which files and directories of a tree are selected.

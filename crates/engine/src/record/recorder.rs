@@ -20,7 +20,9 @@ use crate::plan::{LogPlan, OperationKind, OperationPlan, Worker};
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
     pub operations: u64,
-    pub bytes: u64,
+    /// Bytes moved; entries, if the operations list directories.
+    moved: u64,
+    lists: bool,
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
@@ -44,16 +46,17 @@ pub(crate) struct Parts {
 }
 
 impl Tally {
-    fn new(paced: bool, limit: Option<Nanos>, in_parts: bool) -> Self {
+    fn new(kind: OperationKind, paced: bool, limit: Option<Nanos>, in_parts: bool) -> Self {
+        let lists = kind.lists();
         let response = paced.then(Latencies::new);
         let parts = in_parts.then(|| Box::new(Parts { submission: Latencies::new(), completion: Latencies::new() }));
         let limit = limit.unwrap_or(Nanos::MAX);
-        Self { operations: 0, bytes: 0, errors: 0, short: 0, service: Latencies::new(), response, limit, parts }
+        Self { operations: 0, moved: 0, lists, errors: 0, short: 0, service: Latencies::new(), response, limit, parts }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
-        self.bytes += other.bytes;
+        self.moved += other.moved;
         self.errors += other.errors;
         self.short += other.short;
         self.service.add(&other.service);
@@ -67,7 +70,7 @@ impl Tally {
     }
 
     fn clear(&mut self) {
-        (self.operations, self.bytes, self.errors, self.short) = (0, 0, 0, 0);
+        (self.operations, self.moved, self.errors, self.short) = (0, 0, 0, 0);
         self.service.clear();
         if let Some(response) = &mut self.response {
             response.clear();
@@ -76,6 +79,11 @@ impl Tally {
             parts.submission.clear();
             parts.completion.clear();
         }
+    }
+
+    /// Bytes moved.
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.lists { 0 } else { self.moved }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -92,7 +100,7 @@ impl Tally {
     pub(crate) fn interval(&self) -> IntervalKind {
         IntervalKind {
             operations: self.operations,
-            bytes: self.bytes,
+            bytes: self.bytes(),
             errors: self.errors,
             late: self.late(),
             mean_ns: self.service.mean(),
@@ -108,9 +116,10 @@ impl Tally {
     pub(crate) fn outcome(&self) -> KindOutcome {
         KindOutcome {
             operations: self.operations,
-            bytes: self.bytes,
+            bytes: self.bytes(),
             errors: self.errors,
             short: self.short,
+            entries: if self.lists { self.moved } else { 0 },
             late: self.late(),
             service: latency_outcome(&self.service),
             response: self.response.as_ref().map(latency_outcome),
@@ -153,13 +162,13 @@ impl Recorder {
         let in_parts = worker.submission_latency;
         let all_paced = worker.rate.is_some() || worker.replay.as_ref().is_some_and(|replay| replay.paced);
         let is_paced = |operation: &OperationPlan| operation.rate.is_some() || all_paced;
-        let tally = |one: &OperationPlan| Tally::new(is_paced(one), worker.response_limit_ns, in_parts);
+        let tally = |one: &OperationPlan| Tally::new(one.kind, is_paced(one), worker.response_limit_ns, in_parts);
         let mut tallies: Vec<Tally> = worker.operations.iter().map(tally).collect();
         let kinds = worker.recorded_kinds();
         let first_flush = worker.operations.len();
         let flushes = first_flush..first_flush + kinds.iter().filter(|kind| kind.is_flush()).count();
+        tallies.extend(kinds[first_flush..].iter().map(|&kind| Tally::new(kind, false, None, in_parts)));
         let names: Vec<_> = kinds.into_iter().map(OperationKind::name).collect();
-        tallies.resize_with(names.len(), || Tally::new(false, None, in_parts));
         Self {
             names,
             interval: tallies.clone(),
@@ -193,7 +202,7 @@ impl Recorder {
     pub(crate) fn record(&mut self, done: Done) {
         let tally = &mut self.interval[done.operation];
         tally.operations += 1;
-        tally.bytes += u64::from(done.bytes);
+        tally.moved += u64::from(done.bytes);
         tally.short += u64::from(done.bytes < done.asked);
         tally.service.record(done.at.saturating_sub(done.submitted));
         if let Some(response) = &mut tally.response {
@@ -294,8 +303,8 @@ pub(crate) mod tests {
 
     /// A number of operations of one size and latency.
     pub(crate) fn tally_of(operations: u64, bytes: u64, latency: Nanos) -> Tally {
-        let mut tally = Tally::new(false, None, false);
-        (tally.operations, tally.bytes) = (operations, operations * bytes);
+        let mut tally = Tally::new(OperationKind::Read, false, None, false);
+        (tally.operations, tally.moved) = (operations, operations * bytes);
         (0..operations).for_each(|_| tally.service.record(latency));
         tally
     }

@@ -152,7 +152,7 @@ impl Board {
         for (name, tally) in names.iter().zip(tallies).filter(|(_, tally)| !tally.is_empty()) {
             let total = state.live.totals.entry((*name).to_owned()).or_default();
             total.operations += tally.operations;
-            total.bytes += tally.bytes;
+            total.bytes += tally.bytes();
             total.errors += tally.errors;
         }
         let key = (interval.index, !interval.ramp);

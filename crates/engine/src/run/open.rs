@@ -91,7 +91,7 @@ impl Runner<'_> {
 
     fn run<E: Engine>(self, mut engine: E) -> Result<Option<Ran>, EngineError> {
         let worker = self.worker;
-        let depth = if E::SYNCHRONOUS { 1 } else { worker.depth };
+        let depth = worker.depth.min(engine.depth_max());
         let load = Load::new(worker, depth, self.buffers, self.shared.clone())?;
         let Some(start) = (self.wait_for_start)() else { return Ok(None) };
         let (mut ended, recorder) = load.run(&mut engine, start, self.publish);

@@ -72,7 +72,7 @@ impl Steadiness {
             period.covered_ns += interval.end_ns - interval.start_ns;
             for tally in tallies {
                 period.operations += tally.operations;
-                period.bytes += tally.bytes;
+                period.bytes += tally.bytes();
                 period.latency_ns += tally.service.sum();
             }
         }

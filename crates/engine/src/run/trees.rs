@@ -36,12 +36,18 @@ struct Place<'a> {
     mount: Option<&'a NfsMount>,
     root: &'a str,
     tree: &'a Tree,
+    target: Option<&'a str>,
 }
 
 impl<'a> Place<'a> {
     fn of(worker: &'a Worker) -> Option<Self> {
         let work = worker.tree.as_ref()?;
-        Some(Self { mount: worker.engine.mount(), root: &worker.files.first()?.path, tree: &work.tree })
+        Some(Self {
+            mount: worker.engine.mount(),
+            root: &worker.files.first()?.path,
+            tree: &work.tree,
+            target: work.target.as_deref(),
+        })
     }
 
     fn read(&self, group: &'a Group, stop: &AtomicBool) -> Result<TreeState, EngineError> {
@@ -49,10 +55,7 @@ impl<'a> Place<'a> {
         let works: Vec<_> = works.filter_map(|worker| worker.tree.as_ref()).collect();
         let tasks: Vec<TreeTask> = works.iter().flat_map(|work| work.tasks.iter().copied()).collect();
         let stages = works.iter().map(|work| work.tasks.len()).max().unwrap_or(0);
-        let mut found = match self.mount {
-            Some(mount) => nfs::find_tree(mount, self.root, self.tree, stop)?,
-            None => find_local(self.root, self.tree, stop)?,
-        };
+        let mut found = self.find(self.root, stop)?;
         if found.extract_if(.., |entry| entry.path == CONTROL_FILE).count() > 0
             && group
                 .workers
@@ -61,7 +64,18 @@ impl<'a> Place<'a> {
         {
             self.remove_control_file(stop)?;
         }
-        TreeState::new(self.root, self.tree, tasks, stages, &found)
+        let state = TreeState::new(self.root, self.tree, self.target, tasks, stages, &found)?;
+        if let Some(target) = self.target {
+            self.find(target, stop)?.iter().for_each(|entry| state.add_target(entry));
+        }
+        Ok(state)
+    }
+
+    fn find(&self, root: &str, stop: &AtomicBool) -> Result<Vec<Found>, EngineError> {
+        match self.mount {
+            Some(mount) => nfs::find_tree(mount, root, self.tree, stop),
+            None => find_local(root, self.tree, stop),
+        }
     }
 
     /// vdbench believes its record of a tree; without it vdbench looks what exists.
@@ -82,7 +96,15 @@ impl<'a> Place<'a> {
 /// Returns `true` if a worker may change which entries a tree has, or their sizes.
 fn changes(worker: &Worker) -> bool {
     let reads_only = |task: &TreeTask| match task {
-        TreeTask::Open | TreeTask::Getattr | TreeTask::Setattr | TreeTask::Access => true,
+        TreeTask::Open
+        | TreeTask::Getattr
+        | TreeTask::Setattr
+        | TreeTask::Access
+        | TreeTask::Lookup
+        | TreeTask::Readlink
+        | TreeTask::Readdir
+        | TreeTask::Readdirplus
+        | TreeTask::ReadFile => true,
         TreeTask::Transfer => worker.operations.iter().all(|operation| operation.kind != OperationKind::Write),
         _ => false,
     };
@@ -115,6 +137,7 @@ impl Lister for Local {
             let kind = match (file_type.is_file(), file_type.is_dir()) {
                 (true, _) => EntryKind::File,
                 (_, true) => EntryKind::Directory,
+                _ if file_type.is_symlink() => EntryKind::Symlink,
                 _ => EntryKind::Other,
             };
             let bytes = if kind == EntryKind::File { entry.metadata()?.len() } else { 0 };

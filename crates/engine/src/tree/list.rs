@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{CONTROL_FILE, Found, Kind, kind_of};
+use super::{CONTROL_FILE, Found, Kind, Name, kind_of};
 use crate::error::EngineError;
 use crate::plan::TreeNames;
 
@@ -12,6 +12,8 @@ pub(crate) enum EntryKind {
     /// A regular file.
     File,
     Directory,
+    /// A symbolic link.
+    Symlink,
     Other,
 }
 
@@ -68,6 +70,9 @@ fn list_below<L: Lister>(
                 let others_inside = list_below(lister, &handle, &path, names, found, stop)?;
                 has_others |= others_inside;
                 found.push(Found { path, is_directory: true, bytes: 0, has_others: others_inside });
+            }
+            (Some(Kind::File { name: Name::Symlink, .. }), EntryKind::Symlink) => {
+                found.push(Found { path, is_directory: false, bytes: 0, has_others: false });
             }
             (Some(Kind::File { .. }), EntryKind::File) => {
                 found.push(Found { path, is_directory: false, bytes, has_others: false });

@@ -23,12 +23,9 @@ use crate::plan::Tree;
 pub(crate) use self::list::{DirectoryEntry, EntryKind, Lister, list};
 pub(crate) use self::state::{Found, Reservation, TreeState};
 
-pub(crate) use self::names::CONTROL_FILE;
-use self::names::{Kind, kind_of};
+pub(crate) use self::names::{CONTROL_FILE, Name};
+use self::names::{ENTRIES_MAX, Kind, kind_of};
 use self::sizes::Sizes;
-
-/// Most directories and files of a tree.
-const ENTRIES_MAX: u64 = 1 << 31;
 
 /// The directories and files of a tree, computed from their numbers.
 #[derive(Debug)]
@@ -56,13 +53,13 @@ impl Shape {
             of_level *= u64::from(tree.width);
             all += of_level;
             if all > ENTRIES_MAX {
-                return refuse("has more than 2^31 directories");
+                return refuse("has more than 2^29 directories");
             }
             starts.push(all as u32);
         }
         let files = if tree.files_on_all_levels { all } else { of_level } * u64::from(tree.files);
         if all + files > ENTRIES_MAX {
-            return refuse("has more than 2^31 directories and files");
+            return refuse("has more than 2^29 directories and files");
         }
         let root = if root == "/" { root } else { root.trim_end_matches('/') }.to_owned();
         let sizes = Sizes::new(tree, files as u32);
@@ -112,12 +109,18 @@ impl Shape {
     }
 
     /// Path of a directory or file.
-    pub(crate) fn path(&self, entry: u32) -> String {
+    #[cfg(test)]
+    fn path(&self, entry: u32) -> String {
+        self.path_as(entry, &self.root, Name::File)
+    }
+
+    /// Path of a directory, or of a file by one of its names, below a root.
+    fn path_as(&self, entry: u32, root: &str, name: Name) -> String {
         match entry.checked_sub(self.directories()) {
-            None => self.directory(entry),
+            None => self.directory(entry, root),
             Some(file) => {
-                let directory = self.directory(self.directory_of(file));
-                format!("{directory}/{}", self.tree.file_name(file))
+                let directory = self.directory(self.directory_of(file), root);
+                format!("{directory}/{}", self.tree.file_name(file, name))
             }
         }
     }
@@ -132,8 +135,8 @@ impl Shape {
         sizes::used(self.files, bytes, |file| self.sizes.of(file))
     }
 
-    /// The entry with this path below the root, if it is one of this tree.
-    pub(crate) fn entry(&self, parts: &[&str]) -> Option<u32> {
+    /// The entry with this path below the root, if it is one of this tree, and its name.
+    pub(crate) fn entry(&self, parts: &[&str]) -> Option<(u32, Name)> {
         let (mut number, mut level) = (0_u32, 0);
         for part in parts {
             match kind_of(self.tree.names.as_ref(), part)? {
@@ -145,17 +148,17 @@ impl Shape {
                     }
                     (number, level) = (number * self.tree.width + within - 1, level + 1);
                 }
-                Kind::File { number: named } => {
+                Kind::File { number: named, name } => {
                     let directory = self.starts[level.checked_sub(1)?] + number;
                     let place = self.place_of(directory).checked_sub(self.first_with_files())?;
                     let before = if self.tree.names.is_some() { place * self.tree.files } else { 0 };
                     let file = named.checked_add(before)?;
-                    let fits = file / self.tree.files == place && self.tree.file_name(file) == *part;
-                    return fits.then(|| self.directories() + file);
+                    let fits = file / self.tree.files == place && self.tree.file_name(file, name) == *part;
+                    return fits.then(|| (self.directories() + file, name));
                 }
             }
         }
-        level.checked_sub(1).map(|level| self.starts[level] + number)
+        level.checked_sub(1).map(|level| (self.starts[level] + number, Name::File))
     }
 
     fn first_with_files(&self) -> u32 {
@@ -167,7 +170,7 @@ impl Shape {
         self.starts.partition_point(|&start| start <= directory) - 1
     }
 
-    fn directory(&self, directory: u32) -> String {
+    fn directory(&self, directory: u32, root: &str) -> String {
         let level = self.level(directory);
         let mut numbers = Vec::with_capacity(level + 1);
         let mut number = directory - self.starts[level];
@@ -175,7 +178,7 @@ impl Shape {
             numbers.push(number % self.tree.width + 1);
             number /= self.tree.width;
         }
-        let mut path = self.root.clone();
+        let mut path = root.to_owned();
         for (above, number) in numbers.into_iter().rev().enumerate() {
             if !path.is_empty() {
                 path.push('/');
@@ -202,10 +205,11 @@ impl Paths {
         paths.map(terminated).collect::<Result<_, _>>().map(Self::Listed)
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// Returns `true` if there is a path of this number.
+    pub(crate) fn has(&self, number: u32) -> bool {
         match self {
-            Self::Listed(paths) => paths.len(),
-            Self::Tree(tree) => tree.entries(),
+            Self::Listed(paths) => (number as usize) < paths.len(),
+            Self::Tree(tree) => tree.has(number),
         }
     }
 

@@ -8,7 +8,57 @@ pub(crate) enum Kind {
     /// `level` and `number` are from 1.
     Directory { level: Option<u32>, number: u32 },
     /// The number is from 0: over the whole tree in vdbench's names, in the directory in others.
-    File { number: u32 },
+    File { number: u32, name: Name },
+}
+
+/// The names of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// Its own.
+    File,
+    /// Of a hard link.
+    Link,
+    /// Of a symbolic link.
+    Symlink,
+    /// The one that it is renamed to.
+    Renamed,
+    /// Of a copy.
+    Copy,
+    /// Its own, in the second tree.
+    Target,
+}
+
+/// A file's number takes the bits below.
+const NAME_SHIFT: u32 = 29;
+/// Numbers of entries are below.
+pub(super) const ENTRIES_MAX: u64 = 1 << NAME_SHIFT;
+
+impl Name {
+    /// The names in one directory, with their ends.
+    const ENDS: [(Self, &'static str); 5] = [
+        (Self::File, "file"),
+        (Self::Link, "link"),
+        (Self::Symlink, "symlink"),
+        (Self::Renamed, "renamed"),
+        (Self::Copy, "copy"),
+    ];
+    const ALL: [Self; 6] = [Self::File, Self::Link, Self::Symlink, Self::Renamed, Self::Copy, Self::Target];
+
+    /// The number that a file has by this name.
+    pub(crate) fn of(self, entry: u32) -> u32 {
+        entry | (self as u32) << NAME_SHIFT
+    }
+
+    /// The entry that a number means, and its name.
+    pub(crate) fn split(number: u32) -> Option<(u32, Self)> {
+        let name = Self::ALL.get((number >> NAME_SHIFT) as usize)?;
+        Some((number & ((1 << NAME_SHIFT) - 1), *name))
+    }
+
+    /// End of the name.
+    fn end(self) -> &'static str {
+        Self::ENDS.iter().find(|(name, _)| *name == self).map_or("file", |(_, end)| end)
+    }
 }
 
 impl Tree {
@@ -20,11 +70,14 @@ impl Tree {
         }
     }
 
-    /// Name of a file by its number in the whole tree, from 0.
-    pub(super) fn file_name(&self, number: u32) -> String {
+    /// A name of a file by its number in the whole tree, from 0.
+    pub(super) fn file_name(&self, number: u32, name: Name) -> String {
         match &self.names {
-            None => format!("vdb_f{number:04}.file"),
-            Some(names) => names.file.replace("{}", &(number % self.files).to_string()),
+            None => format!("vdb_f{number:04}.{}", name.end()),
+            Some(names) => {
+                let own = names.file.replace("{}", &(number % self.files).to_string());
+                if matches!(name, Name::File | Name::Target) { own } else { format!("{own}.{}", name.end()) }
+            }
         }
     }
 }
@@ -33,14 +86,22 @@ impl Tree {
 pub(crate) fn kind_of(names: Option<&TreeNames>, name: &str) -> Option<Kind> {
     if let Some(names) = names {
         let directory = |number: u32| Kind::Directory { level: None, number: number.saturating_add(1) };
-        let file = |number| Kind::File { number };
-        return numbered(&names.directory, name).map(directory).or_else(|| numbered(&names.file, name).map(file));
+        return numbered(&names.directory, name).map(directory).or_else(|| file_of(names, name));
     }
-    if let Some(file) = name.strip_prefix("vdb_f").and_then(|name| name.strip_suffix(".file")) {
-        return Some(Kind::File { number: digits(file)? });
+    if let Some((file, end)) = name.strip_prefix("vdb_f").and_then(|name| name.split_once('.')) {
+        let (name, _) = Name::ENDS.into_iter().find(|(_, known)| *known == end)?;
+        return Some(Kind::File { number: digits(file)?, name });
     }
     let (level, within) = name.strip_prefix("vdb.")?.strip_suffix(".dir")?.split_once('_')?;
     Some(Kind::Directory { level: Some(digits(level)?), number: digits(within)? })
+}
+
+/// A file of a plan's names: its own name, or one with an end.
+fn file_of(names: &TreeNames, text: &str) -> Option<Kind> {
+    let ended = |(name, end)| Some((name, text.strip_suffix(end)?.strip_suffix('.')?));
+    let further = Name::ENDS.into_iter().skip(1).find_map(ended);
+    let (name, own) = further.unwrap_or((Name::File, text));
+    Some(Kind::File { number: numbered(&names.file, own)?, name })
 }
 
 /// The number in a name of this pattern.

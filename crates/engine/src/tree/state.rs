@@ -4,19 +4,28 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Shape;
+use super::{Name, Shape};
 use crate::error::EngineError;
 use crate::plan::{Tree, TreeTask};
 
-/// A file: it exists; then 7 bits with the number of its users; then its length.
+/// A file: it exists; then 7 bits with the number of its users; then a bit for each further name; then its length.
 const EXISTS: u64 = 1 << 63;
 const USER: u64 = 1 << 56;
 const USERS: u64 = 0x7f << 56;
-const LENGTH: u64 = USER - 1;
-/// A directory: it exists, or is being created or removed; then the number of entries in it.
+const LENGTH: u64 = (1 << 48) - 1;
+/// A directory: it exists, or is being created or removed, or failed; then the number of entries in it.
 const DIRECTORY_EXISTS: u32 = 1 << 31;
 const DIRECTORY_BUSY: u32 = 1 << 30;
-const DIRECTORY_ENTRIES: u32 = DIRECTORY_BUSY - 1;
+/// It could not be created, or cannot be used.
+const DIRECTORY_FAILED: u32 = 1 << 29;
+const DIRECTORY_ENTRIES: u32 = DIRECTORY_FAILED - 1;
+
+/// The bit of a file that says that it has a name. The renamed file has no other.
+const fn bit(name: Name) -> u64 {
+    1 << (48 + name as u64)
+}
+/// Names that a file has in addition to the one that it is used by.
+const FURTHER: [Name; 3] = [Name::Link, Name::Symlink, Name::Copy];
 
 /// An entry found below the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +53,8 @@ pub(crate) enum Reservation {
 #[derive(Debug)]
 pub(crate) struct TreeState {
     shape: Shape,
+    /// Root of the second tree, if there is one.
+    target: Option<String>,
     files: Vec<AtomicU64>,
     directories: Vec<AtomicU32>,
     /// Numbers of the files that are used; `None` is all.
@@ -70,6 +81,7 @@ impl TreeState {
     pub(crate) fn new(
         root: &str,
         tree: &Tree,
+        target: Option<&str>,
         tasks: Vec<TreeTask>,
         stages: usize,
         found: &[Found],
@@ -80,6 +92,7 @@ impl TreeState {
             directories: (0..shape.directories()).map(|_| AtomicU32::new(0)).collect(),
             used: tree.used_bytes.map(|bytes| shape.used(bytes)),
             shape,
+            target: target.map(|root| root.trim_end_matches('/').to_owned()),
             leftovers: Vec::new(),
             removals: Vec::new(),
             file_turn: AtomicU64::new(0),
@@ -95,29 +108,68 @@ impl TreeState {
         for entry in found {
             state.add(entry);
         }
-        let mut removals = std::mem::take(&mut state.removals);
-        let level = |(entry, is_directory)| if is_directory { usize::MAX - depth(&state.path(entry)) } else { 0 };
-        removals.sort_by_cached_key(|&removal| (level(removal), removal.0));
-        let levels: Vec<usize> = removals.iter().map(|&removal| level(removal)).collect();
-        state.removal_levels =
-            (1..levels.len()).filter(|&at| levels[at] != levels[at - 1]).map(|at| at as u64).collect();
-        state.removals = removals;
+        state.sort_removals();
         Ok(state)
+    }
+
+    /// Takes up what exists in the second tree: copies, and files that were renamed.
+    pub(crate) fn add_target(&self, found: &Found) {
+        let parts: Vec<&str> = found.path.split('/').collect();
+        let Some((entry, Name::File)) = self.shape.entry(&parts) else { return };
+        if self.is_directory(entry) {
+            return;
+        }
+        if self.file(entry).load(Ordering::Acquire) & EXISTS != 0 {
+            self.set_name(entry, Name::Copy);
+        } else {
+            self.set_name(entry, Name::Renamed);
+            self.set_file(entry, found.bytes);
+        }
+    }
+
+    /// Files come first, then the directories of one level after the other, from below.
+    fn sort_removals(&mut self) {
+        let mut removals = std::mem::take(&mut self.removals);
+        removals.sort_unstable_by_key(|&(entry, is_directory)| (is_directory, entry));
+        let files = removals.partition_point(|(_, is_directory)| !is_directory);
+        let depth = |entry| self.path(entry).matches('/').count();
+        removals[files..].sort_by_cached_key(|&(entry, _)| (usize::MAX - depth(entry), entry));
+        let mut levels: Vec<u64> = removals[files..]
+            .windows(2)
+            .enumerate()
+            .filter(|(_, pair)| depth(pair[0].0) != depth(pair[1].0))
+            .map(|(at, _)| (files + at + 1) as u64)
+            .collect();
+        if files > 0 && files < removals.len() {
+            levels.insert(0, files as u64);
+        }
+        (self.removals, self.removal_levels) = (removals, levels);
     }
 
     fn add(&mut self, found: &Found) {
         let parts: Vec<&str> = found.path.split('/').collect();
-        let known = self.shape.entry(&parts).filter(|&entry| self.is_directory(entry) == found.is_directory);
+        let known = self.shape.entry(&parts).filter(|&(entry, _)| self.is_directory(entry) == found.is_directory);
         match known {
-            Some(entry) if found.is_directory => self.set_directory(entry),
-            Some(entry) => self.set_file(entry, found.bytes),
+            Some((entry, _)) if found.is_directory => self.set_directory(entry),
+            Some((entry, Name::File)) => self.set_file(entry, found.bytes),
+            Some((entry, name)) => {
+                self.set_name(entry, name);
+                if name == Name::Renamed {
+                    self.set_file(entry, found.bytes);
+                } else {
+                    self.enter(entry);
+                }
+            }
             None => {}
         }
         if !found.has_others {
-            let entry = known.unwrap_or_else(|| {
-                self.leftovers.push(format!("{}/{}", self.shape.root(), found.path));
-                self.shape.directories() + self.shape.files() + self.leftovers.len() as u32 - 1
-            });
+            let entry = known.map_or_else(
+                || {
+                    self.leftovers.push(format!("{}/{}", self.shape.root(), found.path));
+                    self.shape.directories() + self.shape.files() + self.leftovers.len() as u32 - 1
+                },
+                |(entry, name)| name.of(entry),
+            );
             self.removals.push((entry, found.is_directory));
         }
     }
@@ -126,17 +178,31 @@ impl TreeState {
         &self.shape
     }
 
-    /// Number of directories, files and leftovers.
-    pub(crate) fn entries(&self) -> usize {
-        self.entries_of_tree() + self.leftovers.len()
+    /// Returns `true` if a number is one of a directory, a leftover or a name of a file.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        Name::split(number).is_some_and(|(entry, name)| match name {
+            Name::File => (entry as usize) < self.entries_of_tree() + self.leftovers.len(),
+            _ => !self.is_directory(entry) && (entry as usize) < self.entries_of_tree(),
+        })
     }
 
-    pub(crate) fn path(&self, entry: u32) -> String {
-        let own = self.shape.directories() + self.shape.files();
-        match entry.checked_sub(own) {
-            None => self.shape.path(entry),
-            Some(leftover) => self.leftovers[leftover as usize].clone(),
+    /// Path by a number that there is.
+    pub(crate) fn path(&self, number: u32) -> String {
+        let Some((entry, name)) = Name::split(number) else { return String::new() };
+        let root = if name == Name::Target { self.target.as_deref() } else { None };
+        match (entry as usize).checked_sub(self.entries_of_tree()) {
+            None => self.shape.path_as(entry, root.unwrap_or(self.shape.root()), name),
+            Some(leftover) => self.leftovers[leftover].clone(),
         }
+    }
+
+    /// The number of a file by the name that it is renamed or copied to: its own in the second tree, if there is one.
+    pub(crate) fn destination(&self, entry: u32, name: Name) -> u32 {
+        if self.target.is_some() { Name::Target.of(entry) } else { name.of(entry) }
+    }
+
+    pub(crate) fn has_target(&self) -> bool {
+        self.target.is_some()
     }
 
     pub(crate) fn is_directory(&self, entry: u32) -> bool {
@@ -144,7 +210,7 @@ impl TreeState {
     }
 
     /// Number of directories and files of the tree itself.
-    pub(crate) fn entries_of_tree(&self) -> usize {
+    fn entries_of_tree(&self) -> usize {
         self.directories.len() + self.files.len()
     }
 
@@ -152,6 +218,11 @@ impl TreeState {
     pub(crate) fn removed_before(&self, number: u64) -> u64 {
         let levels = self.removal_levels.partition_point(|&first| first <= number);
         levels.checked_sub(1).map_or(0, |level| self.removal_levels[level])
+    }
+
+    /// The entry of a number and its name; `None` for a leftover.
+    pub(crate) fn name_of(&self, number: u32) -> Option<(u32, Name)> {
+        Name::split(number).filter(|&(entry, _)| (entry as usize) < self.entries_of_tree())
     }
 
     pub(crate) fn removals(&self) -> &[(u32, bool)] {
@@ -197,6 +268,12 @@ impl TreeState {
         self.file(entry).fetch_sub(USER, Ordering::AcqRel);
     }
 
+    /// Length of a file; `None` if it does not exist.
+    pub(crate) fn existing_length(&self, entry: u32) -> Option<u64> {
+        let value = self.file(entry).load(Ordering::Acquire);
+        (value & EXISTS != 0).then_some(value & LENGTH)
+    }
+
     /// Length of a file; 0 if it does not exist.
     pub(crate) fn length(&self, entry: u32) -> u64 {
         self.file(entry).load(Ordering::Acquire) & LENGTH
@@ -212,6 +289,47 @@ impl TreeState {
     /// Counts a file as created, by its user.
     pub(crate) fn created(&self, entry: u32) {
         self.file(entry).fetch_or(EXISTS, Ordering::AcqRel);
+    }
+
+    /// Returns `true` if a file has a further name, or is used by that name.
+    pub(crate) fn has_name(&self, entry: u32, name: Name) -> bool {
+        self.file(entry).load(Ordering::Acquire) & bit(name) != 0
+    }
+
+    /// A further name of a file in the tree, if it has one.
+    pub(crate) fn further_name(&self, entry: u32) -> Option<Name> {
+        let in_tree = |name: Name| name != Name::Copy || self.target.is_none();
+        FURTHER.into_iter().find(|&name| in_tree(name) && self.has_name(entry, name))
+    }
+
+    /// The number of a file by the name that it is used by.
+    pub(crate) fn current(&self, entry: u32) -> u32 {
+        if self.has_name(entry, Name::Renamed) { self.destination(entry, Name::Renamed) } else { entry }
+    }
+
+    /// A file has got a name, by its only user.
+    pub(crate) fn set_name(&self, entry: u32, name: Name) {
+        self.file(entry).fetch_or(bit(name), Ordering::AcqRel);
+    }
+
+    /// A file has lost a name, by its only user.
+    pub(crate) fn clear_name(&self, entry: u32, name: Name) {
+        self.file(entry).fetch_and(!bit(name), Ordering::AcqRel);
+    }
+
+    /// A file is at the other of its two places, by its only user. One that has left the tree is not in its directory.
+    pub(crate) fn renamed(&self, entry: u32) {
+        let before = self.file(entry).fetch_xor(bit(Name::Renamed), Ordering::AcqRel);
+        if self.target.is_some() && before & bit(Name::Renamed) == 0 {
+            self.left(entry);
+        }
+    }
+
+    /// A file has been written anew, by its only user.
+    pub(crate) fn set_length(&self, entry: u32, bytes: u64) {
+        let value = self.file(entry);
+        value.fetch_and(!LENGTH, Ordering::AcqRel);
+        value.fetch_or(bytes.min(LENGTH), Ordering::AcqRel);
     }
 
     /// Counts a file as deleted, by its only user.
@@ -258,6 +376,12 @@ impl TreeState {
         value & DIRECTORY_EXISTS != 0
     }
 
+    /// Returns `true` if the directory of an entry failed: the entry cannot be created.
+    pub(crate) fn is_cut_off(&self, entry: u32) -> bool {
+        let failed = |parent: u32| self.directories[parent as usize].load(Ordering::Acquire) & DIRECTORY_FAILED != 0;
+        self.shape.parent(entry).is_some_and(failed)
+    }
+
     /// Adds an entry to the directory that it will be in; `false` if that directory does not exist.
     pub(crate) fn enter(&self, entry: u32) -> bool {
         let entered =
@@ -276,6 +400,16 @@ impl TreeState {
         }
     }
 
+    /// Uses a directory that exists: it is not removed meanwhile.
+    pub(crate) fn use_directory(&self, entry: u32) -> bool {
+        let used = |value: u32| (value & (DIRECTORY_EXISTS | DIRECTORY_BUSY) == DIRECTORY_EXISTS).then_some(value + 1);
+        self.directories[entry as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, used).is_ok()
+    }
+
+    pub(crate) fn leave_directory(&self, entry: u32) {
+        self.directories[entry as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// Reserves a directory that does not exist, to create it.
     pub(crate) fn reserve_missing_directory(&self, entry: u32) -> bool {
         let directory = &self.directories[entry as usize];
@@ -291,6 +425,11 @@ impl TreeState {
     /// Gives up the reservation of a missing directory.
     pub(crate) fn release_directory(&self, entry: u32) {
         self.directories[entry as usize].fetch_and(!DIRECTORY_BUSY, Ordering::AcqRel);
+    }
+
+    /// A directory could not be created: nothing is created in it.
+    pub(crate) fn directory_failed(&self, entry: u32) {
+        self.directories[entry as usize].store(DIRECTORY_FAILED, Ordering::Release);
     }
 
     pub(crate) fn directory_made(&self, entry: u32) {

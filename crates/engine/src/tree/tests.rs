@@ -19,7 +19,7 @@ fn tree() -> Tree {
 }
 
 fn state(tree: &Tree, found: &[Found]) -> TreeState {
-    TreeState::new("/a", tree, vec![TreeTask::Transfer], 1, found).unwrap()
+    TreeState::new("/a", tree, None, vec![TreeTask::Transfer], 1, found).unwrap()
 }
 
 fn found(path: &str, is_directory: bool) -> Found {
@@ -34,7 +34,7 @@ fn every_entry_has_a_path_and_every_path_its_entry() {
         for entry in 0..shape.directories() + shape.files() {
             let path = shape.path(entry);
             let parts: Vec<&str> = path.strip_prefix("/a/").unwrap().split('/').collect();
-            assert_eq!(shape.entry(&parts), Some(entry), "{path}");
+            assert_eq!(shape.entry(&parts), Some((entry, Name::File)), "{path}");
             let above = shape.parent(entry).map_or_else(|| "/a".to_owned(), |parent| shape.path(parent));
             assert_eq!(path.rsplit_once('/').unwrap().0, above);
         }
@@ -77,7 +77,7 @@ fn a_plan_may_have_other_names_which_number_within_a_directory() {
     for entry in 0..shape.directories() + shape.files() {
         let path = shape.path(entry);
         let parts: Vec<&str> = path.strip_prefix("/a/r0/").unwrap().split('/').collect();
-        assert_eq!(shape.entry(&parts), Some(entry), "{path}");
+        assert_eq!(shape.entry(&parts), Some((entry, Name::File)), "{path}");
     }
     for other in ["d3", "d0/r0-f4", "d0/r1-f0", "d0/r0-f01", "d0/d1", "vdb.1_1.dir"] {
         assert_eq!(shape.entry(&other.split('/').collect::<Vec<_>>()), None, "{other}");

@@ -6,6 +6,7 @@ mod verify;
 
 use iocurve_meter::Nanos;
 
+use super::failures::Failures;
 use super::flush::Flushes;
 use super::phase::{DRAIN, Event, Phase};
 use super::range_locks::RangeLocks;
@@ -32,6 +33,7 @@ pub(crate) struct Load<'a> {
     supply: Supply,
     slots: Slots,
     data: Data<'a>,
+    failures: Failures,
     gate: Option<SubmitGate>,
     flushes: Flushes,
     ending: Ending,
@@ -78,6 +80,7 @@ impl<'a> Load<'a> {
                 read_back: ReadBack::default(),
                 is_full: false,
             },
+            failures: Failures::new(plan),
             gate: SubmitGate::new(plan, depth as usize),
             flushes: Flushes::new(plan),
             ending: Ending { phase: Phase::Issuing, state: State::Finished, failure: None },
@@ -111,6 +114,7 @@ impl<'a> Load<'a> {
             cpu: timeline.cpu(),
             read_back: self.data.read_back.ends(timeline.window_end),
             depth_found: self.gate.as_ref().and_then(SubmitGate::depth_found),
+            failures: self.failures.into_rows(),
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
             differences: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::differences),
             last_writes: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::last_writes),
@@ -237,7 +241,7 @@ impl<'a> Load<'a> {
         if E::WALKS
             && let Some(walk) = self.supply.walk()
         {
-            done[known..].iter().for_each(|completion| walk.completed(completion.slot, completion.result >= 0));
+            done[known..].iter().for_each(|completion| walk.completed(completion.slot, completion.result));
         }
         Ok(wanted)
     }

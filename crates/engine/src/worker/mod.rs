@@ -4,6 +4,7 @@
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as what it does")]
 
+mod failures;
 pub(crate) mod flow;
 mod flush;
 mod load;
@@ -33,7 +34,7 @@ use iocurve_meter::{Clock, Nanos};
 use self::flow::Share;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
-use crate::outcome::{CpuTime, DifferenceOutcome, LastWrite, State};
+use crate::outcome::{CpuTime, DifferenceOutcome, FailureOutcome, LastWrite, State};
 use crate::tree::TreeState;
 
 pub(crate) use load::Load;
@@ -103,6 +104,8 @@ pub(crate) struct Ended {
     pub read_back: Nanos,
     /// Labels for the result.
     pub labels: Vec<String>,
+    /// Operations that failed and did not end the worker.
+    pub failures: Vec<FailureOutcome>,
     /// Differences found by verification.
     pub differences: Vec<DifferenceOutcome>,
     pub last_writes: Vec<LastWrite>,

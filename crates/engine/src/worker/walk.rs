@@ -3,6 +3,8 @@
 //! A walk has a lane for each operation that may be in flight. A lane has one file at a time, and its next step is decided
 //! when the step before has completed: so each file keeps its order, and as many files are in progress as there are lanes.
 
+mod failed;
+mod mixed;
 mod pick;
 
 use std::collections::VecDeque;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 
 use iocurve_meter::{Nanos, Rng};
 
+use self::mixed::Draw;
 use self::pick::Pick;
 use super::next::Next;
 use super::schedule::Schedule;
@@ -19,7 +22,7 @@ use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::offsets::{Handover, Lengths};
 use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
-use crate::tree::{Reservation, TreeState};
+use crate::tree::{Name, Reservation, TreeState};
 
 /// Pause before a walk looks again for a file that is not in use.
 const RETRY_NS: Nanos = 200_000;
@@ -36,6 +39,8 @@ pub(super) struct Walk {
     lengths: Vec<Lengths>,
     read_share: u64,
     write_share: u64,
+    /// The kinds of a mix.
+    draw: Draw,
     /// Transfers go to random places of the file.
     jumps: bool,
     schedule: Option<Schedule>,
@@ -60,8 +65,10 @@ struct Lane {
     open: Option<Open>,
     /// The file that is being opened.
     opening: Option<Open>,
-    /// A file that was deleted in order to be created.
-    deleted: Option<u32>,
+    /// A reserved file, and the kind of operation that it was reserved for: other operations had to come first.
+    then: Option<(u32, OperationKind)>,
+    /// The kind that was drawn from a mix.
+    drawn: Option<OperationKind>,
     /// The step in flight.
     step: Option<Step>,
 }
@@ -70,6 +77,8 @@ struct Lane {
 #[derive(Debug)]
 struct Open {
     entry: u32,
+    /// Its number by the name that it was opened by.
+    number: u32,
     position: u64,
     transfers: u64,
     bytes: u64,
@@ -102,10 +111,19 @@ enum Effect {
     /// The file is used no longer.
     Looked,
     Deleted,
-    /// The file is deleted, and will be created by the same worker.
-    DeletedFirst,
+    /// The file has a further name.
+    NameMade(Name),
+    NameRemoved(Name),
+    /// The file is at the other of its two places.
+    Renamed,
+    /// The file was written as one operation.
+    Written {
+        created: bool,
+    },
     DirectoryMade,
     DirectoryRemoved,
+    /// The directory is used no longer.
+    DirectoryLooked,
     LeftoverRemoved,
 }
 
@@ -133,6 +151,7 @@ impl Walk {
             lengths: lengths.collect::<Result<_, _>>().map_err(EngineError::Plan)?,
             read_share: share(OperationKind::Read),
             write_share: share(OperationKind::Write),
+            draw: Draw::new(&worker.operations),
             jumps: worker.operations.iter().any(|operation| operation.random_percent > 0),
             schedule: worker.rate.map(|rate| Schedule::new(rate, rng.next_u64())),
             rng,
@@ -173,7 +192,7 @@ impl Walk {
         };
         self.pending = Some((lane, step));
         let due = match &self.schedule {
-            Some(schedule) if self.is_requested(step.kind) => Some(schedule.due()),
+            Some(schedule) if self.is_requested(lane, step.kind) => Some(schedule.due()),
             _ => None,
         };
         if let Some(due) = due.filter(|&due| due > now) {
@@ -187,7 +206,7 @@ impl Walk {
     /// Called when the step was issued.
     pub(super) fn issued(&mut self) {
         let Some((lane, step)) = self.pending.take() else { return };
-        if self.is_requested(step.kind)
+        if self.is_requested(lane, step.kind)
             && let Some(schedule) = &mut self.schedule
         {
             schedule.advance(1);
@@ -201,13 +220,17 @@ impl Walk {
         self.of_slot[slot as usize] = self.issued;
     }
 
-    /// Called when the step in a slot has completed. A step that failed ends its lane, as it ends the worker.
-    pub(super) fn completed(&mut self, slot: u32, succeeded: bool) {
+    /// Called when the step in a slot has completed, with its result.
+    pub(super) fn completed(&mut self, slot: u32, result: i64) {
         let lane = self.of_slot[slot as usize];
-        let Some(step) = self.lanes[lane as usize].step.take().filter(|_| succeeded) else { return };
-        self.commit(lane, step);
-        let Lane { open, deleted, .. } = &self.lanes[lane as usize];
-        if open.is_some() || deleted.is_some() {
+        let Some(step) = self.lanes[lane as usize].step.take() else { return };
+        if result >= 0 || step.is_already_done(result) {
+            self.commit(lane, step);
+        } else {
+            self.undo(lane, step);
+        }
+        let Lane { open, then, .. } = &self.lanes[lane as usize];
+        if open.is_some() || then.is_some() {
             self.working.push_back(lane);
         } else {
             self.idle.push(lane);
@@ -215,7 +238,10 @@ impl Walk {
     }
 
     /// A rate counts what a task is for, and not the opens and closes around it.
-    fn is_requested(&self, kind: OperationKind) -> bool {
+    fn is_requested(&self, lane: u32, kind: OperationKind) -> bool {
+        if self.task() == Some(TreeTask::Mix) {
+            return self.lanes[lane as usize].drawn == Some(kind);
+        }
         match kind {
             OperationKind::Open => self.task() == Some(TreeTask::Open),
             OperationKind::Create => self.task() == Some(TreeTask::Create),
@@ -250,12 +276,17 @@ impl Walk {
         if self.lanes[lane as usize].open.is_some() {
             return Ok(Some(self.on_open_file(lane)));
         }
-        let Some(entry) = self.lanes[lane as usize].deleted.take() else { return Ok(None) };
-        let created = self.open_to_transfer(lane, entry, None);
-        if created.is_err() {
+        let Some((entry, kind)) = self.lanes[lane as usize].then.take() else { return Ok(None) };
+        let decided = match kind {
+            OperationKind::Create if self.task() == Some(TreeTask::Transfer) => {
+                self.open_to_transfer(lane, entry, None)
+            }
+            kind => self.on_reserved(lane, entry, kind),
+        };
+        if decided.is_err() {
             self.idle.push(lane);
         }
-        created
+        decided
     }
 
     /// The first step on the next file or directory.
@@ -269,6 +300,10 @@ impl Walk {
                 Some(TreeTask::Transfer) => self.begin_transfers(lane),
                 Some(TreeTask::Create) => self.create(lane),
                 Some(TreeTask::Mkdir | TreeTask::Rmdir) => self.change_directory(),
+                Some(TreeTask::Readdir) => self.list(OperationKind::Readdir),
+                Some(TreeTask::Readdirplus) => self.list(OperationKind::Readdirplus),
+                Some(TreeTask::WriteFile) => self.write_file(lane),
+                Some(TreeTask::Mix) => self.mix(lane),
                 Some(task) => self.on_existing_file(lane, task),
             };
             match decided {
@@ -296,17 +331,17 @@ impl Walk {
             self.pick.removal = Some(number);
             return Err(Halt::Wait);
         }
-        let (entry, is_directory) = self.state.removals()[number as usize];
+        let (number, is_directory) = self.state.removals()[number as usize];
         let kind = if is_directory { OperationKind::Rmdir } else { OperationKind::Delete };
-        let effect = match (entry as usize >= self.state.entries_of_tree(), is_directory) {
-            (true, _) => Effect::LeftoverRemoved,
-            (false, true) => Effect::DirectoryRemoved,
-            (false, false) => Effect::Deleted,
+        let effect = match (self.state.name_of(number), is_directory) {
+            (None, _) => Effect::LeftoverRemoved,
+            (Some(_), true) => Effect::DirectoryRemoved,
+            (Some((entry, name)), false) => {
+                self.state.reserve(entry, true);
+                if matches!(name, Name::File | Name::Renamed) { Effect::Deleted } else { Effect::NameRemoved(name) }
+            }
         };
-        if let Effect::Deleted = effect {
-            self.state.reserve(entry, false);
-        }
-        Ok(Some(Step::on(entry, kind, effect)))
+        Ok(Some(Step::on(number, kind, effect)))
     }
 
     fn make_directory(&mut self) -> Result<Option<Step>, Halt> {
@@ -319,7 +354,11 @@ impl Walk {
                     None => return self.end_task(total),
                 },
             };
-            if self.state.directory_exists(entry) {
+            let is_cut_off = self.state.is_cut_off(entry);
+            if is_cut_off {
+                self.state.directory_failed(entry);
+            }
+            if is_cut_off || self.state.directory_exists(entry) {
                 self.state.done(self.task);
                 continue;
             }
@@ -339,7 +378,8 @@ impl Walk {
             let size = self.state.shape().size(entry);
             let reservation = self.state.reserve(entry, false);
             if let Reservation::Made { length } = reservation {
-                if length != Some(size) {
+                // The task before has made the directory of each file, or could not.
+                if length != Some(size) && (length.is_some() || self.state.enter(entry)) {
                     return Ok(Some(self.open_to_fill(lane, entry, length, size)));
                 }
                 self.state.release(entry);
@@ -353,12 +393,9 @@ impl Walk {
         let transfer =
             self.operations[OperationKind::Write as usize].map_or(1, |number| self.lengths[number].largest());
         let position = length.unwrap_or(0).min(size) / transfer * transfer;
-        if length.is_none() {
-            // Its directory was made by the task before.
-            self.state.enter(entry);
-        }
         let open = Open {
             entry,
+            number: self.state.current(entry),
             position,
             transfers: 0,
             bytes: 0,
@@ -375,14 +412,14 @@ impl Walk {
     fn begin_transfers(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
         let may_create = self.write_share > 0 && self.read_share == 0 && !self.jumps;
         let needs_data = self.read_share > 0;
-        let suits = move |length: Option<u64>| match length {
+        let suits = move |_: &TreeState, _: u32, length: Option<u64>| match length {
             Some(bytes) => bytes > 0 || !needs_data,
             None => may_create,
         };
         let (entry, length) = self.select(suits, &[TreeTask::Create])?;
         if length.is_some() && self.work.delete_first && self.write_share > 0 {
-            self.lanes[lane as usize].deleted = Some(entry);
-            return Ok(Some(Step::on(entry, OperationKind::Delete, Effect::DeletedFirst)));
+            self.lanes[lane as usize].then = Some((entry, OperationKind::Create));
+            return Ok(Some(Step::on(self.state.current(entry), OperationKind::Delete, Effect::Deleted)));
         }
         self.open_to_transfer(lane, entry, length)
     }
@@ -410,6 +447,7 @@ impl Walk {
         };
         Open {
             entry,
+            number: self.state.current(entry),
             position,
             transfers: 0,
             bytes: 0,
@@ -421,20 +459,20 @@ impl Walk {
     }
 
     fn open_file(&mut self, lane: u32, length: Option<u64>, open: Open) -> Step {
-        let (created, entry) = (length.is_none(), open.entry);
+        let (created, number) = (length.is_none(), open.number);
         let kind = if created { OperationKind::Create } else { OperationKind::Open };
         self.lanes[lane as usize].opening = Some(open);
-        Step::on(entry, kind, Effect::Opened { created })
+        Step::on(number, kind, Effect::Opened { created })
     }
 
     fn on_open_file(&mut self, lane: u32) -> Step {
         let Some(open) = &self.lanes[lane as usize].open else { unreachable!("asked with an open file") };
-        let (entry, flushes) = (open.entry, open.is_dirty && self.work.flush_before_close);
+        let (number, flushes) = (open.number, open.is_dirty && self.work.flush_before_close);
         let transfer = if open.only_opens { None } else { self.transfer(lane) };
         transfer.unwrap_or_else(|| {
             let flush = (OperationKind::Fsync, Effect::Flushed);
             let (kind, effect) = if flushes { flush } else { (OperationKind::Close, Effect::Closed) };
-            Step::on(entry, kind, effect)
+            Step::on(number, kind, effect)
         })
     }
 
@@ -451,12 +489,12 @@ impl Walk {
         let drawn = u64::from(self.lengths[self.operations[kind as usize]?].draw(u64::MAX, &mut self.rng));
         let offset = if self.jumps { self.rng.below((limit / drawn).max(1)) * drawn } else { open.position };
         let length = drawn.min(limit.saturating_sub(offset)) as u32;
-        let address = Address { file: open.entry, offset, length };
+        let address = Address { file: open.number, offset, length };
         (length > 0).then_some(Step { kind, address, effect: Effect::Transferred })
     }
 
     fn create(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
-        let (entry, _) = self.select(|length| length.is_none(), &[TreeTask::Delete])?;
+        let (entry, _) = self.select(|_, _, length| length.is_none(), &[TreeTask::Delete])?;
         if !self.state.enter(entry) {
             return self.without_directory(entry);
         }
@@ -464,19 +502,99 @@ impl Walk {
         Ok(Some(self.open_file(lane, None, open)))
     }
 
+    fn write_file(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
+        let (entry, length) = self.select(|_, _, _| true, &[])?;
+        if length.is_none() && !self.state.enter(entry) {
+            return self.without_directory(entry);
+        }
+        Ok(Some(self.written(lane, entry, length)))
+    }
+
+    /// Writes a reserved file as one operation.
+    fn written(&mut self, _lane: u32, entry: u32, length: Option<u64>) -> Step {
+        let effect = Effect::Written { created: length.is_none() };
+        let bytes = self.state.shape().size(entry);
+        Step::on(self.state.current(entry), OperationKind::WriteFile, effect).of_bytes(bytes)
+    }
+
     fn on_existing_file(&mut self, lane: u32, task: TreeTask) -> Result<Option<Step>, Halt> {
-        let (entry, length) = self.select(|length| length.is_some(), &[TreeTask::Create, TreeTask::Transfer])?;
-        let (kind, effect) = match task {
-            TreeTask::Getattr => (OperationKind::Getattr, Effect::Looked),
-            TreeTask::Setattr => (OperationKind::Setattr, Effect::Looked),
-            TreeTask::Access => (OperationKind::Access, Effect::Looked),
-            TreeTask::Delete => (OperationKind::Delete, Effect::Deleted),
-            _ => {
-                let open = self.opened(entry, length);
-                return Ok(Some(self.open_file(lane, length, open)));
-            }
+        let makers = [TreeTask::Create, TreeTask::Transfer, TreeTask::WriteFile];
+        // A task has one kind of operation, or opens and closes.
+        let kind = task.kinds().first().copied().unwrap_or(OperationKind::Open);
+        let suits = move |state: &TreeState, entry: u32, length: Option<u64>| {
+            length.is_some()
+                && match kind {
+                    OperationKind::Link => !state.has_name(entry, Name::Link),
+                    OperationKind::Symlink => !state.has_name(entry, Name::Symlink),
+                    OperationKind::Readlink => state.has_name(entry, Name::Symlink),
+                    OperationKind::Rename => !state.has_target() || !state.has_name(entry, Name::Renamed),
+                    OperationKind::ReadFile => length > Some(0),
+                    _ => true,
+                }
         };
-        Ok(Some(Step::on(entry, kind, effect)))
+        let (entry, _) = self.select(suits, &makers)?;
+        self.on_reserved(lane, entry, kind)
+    }
+
+    /// The next step towards an operation of a kind on a reserved file. If it is not the operation itself, the lane comes
+    /// back to the file.
+    fn on_reserved(&mut self, lane: u32, entry: u32, kind: OperationKind) -> Result<Option<Step>, Halt> {
+        let state = Arc::clone(&self.state);
+        let (current, length) = (state.current(entry), state.existing_length(entry));
+        let looks = |number| Step::on(number, kind, Effect::Looked);
+        let makes =
+            |name: Name, number: u32| Step::on(current, kind, Effect::NameMade(name)).to(number, length.unwrap_or(0));
+        let removes = |name: Name| Step::on(name.of(entry), OperationKind::Delete, Effect::NameRemoved(name));
+        let (step, is_last) = match kind {
+            OperationKind::Create | OperationKind::Delete if length.is_some() => match state.further_name(entry) {
+                Some(name) => (removes(name), false),
+                None => (Step::on(current, OperationKind::Delete, Effect::Deleted), kind == OperationKind::Delete),
+            },
+            OperationKind::Create => {
+                if !state.enter(entry) {
+                    return self.without_directory(entry);
+                }
+                let open = self.opened(entry, None);
+                (self.open_file(lane, None, open), true)
+            }
+            OperationKind::Open => {
+                let open = self.opened(entry, length);
+                (self.open_file(lane, length, open), true)
+            }
+            OperationKind::Link if state.has_name(entry, Name::Link) => (removes(Name::Link), false),
+            OperationKind::Symlink if state.has_name(entry, Name::Symlink) => (removes(Name::Symlink), false),
+            OperationKind::Readlink if !state.has_name(entry, Name::Symlink) => {
+                state.enter(entry);
+                let step = makes(Name::Symlink, Name::Symlink.of(entry));
+                (Step { kind: OperationKind::Symlink, ..step }, false)
+            }
+            OperationKind::Link => {
+                state.enter(entry);
+                (makes(Name::Link, Name::Link.of(entry)), true)
+            }
+            OperationKind::Symlink => {
+                state.enter(entry);
+                (makes(Name::Symlink, Name::Symlink.of(entry)), true)
+            }
+            OperationKind::Copy => {
+                if !state.has_target() && !state.has_name(entry, Name::Copy) {
+                    state.enter(entry);
+                }
+                (makes(Name::Copy, state.destination(entry, Name::Copy)), true)
+            }
+            OperationKind::Rename => {
+                let other = if current == entry { state.destination(entry, Name::Renamed) } else { entry };
+                (Step::on(current, kind, Effect::Renamed).to(other, 0), true)
+            }
+            OperationKind::Readlink => (looks(Name::Symlink.of(entry)), true),
+            OperationKind::ReadFile => (looks(current).of_bytes(length.unwrap_or(0)), true),
+            OperationKind::WriteFile => (self.written(lane, entry, length), true),
+            _ => (looks(current), true),
+        };
+        if !is_last {
+            self.lanes[lane as usize].then = Some((entry, kind));
+        }
+        Ok(Some(step))
     }
 
     /// The file cannot be created before its directory.
@@ -489,21 +607,37 @@ impl Walk {
 
     /// Selects and reserves a file whose length (`None`: it does not exist) suits. `makers` are the tasks of other
     /// workers that bring such files into being.
-    fn select(&mut self, suits: impl Fn(Option<u64>) -> bool, makers: &[TreeTask]) -> Result<(u32, Option<u64>), Halt> {
+    fn select(
+        &mut self,
+        suits: impl Fn(&TreeState, u32, Option<u64>) -> bool,
+        makers: &[TreeTask],
+    ) -> Result<(u32, Option<u64>), Halt> {
+        if let Some(found) = self.find(pick::TRIES, suits)? {
+            self.pick.rejected = 0;
+            return Ok(found);
+        }
+        let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
+        Err(if all_seen && !self.state.expects(makers) { Halt::Over } else { Halt::Wait })
+    }
+
+    /// Tries to select and reserve a file.
+    fn find(
+        &mut self,
+        tries: u64,
+        suits: impl Fn(&TreeState, u32, Option<u64>) -> bool,
+    ) -> Result<Option<(u32, Option<u64>)>, Halt> {
         let is_shared = self.work.files_shared && self.task() == Some(TreeTask::Transfer);
-        for _ in 0..self.state.used_files().min(pick::TRIES) {
+        for _ in 0..self.state.used_files().min(tries) {
             let Some(position) = self.pick.file(&self.state, &mut self.rng) else { return Err(Halt::Over) };
             let entry = self.state.used_file(position);
             let Reservation::Made { length } = self.state.reserve(entry, is_shared) else { continue };
-            if suits(length) {
-                self.pick.rejected = 0;
-                return Ok((entry, length));
+            if suits(&self.state, entry, length) {
+                return Ok(Some((entry, length)));
             }
             self.state.release(entry);
             self.pick.rejected += 1;
         }
-        let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
-        Err(if all_seen && !self.state.expects(makers) { Halt::Over } else { Halt::Wait })
+        Ok(None)
     }
 
     // -- directories ------------------------------------------------------------------------------------------------
@@ -511,7 +645,18 @@ impl Walk {
     fn change_directory(&mut self) -> Result<Option<Step>, Halt> {
         let makes = self.task() == Some(TreeTask::Mkdir);
         let total = u64::from(self.state.shape().directories());
-        for _ in 0..total.min(pick::TRIES) {
+        if let Some(step) = self.find_directory(pick::TRIES, makes) {
+            self.pick.rejected = 0;
+            return Ok(Some(step));
+        }
+        let others = if makes { &[TreeTask::Rmdir][..] } else { &[TreeTask::Mkdir, TreeTask::Delete] };
+        let all_seen = self.pick.rejected >= self.pick.rejections_max(total);
+        Err(if all_seen && !self.state.expects(others) { Halt::Over } else { Halt::Wait })
+    }
+
+    /// Tries to find a directory to create or to remove.
+    fn find_directory(&mut self, tries: u64, makes: bool) -> Option<Step> {
+        for _ in 0..u64::from(self.state.shape().directories()).min(tries) {
             let entry = self.pick.directory(&self.state, &mut self.rng, makes);
             let reserved = if makes {
                 self.state.reserve_missing_directory(entry)
@@ -521,22 +666,34 @@ impl Walk {
             if reserved && makes && !self.state.enter(entry) {
                 self.state.release_directory(entry);
             } else if reserved {
-                self.pick.rejected = 0;
                 let made = (OperationKind::Mkdir, Effect::DirectoryMade);
                 let (kind, effect) = if makes { made } else { (OperationKind::Rmdir, Effect::DirectoryRemoved) };
-                return Ok(Some(Step::on(entry, kind, effect)));
+                return Some(Step::on(entry, kind, effect));
             }
             self.pick.rejected += 1;
         }
-        let others = if makes { &[TreeTask::Rmdir][..] } else { &[TreeTask::Mkdir, TreeTask::Delete] };
+        None
+    }
+
+    fn list(&mut self, kind: OperationKind) -> Result<Option<Step>, Halt> {
+        let total = u64::from(self.state.shape().directories());
+        for _ in 0..total.min(pick::TRIES) {
+            let Some(entry) = self.pick.listed(&self.state, &mut self.rng) else { return Err(Halt::Over) };
+            if self.state.use_directory(entry) {
+                self.pick.rejected = 0;
+                return Ok(Some(Step::on(entry, kind, Effect::DirectoryLooked)));
+            }
+            self.pick.rejected += 1;
+        }
         let all_seen = self.pick.rejected >= self.pick.rejections_max(total);
-        Err(if all_seen && !self.state.expects(others) { Halt::Over } else { Halt::Wait })
+        Err(if all_seen && !self.state.expects(&[TreeTask::Mkdir]) { Halt::Over } else { Halt::Wait })
     }
 
     // -- effects ----------------------------------------------------------------------------------------------------
 
     fn commit(&mut self, lane: u32, step: Step) {
-        let Address { file: entry, offset, length } = step.address;
+        let Address { file, offset, length } = step.address;
+        let entry = Name::split(file).map_or(file, |(entry, _)| entry);
         match step.effect {
             Effect::Opened { created } => {
                 if created {
@@ -552,19 +709,49 @@ impl Walk {
                 }
             }
             Effect::Closed => self.closed(lane, entry),
-            Effect::Looked => self.state.release(entry),
+            Effect::Looked => self.let_go(lane, entry),
             Effect::Deleted => {
                 self.state.deleted(entry);
-                self.state.release(entry);
+                self.let_go(lane, entry);
             }
-            Effect::DeletedFirst => self.state.deleted(entry),
+            Effect::NameMade(name) => {
+                self.state.set_name(entry, name);
+                self.let_go(lane, entry);
+            }
+            Effect::NameRemoved(name) => {
+                self.state.clear_name(entry, name);
+                self.state.left(entry);
+                self.let_go(lane, entry);
+            }
+            Effect::Renamed => {
+                self.state.renamed(entry);
+                self.let_go(lane, entry);
+            }
+            Effect::Written { .. } => {
+                self.state.created(entry);
+                self.state.set_length(entry, self.state.shape().size(entry));
+                self.let_go(lane, entry);
+            }
             Effect::DirectoryMade => self.state.directory_made(entry),
             Effect::DirectoryRemoved => self.state.directory_removed(entry),
+            Effect::DirectoryLooked => self.state.leave_directory(entry),
             Effect::LeftoverRemoved => {}
         }
+        self.count_done();
+    }
+
+    /// Counts the entry of a task that workers share.
+    fn count_done(&self) {
         let shared = [TreeTask::Remove, TreeTask::MakeDirectories];
         if self.task().is_some_and(|task| shared.contains(&task)) {
             self.state.done(self.task);
+        }
+    }
+
+    /// Gives the reservation of a file up, unless the lane goes on with the file.
+    fn let_go(&self, lane: u32, entry: u32) {
+        if self.lanes[lane as usize].then.is_none() {
+            self.state.release(entry);
         }
     }
 
@@ -595,5 +782,17 @@ impl Step {
     /// An operation on a name.
     fn on(entry: u32, kind: OperationKind, effect: Effect) -> Self {
         Self { kind, address: Address { file: entry, offset: 0, length: 0 }, effect }
+    }
+
+    /// The whole file has so many bytes.
+    fn of_bytes(self, bytes: u64) -> Self {
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Self { address: Address { length, ..self.address }, ..self }
+    }
+
+    /// An operation with a second name; a copy has `bytes`.
+    fn to(self, number: u32, bytes: u64) -> Self {
+        let step = if self.kind == OperationKind::Copy { self.of_bytes(bytes) } else { self };
+        Self { address: Address { offset: u64::from(number), ..step.address }, ..step }
     }
 }

@@ -98,7 +98,7 @@ pub struct FileFacts {
 }
 
 /// Position in the list of a directory; the default is its beginning.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cursor {
     pub cookie: u64,
     pub verifier: [u8; 8],

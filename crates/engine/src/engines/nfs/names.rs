@@ -1,5 +1,14 @@
 //! Calls on names as part of a load: each is one call of its version, in flight with the others.
 
+use std::ops::Range;
+
+use super::calls::Cursor;
+
+/// Files up to this size are read or written whole by one call.
+pub(super) const WHOLE_BYTES_MAX: u32 = 32 << 10;
+/// Bytes of one list of entries.
+pub(super) const ENTRIES_BYTES: u32 = 32 << 10;
+
 /// A call on a name, or on the object that a handle names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NamedCall<H> {
@@ -12,6 +21,10 @@ pub(super) struct NamedCall<H> {
     pub new_name: Vec<u8>,
     /// Open file that is closed.
     pub file: u32,
+    /// Bytes that are read or written, from the start of the file.
+    pub length: u32,
+    /// Where a list of entries begins.
+    pub cursor: Cursor,
 }
 
 /// The procedures of `NFSv3`, and what they are made of in other versions.
@@ -37,12 +50,29 @@ pub(super) enum Procedure {
     Rmdir,
     Mkdir,
     Rename,
+    Link,
+    /// Creates a symbolic link to the new name.
+    Symlink,
+    Readlink,
+    /// Lists names.
+    Readdir,
+    /// Lists names with attributes.
+    Readdirplus,
+    /// Creates a file or empties the one that exists, without state of an open.
+    CreateEmpty,
+    /// Reads a whole file: `NFSv4.1` opens and closes it in the same call.
+    ReadWhole,
+    /// Writes a whole file to stable storage: `NFSv4.1` creates or empties, opens and closes it in the same call.
+    WriteWhole,
 }
 
 impl Procedure {
     /// The server executes it once, and keeps the reply for a repetition.
     pub(super) fn changes_names(self) -> bool {
-        !matches!(self, Self::LookUp | Self::Getattr | Self::Access)
+        !matches!(
+            self,
+            Self::LookUp | Self::Getattr | Self::Access | Self::Readlink | Self::Readdir | Self::Readdirplus
+        )
     }
 }
 
@@ -57,4 +87,37 @@ pub(super) struct Named<H, S> {
     pub has_attributes: bool,
     /// The caller may read.
     pub may_read: bool,
+    /// Bytes that were read, as a part of the results, or written.
+    pub moved: Range<usize>,
+    /// A page of entries.
+    pub listed: Option<ListedPage>,
+    /// The status of a read or write in a call that has opened the file, which is still open.
+    pub failed: Option<u32>,
+}
+
+/// A page of a directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ListedPage {
+    /// Number of entries, without the directory itself and its parent.
+    pub entries: u32,
+    /// Position behind the last entry; `None` if there is none.
+    pub last: Option<Cursor>,
+    /// The directory ends here.
+    pub is_end: bool,
+}
+
+impl ListedPage {
+    /// A page of names and cookies.
+    pub(super) fn of<'n>(
+        entries: impl ExactSizeIterator<Item = (&'n [u8], u64)>,
+        verifier: [u8; 8],
+        is_end: bool,
+    ) -> Self {
+        let (mut page, mut last) = (Self { entries: 0, last: None, is_end }, None);
+        for (name, cookie) in entries {
+            page.entries += u32::from(name != b"." && name != b"..");
+            last = Some(Cursor { cookie, verifier });
+        }
+        Self { last, ..page }
+    }
 }

@@ -57,8 +57,15 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Appends a call, record mark first; a WRITE ends where its payload begins.
     fn append(&self, kind: CallKind, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
 
-    /// Appends a call on a name, record mark first.
-    fn append_named(&self, call: &NamedCall<Self::Handle>, xid: u32, sequence: Self::Sequence, out: &mut Vec<u8>);
+    /// Appends a call on a name, record mark first; `data` is what it writes.
+    fn append_named(
+        &self,
+        call: &NamedCall<Self::Handle>,
+        data: &[u8],
+        xid: u32,
+        sequence: Self::Sequence,
+        out: &mut Vec<u8>,
+    );
 
     /// As [`Self::pass`], for a call on a name.
     fn pass_named(&self, reply: &Reply<'_>, result_at: usize, sequence: Self::Sequence) -> Result<Passed, Unparsed>;

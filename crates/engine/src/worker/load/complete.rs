@@ -99,6 +99,9 @@ impl Load<'_> {
             Some(tree) => tree.path(address.file),
             None => self.plan.files[address.file as usize].path.clone(),
         };
+        if self.failures.count(kind, &path, -result as i32) {
+            return Ok(());
+        }
         let source = std::io::Error::from_raw_os_error(-result as i32);
         if kind.is_metadata() {
             return Err(EngineError::Path { action: kind.name(), path, source });

@@ -172,6 +172,12 @@ impl Load<'_> {
     fn prepare(&mut self, kind: OperationKind, slot: u32, address: Address) {
         match kind {
             OperationKind::Write => self.prepare_write(slot, address),
+            OperationKind::WriteFile => {
+                // A larger file has the same data in each of its transfers.
+                let length = address.length.min(self.plan.block_bytes_max());
+                self.prepare_write(slot, Address { length, ..address });
+            }
+            OperationKind::ReadFile | OperationKind::Copy => {}
             kind if kind.is_metadata() => self.slots.expect_no_bytes(slot),
             _ => {}
         }

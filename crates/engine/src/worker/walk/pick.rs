@@ -57,6 +57,15 @@ impl Pick {
         (if upwards { place } else { count - 1 - place }) as u32
     }
 
+    /// The next directory to list; `None` if each was selected once.
+    pub(super) fn listed(&mut self, state: &TreeState, rng: &mut Rng) -> Option<u32> {
+        let count = u64::from(state.shape().directories());
+        if self.once {
+            return Some(state.next_directory()).filter(|&turn| turn < count).map(|turn| turn as u32);
+        }
+        Some(self.directory(state, rng, true))
+    }
+
     /// Rejections in a row after which nothing is expected to suit: every one was seen, or very probably so.
     pub(super) fn rejections_max(&self, count: u64) -> u64 {
         match self.how {

@@ -17,7 +17,7 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::OperationKind;
 
 use super::super::calls::CallLimits;
-use super::super::names::NamedCall;
+use super::super::names::{NamedCall, Procedure};
 use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol};
 use super::super::status::errno;
 use super::super::transport::patience::JUKEBOX_DELAY_NS;
@@ -404,13 +404,22 @@ impl<P: Protocol> Flight<P> {
         let Call { xid, sequence, file, offset, length, .. } = *call;
         if call.kind == CallKind::Named {
             let named = &self.named[index as usize];
-            return outgoing.call(|heads| self.protocol.append_named(named, xid, sequence, heads));
+            let data = if named.procedure == Procedure::WriteWhole { self.data(call.slot, named.length) } else { &[] };
+            return outgoing.call(|heads| self.protocol.append_named(named, data, xid, sequence, heads));
         }
         outgoing
             .call(|heads| self.protocol.append(call.kind, Arguments { xid, sequence, file, offset, length }, heads));
         if call.kind == CallKind::Write {
             outgoing.payload(call.slot, call.at, length, padding(length));
         }
+    }
+
+    /// The first bytes of a slot's buffer.
+    fn data(&self, slot: u32, length: u32) -> &[u8] {
+        assert!(length as usize <= self.slots.stride());
+        // SAFETY: inside the slot's buffer, by the check above; the slot is in flight, so that only this engine
+        // accesses it.
+        unsafe { std::slice::from_raw_parts(self.slots.slot(slot), length as usize) }
     }
 
     /// Queues all calls of a connection again, with the same `xid`s.
@@ -528,8 +537,25 @@ impl<P: Protocol> Flight<P> {
         results: &[u8],
         done: &mut Vec<Completion>,
     ) -> Result<(), Unparsed> {
-        match P::named(self.named[index as usize].procedure, results)? {
-            Ok(found) => self.answer(index, Ok(found)),
+        let NamedCall { procedure, length, .. } = self.named[index as usize];
+        match P::named(procedure, results)? {
+            Ok(Found::<P> { failed: Some(status), .. }) if P::judge(status) != Judgement::Failed => {
+                self.refused(index, status, done);
+            }
+            Ok(found) => {
+                if procedure == Procedure::ReadWhole {
+                    let data = &results[found.moved.clone()];
+                    if data.len() > length as usize {
+                        return Err(Unparsed::Malformed("it has more data than requested"));
+                    }
+                    let slot = self.calls[index as usize].slot;
+                    assert!(data.len() <= self.slots.stride());
+                    // SAFETY: inside the slot's buffer, by the check above; the slot is in flight, so that only this
+                    // engine accesses it.
+                    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.slots.slot(slot), data.len()) };
+                }
+                self.answer(index, Ok(found));
+            }
             Err(status) => self.refused(index, status, done),
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::io;
 use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
+use super::super::names::{ENTRIES_BYTES, WHOLE_BYTES_MAX};
 use super::super::protocol::{CallKind, Passed, Protocol};
 use super::super::transport::socket::{DONTWAIT, Socket, not_now};
 use super::flight::{Flight, LARGE_BYTES};
@@ -18,6 +19,9 @@ use crate::engines::request::Completion;
 const STAGING_BYTES: usize = 256 << 10;
 /// Longest reply without READ payload. A head with the longest verifier and a failed or written result are far below.
 const PLAIN_REPLY_BYTES_MAX: usize = 2048;
+/// Longest reply to a call on a name: a list of entries, or a whole file.
+const NAMED_REPLY_BYTES_MAX: usize =
+    PLAIN_REPLY_BYTES_MAX + if ENTRIES_BYTES > WHOLE_BYTES_MAX { ENTRIES_BYTES } else { WHOLE_BYTES_MAX } as usize;
 /// From this size up, the rest of a payload is dropped by a separate system call.
 const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
 
@@ -83,7 +87,7 @@ impl Incoming {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
-            records: Reassembler::new(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize),
+            records: Reassembler::new(NAMED_REPLY_BYTES_MAX.max(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize)),
             payload: None,
             heard: false,
             heard_part: false,
@@ -308,7 +312,8 @@ fn answer<P: Protocol>(
             return Ok(Answer::Payload { call, result });
         }
     }
-    if length > PLAIN_REPLY_BYTES_MAX {
+    let length_max = if kind == CallKind::Named { NAMED_REPLY_BYTES_MAX } else { PLAIN_REPLY_BYTES_MAX };
+    if length > length_max {
         return Err(Unparsed::Malformed("it is too long for its call"));
     }
     if !reply.is_whole() {

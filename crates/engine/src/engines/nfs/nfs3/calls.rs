@@ -227,6 +227,7 @@ fn node(handle: nfs_fh3, attributes: &fattr3) -> Node<nfs_fh3> {
     let kind = match attributes.file_type {
         ftype3::NF3REG => EntryKind::File,
         ftype3::NF3DIR => EntryKind::Directory,
+        ftype3::NF3LNK => EntryKind::Symlink,
         _ => EntryKind::Other,
     };
     Node { handle, kind, bytes: attributes.size }

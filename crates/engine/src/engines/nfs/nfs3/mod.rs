@@ -106,8 +106,8 @@ impl Protocol for Nfs3 {
         }
     }
 
-    fn append_named(&self, call: &NamedCall<nfs_fh3>, xid: u32, (): (), out: &mut Vec<u8>) {
-        names::append(&self.others, call, xid, out);
+    fn append_named(&self, call: &NamedCall<nfs_fh3>, data: &[u8], xid: u32, (): (), out: &mut Vec<u8>) {
+        names::append(&self.others, call, data, xid, out);
     }
 
     fn pass_named(&self, _reply: &Reply<'_>, result_at: usize, (): ()) -> Result<Passed, Unparsed> {

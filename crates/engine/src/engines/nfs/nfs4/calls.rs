@@ -52,7 +52,7 @@ const NODE: bitmap4 = bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE]);
 const FACTS: bitmap4 =
     bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE, FATTR4_FILEID, FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_TIME_MODIFY]);
 /// Attributes of a [`Listed`] entry; one that the server cannot read has an error instead.
-const LISTED: bitmap4 = bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE, FATTR4_RDATTR_ERROR, FATTR4_FILEHANDLE]);
+pub(super) const LISTED: bitmap4 = bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE, FATTR4_RDATTR_ERROR, FATTR4_FILEHANDLE]);
 
 /// A mounted export.
 pub(in super::super) struct Nfs4Calls<'a> {
@@ -337,6 +337,7 @@ fn kind_and_bytes(found: &Attributes<'_>) -> Option<(EntryKind, u64)> {
     let kind = match found.file_type? {
         nfs_ftype4::NF4REG => EntryKind::File,
         nfs_ftype4::NF4DIR => EntryKind::Directory,
+        nfs_ftype4::NF4LNK => EntryKind::Symlink,
         _ => EntryKind::Other,
     };
     Some((kind, found.size?))

@@ -150,9 +150,9 @@ impl Protocol for Nfs4 {
         }
     }
 
-    fn append_named(&self, call: &NamedCall<Handle>, xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
+    fn append_named(&self, call: &NamedCall<Handle>, data: &[u8], xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
         let open = self.opens.get(call.file as usize).and_then(Option::as_ref);
-        names::with_operations(&self.registration, open, call, |operations| {
+        names::with_operations(&self.registration, open, call, data, |operations| {
             self.others.append(out, xid, sequence, call.procedure.changes_names(), operations);
         });
     }

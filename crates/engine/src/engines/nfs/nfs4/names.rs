@@ -1,19 +1,20 @@
 //! Calls of `NFSv4.1` on names, in a load: each is one COMPOUND.
 
 use iocurve_wire::client_fast::Unparsed;
-use iocurve_wire::nfs4::attributes::{Attributes, fattr4};
+use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
-    ACCESS4args, CLOSE4args, CREATE4args, GETATTR4args, LOOKUP4args, OPEN4args, REMOVE4args, RENAME4args, SETATTR4args,
-    access, createhow4, createtype4, nfs_argop4, nfs_resop4, open_claim4, openflag4, share,
+    ACCESS4args, CLOSE4args, CREATE4args, GETATTR4args, LINK4args, LOOKUP4args, OPEN4args, READ4args, READDIR4args,
+    REMOVE4args, RENAME4args, SETATTR4args, WRITE4args, access, createhow4, createtype4, nfs_argop4, nfs_resop4,
+    open_claim4, openflag4, share,
 };
-use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, state_owner4, stateid4};
+use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_owner4, stateid4};
 use iocurve_wire::xdr::{Decode, Reader, from_bytes, to_bytes};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
-use super::super::names::{NamedCall, Procedure};
-use super::super::protocol::Found;
+use super::super::calls::{Cursor, DIRECTORY_MODE, FILE_MODE};
+use super::super::names::{ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
+use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs4;
-use super::calls::STAT;
+use super::calls::{LISTED, STAT};
 use super::client::Registration;
 use super::opens::{Handle, Open, put};
 
@@ -23,10 +24,12 @@ pub(super) type OpenState = (stateid4, u32);
 const MALFORMED: Unparsed = Unparsed::Malformed("it has not the results of its operations");
 
 /// Hands the operations of a call to `append`; `open` is the file that the call closes.
+#[expect(clippy::too_many_lines, reason = "one arm for each procedure")]
 pub(super) fn with_operations(
     registration: &Registration,
     open: Option<&Open>,
     call: &NamedCall<Handle>,
+    data: &[u8],
     append: impl FnOnce(&[nfs_argop4<'_>]),
 ) {
     let (name, new_name) = (&*call.name, &*call.new_name);
@@ -41,23 +44,66 @@ pub(super) fn with_operations(
             append(operations);
         }
     };
-    let open_by_name = |access, openhow| {
-        let open = nfs_argop4::OPEN(OPEN4args {
+    let opening = |access, openhow| {
+        nfs_argop4::OPEN(OPEN4args {
             seqid: 0,
             share_access: access | share::OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
             share_deny: share::OPEN4_SHARE_DENY_NONE,
             owner: state_owner4 { clientid: registration.clientid, owner: owner_name4(registration.owner()) },
             openhow,
             claim: open_claim4::CLAIM_NULL(name),
-        });
-        append(&[put(&call.directory), open, nfs_argop4::GETFH(())]);
+        })
     };
+    let open_by_name =
+        |access, openhow| append(&[put(&call.directory), opening(access, openhow), nfs_argop4::GETFH(())]);
+    // The handle is for a file that stays open, as the operation in the middle failed.
+    let opened_for = |open, operation| {
+        let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: stateid4::CURRENT });
+        append(&[put(&call.directory), open, nfs_argop4::GETFH(()), operation, close]);
+    };
+    let emptied = to_bytes(&Attributes { mode: Some(FILE_MODE), size: Some(0), ..Attributes::default() });
+    let create_empty = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&emptied)));
     match call.procedure {
         Procedure::LookUp => on_object(&append, nfs_argop4::GETFH(())),
         Procedure::Create => {
             let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
             let how = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&mode)));
             open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, how);
+        }
+        Procedure::CreateEmpty => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, create_empty),
+        Procedure::ReadWhole => {
+            let read = READ4args { stateid: stateid4::CURRENT, offset: 0, count: call.length };
+            let open = opening(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(()));
+            opened_for(open, nfs_argop4::READ(read));
+        }
+        Procedure::WriteWhole => {
+            let stable = stable_how4::FILE_SYNC;
+            let write = WRITE4args { stateid: stateid4::CURRENT, offset: 0, stable, data };
+            opened_for(opening(share::OPEN4_SHARE_ACCESS_WRITE, create_empty), nfs_argop4::WRITE(write));
+        }
+        Procedure::Link => {
+            let link = nfs_argop4::LINK(LINK4args { newname: new_name });
+            let (file, save, target) = (put(&call.directory), nfs_argop4::SAVEFH(()), put(&call.new_directory));
+            let look_up = nfs_argop4::LOOKUP(LOOKUP4args { objname: name });
+            if name.is_empty() {
+                append(&[file, save, target, link]);
+            } else {
+                append(&[file, look_up, save, target, link]);
+            }
+        }
+        Procedure::Symlink => {
+            let none = to_bytes(&Attributes::default());
+            let objtype = createtype4::NF4LNK(new_name);
+            let create = CREATE4args { objtype, objname: name, createattrs: made_here(&none) };
+            append(&[put(&call.directory), nfs_argop4::CREATE(create)]);
+        }
+        Procedure::Readlink => on_object(&append, nfs_argop4::READLINK(())),
+        Procedure::Readdir | Procedure::Readdirplus => {
+            let attr_request = if call.procedure == Procedure::Readdir { bitmap4::of(&[]) } else { LISTED };
+            let Cursor { cookie, verifier: cookieverf } = call.cursor;
+            let (dircount, maxcount) = (ENTRIES_BYTES, ENTRIES_BYTES);
+            let list = READDIR4args { cookie, cookieverf, dircount, maxcount, attr_request };
+            append(&[put(&call.directory), nfs_argop4::READDIR(list)]);
         }
         Procedure::Open => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, openflag4::OPEN4_NOCREATE(())),
         Procedure::OpenToRead => open_by_name(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(())),
@@ -98,33 +144,65 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
     let mut reader = Reader::new(results);
     let mut found = Found::<Nfs4>::default();
     let mut is_complete = false;
+    let mut is_open = false;
     while !reader.rest().is_empty() {
         let mut start = Reader::new(reader.rest());
         start.u32().map_err(|_| MALFORMED)?;
         let status = nfsstat4::decode(&mut start).map_err(|_| MALFORMED)?;
         if status != nfsstat4::NFS4_OK {
-            return Ok(Err(status as u32));
+            // The file that the same call has opened is still open.
+            let is_left = is_open && matches!(procedure, Procedure::ReadWhole | Procedure::WriteWhole);
+            return Ok(if is_left {
+                Ok(Found::<Nfs4> { failed: Some(status as u32), ..found })
+            } else {
+                Err(status as u32)
+            });
         }
         match nfs_resop4::decode(&mut reader).map_err(|_| MALFORMED)? {
             nfs_resop4::GETFH(Ok(result)) => {
                 found.handle = Some(result.object.0.to_vec());
                 is_complete |= matches!(
                     procedure,
-                    Procedure::LookUp | Procedure::Create | Procedure::Open | Procedure::OpenToRead | Procedure::Mkdir
+                    Procedure::LookUp
+                        | Procedure::Create
+                        | Procedure::CreateEmpty
+                        | Procedure::Open
+                        | Procedure::OpenToRead
+                        | Procedure::Mkdir
                 );
             }
             // The current state of an open, whatever its number (§8.2.2): calls may overtake each other.
             nfs_resop4::OPEN(Ok(opened)) => {
                 found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(procedure));
+                is_open = true;
             }
             nfs_resop4::GETATTR(Ok(_)) => (found.has_attributes, is_complete) = (true, true),
             nfs_resop4::ACCESS(Ok(checked)) => {
                 found.may_read = checked.access & access::ACCESS3_READ != 0;
                 is_complete = true;
             }
-            nfs_resop4::CLOSE(_) | nfs_resop4::SETATTR(_) | nfs_resop4::REMOVE(_) | nfs_resop4::RENAME(_) => {
+            nfs_resop4::READ(Ok(read)) => {
+                let at = read.data.as_ptr().addr() - results.as_ptr().addr();
+                found.moved = at..at + read.data.len();
+            }
+            nfs_resop4::WRITE(Ok(written)) => {
+                if written.committed != stable_how4::FILE_SYNC {
+                    return Err(Unparsed::Malformed(LESS_STABLE));
+                }
+                found.moved = 0..written.count as usize;
+            }
+            nfs_resop4::READDIR(Ok(list)) => {
+                let entries = list.reply.entries.0.iter().map(|entry| (entry.name, entry.cookie));
+                found.listed = Some(ListedPage::of(entries, list.cookieverf, list.reply.eof));
                 is_complete = true;
             }
+            nfs_resop4::CREATE(_) => is_complete = procedure == Procedure::Symlink,
+            nfs_resop4::CLOSE(_)
+            | nfs_resop4::SETATTR(_)
+            | nfs_resop4::REMOVE(_)
+            | nfs_resop4::RENAME(_)
+            | nfs_resop4::LINK(_)
+            | nfs_resop4::READLINK(_) => is_complete = true,
             _ => {}
         }
     }
@@ -133,7 +211,8 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
 
 fn accesses(procedure: Procedure) -> u32 {
     match procedure {
-        Procedure::OpenToRead => share::OPEN4_SHARE_ACCESS_READ,
+        Procedure::OpenToRead | Procedure::ReadWhole => share::OPEN4_SHARE_ACCESS_READ,
+        Procedure::WriteWhole => share::OPEN4_SHARE_ACCESS_WRITE,
         _ => share::OPEN4_SHARE_ACCESS_BOTH,
     }
 }

@@ -183,6 +183,8 @@ impl Socket {
             busy_ns: micros(long(168)),
             receive_window_limited_ns: micros(long(176)),
             send_buffer_limited_ns: micros(long(184)),
+            sent_bytes: long(120),
+            received_bytes: long(128),
         })
     }
 

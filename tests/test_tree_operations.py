@@ -1,0 +1,223 @@
+"""Operations on directory trees: names, links, lists, whole files, copies and mixes, on local files and over NFS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.servers import Server
+from bench.servers import volume as served
+from iocurve.engine import plan
+from iocurve.engine.outcome import Outcome
+from iocurve.measure import local
+from iocurve.units import MILLISECOND_NS, SECOND_NS
+from plans import file_plan, worker
+from test_metadata import local_engine, nfs_metadata
+
+pytestmark = pytest.mark.slow
+
+FILES = 12
+DIRECTORIES = 3
+KINDS: tuple[plan.OperationKind, ...] = (
+    *plan.METADATA_KINDS,
+    "read",
+    "write",
+)
+
+
+@pytest.fixture(scope="module")
+def tree_volume() -> Iterator[Server]:
+    """An embedded volume for all tests of this module: each uses another root."""
+    with served("--unlimited") as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "3", "4.1"])
+def place(request: pytest.FixtureRequest, tree_volume: Server, tmp_path: Path) -> tuple[plan.EnginePlan, str]:
+    """An engine, and a root on its file system."""
+    if request.param == "local":
+        return local_engine(keep_open=True), str(tmp_path)
+    return nfs_metadata(tree_volume, request.param, keep_open=True), f"{request.node.name}"
+
+
+def tree(files: int = FILES // DIRECTORIES, size: int = 3000) -> plan.Tree:
+    return plan.Tree(
+        depth=1,
+        width=DIRECTORIES,
+        files=files,
+        files_on_all_levels=True,
+        sizes=(plan.SizeShare(bytes=size, weight=1),),
+        creates_parents=True,
+    )
+
+
+def walk(
+    engine: plan.EnginePlan,
+    root: str,
+    *tasks: plan.TreeTask,
+    block: int = 4096,
+    shares: dict[plan.OperationKind, int] | None = None,
+    end: plan.End | None = None,
+    on: plan.Tree | None = None,
+    **work: Any,
+) -> plan.Worker:
+    """A worker with these tasks on a tree."""
+    blocks = plan.FixedBlocks(bytes=block)
+    weights = shares or dict.fromkeys(KINDS, 1)
+    operations = tuple(
+        plan.OperationPlan(kind=kind, share=weights.get(kind, 0), blocks=blocks, random_percent=0, rate=None)
+        for kind in KINDS
+    )
+    once = shares is None and not {"make_directories", "fill", "remove"} & set(tasks)
+    of_tree = plan.TreeWork(tree=on or tree(), tasks=tasks, select=plan.SequentialSelect(), select_once=once).replace(
+        **work
+    )
+    return worker(
+        engine,
+        "",
+        job=tasks[-1],
+        files=(file_plan(root, 1 << 20, layout="nothing", keep=True),),
+        operations=operations,
+        depth=8,
+        end=end or plan.End(runtime_ns=None, bytes=None, operations=None),
+        tree=of_tree,
+    )
+
+
+def run(*workers: plan.Worker) -> Outcome:
+    """Runs each worker in a separate group; fails if one failed."""
+    groups = tuple(plan.Group(workers=(one,)) for one in workers)
+    outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+    assert [one.error for one in outcome.workers] == [None] * len(workers)
+    return outcome
+
+
+def done(outcome: Outcome) -> list[dict[str, tuple[int, int, int]]]:
+    """By worker and kind: operations, bytes and entries."""
+    return [
+        {kind: (of.operations, of.bytes, of.entries) for kind, of in one.operations.items() if of.operations}
+        for one in outcome.workers
+    ]
+
+
+def test_each_operation_is_done_once_for_each_file_and_counted(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    tasks: tuple[plan.TreeTask, ...] = (
+        *("make_directories", "write_file", "lookup", "link", "symlink", "readlink", "copy", "read_file"),
+        *("rename", "getattr", "readdir", "readdirplus"),
+    )
+    outcome = run(*(walk(engine, root, task) for task in tasks))
+    whole = (FILES, FILES * 3000, 0)
+    names = (FILES, 0, 0)
+    # Each file has a link, a symlink and a copy, and another name.
+    listed = (DIRECTORIES, 0, 4 * FILES)
+    assert done(outcome) == [
+        {"mkdir": (DIRECTORIES, 0, 0)},
+        {"write_file": whole},
+        {"lookup": names},
+        {"link": names},
+        {"symlink": names},
+        {"readlink": names},
+        {"copy": whole},
+        {"read_file": whole},
+        {"rename": names},
+        {"getattr": names},
+        {"readdir": listed},
+        {"readdirplus": listed},
+    ]
+    removed = run(walk(engine, root, "remove"), walk(engine, root, "readdir", on=tree()))
+    assert done(removed) == [{"delete": (4 * FILES, 0, 0), "rmdir": (DIRECTORIES, 0, 0)}, {}]
+
+
+def test_a_deleted_file_takes_its_links_along(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    tasks: tuple[plan.TreeTask, ...] = ("make_directories", "write_file", "link", "symlink", "delete", "rmdir")
+    outcome = run(*(walk(engine, root, task) for task in tasks))
+    assert done(outcome)[-2:] == [{"delete": (3 * FILES, 0, 0)}, {"rmdir": (DIRECTORIES, 0, 0)}]
+
+
+def test_files_of_many_transfers_are_read_written_and_copied_whole(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    large = tree(files=1, size=300_000)
+    tasks: tuple[plan.TreeTask, ...] = ("make_directories", "write_file", "copy", "read_file", "remove")
+    outcome = run(*(walk(engine, root, task, block=65536, on=large) for task in tasks))
+    whole = (DIRECTORIES, DIRECTORIES * 300_000, 0)
+    assert done(outcome)[1:4] == [{"write_file": whole}, {"copy": whole}, {"read_file": whole}]
+    assert done(outcome)[4]["delete"] == (2 * DIRECTORIES, 0, 0)
+
+
+def test_files_are_copied_and_renamed_into_a_second_tree(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    first, second = f"{root}/first", f"{root}/second"
+    outcome = run(
+        walk(engine, first, "make_directories", "fill"),
+        walk(engine, second, "make_directories"),
+        walk(engine, first, "copy", target=second),
+        walk(engine, second, "read_file"),
+        walk(engine, second, "delete"),
+        walk(engine, first, "rename", target=second),
+        walk(engine, second, "getattr"),
+        walk(engine, second, "remove"),
+        walk(engine, first, "remove"),
+    )
+    counted = done(outcome)
+    assert counted[2] == {"copy": (FILES, FILES * 3000, 0)}
+    assert counted[3] == {"read_file": (FILES, FILES * 3000, 0)}
+    assert counted[5] == {"rename": (FILES, 0, 0)}
+    assert counted[6] == {"getattr": (FILES, 0, 0)}
+    assert counted[8] == {"rmdir": (DIRECTORIES, 0, 0)}
+
+
+def test_a_mix_has_the_shares_of_the_plan_and_keeps_itself_going(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    shares: dict[plan.OperationKind, int] = {
+        **{"getattr": 30, "lookup": 20, "read_file": 15, "write_file": 10, "create": 5, "delete": 5},
+        **{"link": 2, "symlink": 2, "readlink": 3, "rename": 3, "readdir": 3, "readdirplus": 2},
+    }
+    end = plan.End(runtime_ns=30 * SECOND_NS, bytes=None, operations=4000)
+    mixed = walk(engine, root, "mix", shares=shares, end=end)
+    outcome = run(
+        walk(engine, root, "make_directories"), walk(engine, root, "write_file"), mixed, walk(engine, root, "remove")
+    )
+    counted = outcome.workers[2].operations
+    assert not outcome.workers[2].failures
+    # Operations that come first for another kind are extra: more creates, deletes and symlinks than their shares.
+    helpers = {"create", "delete", "symlink", "close", "open", "mkdir", "rmdir", "write_file"}
+    total = sum(counted[kind].operations for kind in shares if kind not in helpers)
+    share = sum(weight for kind, weight in shares.items() if kind not in helpers)
+    for kind, weight in shares.items():
+        if kind not in helpers:
+            assert counted[kind].operations / total == pytest.approx(weight / share, abs=0.03), kind
+
+
+def test_errors_are_counted_by_kind_and_named_by_path_and_the_walk_goes_on(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    gone = (walk(engine, root, task) for task in ("make_directories", "write_file"))
+    run(*gone)
+    # Workers on two spellings of a root do not know of each other: one has listed the files that the other removes.
+    remover = walk(engine, root, "remove")
+    stat = walk(engine, f"{root}/", "getattr", errors_max=1000).replace(wait_for=("remove",))
+    group = plan.Group(workers=(remover, stat))
+    outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)))
+    assert [one.error for one in outcome.workers] == [None, None]
+    failed = outcome.workers[1]
+    (row,) = failed.failures
+    assert (row.kind, row.error, row.count) == ("getattr", "No such file or directory (os error 2)", FILES)
+    assert row.path.endswith("vdb.1_1.dir/vdb_f0000.file")
+    assert failed.operations["getattr"].errors == FILES
+
+
+def test_the_failure_beyond_those_that_are_counted_ends_the_worker(tmp_path: Path) -> None:
+    engine = local_engine(keep_open=True)
+    run(walk(engine, str(tmp_path), "make_directories"))
+    (tmp_path / "vdb.1_2.dir").rmdir()
+    (tmp_path / "vdb.1_2.dir").write_text("in the way")
+    makes = walk(engine, str(tmp_path), "make_directories", "fill", errors_max=3)
+    ended = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=(plan.Group(workers=(makes,)),))).workers[0]
+    assert ended.error is not None
+    assert ended.error.startswith(f"create {tmp_path}/vdb.1_2.dir/vdb_f000")
+    assert "Not a directory" in ended.error
+    assert [(row.kind, row.count) for row in ended.failures] == [("mkdir", 1), ("create", 2)]
