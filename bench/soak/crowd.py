@@ -26,8 +26,8 @@ VERSIONS = ("3", "4.1")
 REFUSED = "refused the connection"
 """A load that starts while the volume is down ends at once: it never reached the volume."""
 SAMPLE_SECONDS = 10.0
-TIMEOUT_SECONDS = 600
-"""For a machine that does much else."""
+TIMEOUT_SECONDS = 3600
+"""For a machine that does much else: what takes longer than this has stopped, however slow the machine is."""
 LOADS = 2
 KILLED_SHARE = 0.25
 """Part of the loads, and of the guests, that are killed."""
@@ -258,7 +258,7 @@ def _guests(everything: Crowd, version: str, script: str) -> None:
     begin = f"hostname {name}; mkdir -p $MNT; nfsmount /vol $MNT || exit {MOUNT_FAILED}\n"
     while not everything.ended.is_set():
         is_killed = random.random() < KILLED_SHARE
-        limit = random.uniform(20, GUEST_SECONDS) if is_killed else 600
+        limit = random.uniform(20, GUEST_SECONDS) if is_killed else TIMEOUT_SECONDS
         work = begin + script.replace("SECONDS_OF_WORK", str(GUEST_SECONDS))
         command = (*rig, "--timeout", str(limit), "--", work)
         ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -365,8 +365,11 @@ def _flat(everything: Crowd) -> Iterator[str]:
     for name in ("resident_mib", "own_resident_mib"):
         if changes[name][1] - changes[name][0] > allowed:
             yield f"{name} grew from {changes[name][0]:.1f} to {changes[name][1]:.1f}"
-    if changes["threads"][1] != changes["threads"][0]:
-        yield f"threads went from {changes['threads'][0]} to {changes['threads'][1]}"
+    # A thread that answers a command is there for a moment; one that stays raises the fewest.
+    half = len(last) // 2
+    before, after = (min(sample.threads for sample in part) for part in (last[:half], last[half:]))
+    if after > before:
+        yield f"the fewest threads went from {before} to {after}"
     for sample in last:
         if sample.descriptors > DESCRIPTORS_MAX + DESCRIPTORS_MAX_PER_CONNECTION * sample.connections:
             yield f"{sample.descriptors} descriptors with {sample.connections} connections"

@@ -1,6 +1,7 @@
-//! A volume in memory behind pipes, without sockets and clocks, for the fuzz targets.
+//! A volume behind pipes, without sockets and clocks, for the fuzz targets and for counting instructions.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::iovec;
@@ -16,11 +17,13 @@ use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, LEASE_SECONDS, State};
 use crate::qos::Limits;
 use crate::reply::cache::ReplyCache;
-use crate::served::rules::ExportRules;
+use crate::served::rules::{ExportRules, Squash};
 use crate::served::{Export, Exports, Served};
 use crate::stats::Counters;
 use crate::store::Files;
 use crate::store::Store;
+use crate::store::directory::DirectoryStore;
+use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 
 /// A small volume and connections to it.
@@ -61,6 +64,8 @@ impl Fed {
     /// Size of the volume.
     pub const QUOTA_BYTES: u64 = 16 << 20;
 
+    const LARGE_BYTES: u64 = 64 << 30;
+
     /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";
 
@@ -70,22 +75,39 @@ impl Fed {
     /// An empty volume with the default rules.
     #[allow(clippy::new_without_default)] // it takes memory
     pub fn new() -> Self {
-        Self::open(ExportRules::default(), Limits::default())
+        Self::open(Self::memory(Self::QUOTA_BYTES), ExportRules::default(), Limits::default())
     }
 
     /// An empty volume with these rules.
     pub fn with_rules(rules: ExportRules) -> Self {
-        Self::open(rules, Limits::default())
+        Self::open(Self::memory(Self::QUOTA_BYTES), rules, Limits::default())
     }
 
     /// An empty volume with the default rules and these limits. No time passes in it: operations beyond a limit are never answered.
     pub fn with_limits(limits: Limits) -> Self {
-        Self::open(ExportRules::default(), limits)
+        Self::open(Self::memory(Self::QUOTA_BYTES), ExportRules::default(), limits)
     }
 
-    fn open(rules: ExportRules, limits: Limits) -> Self {
-        let files = MemoryStore::new(Self::COOKIEVERF, Self::QUOTA_BYTES, Self::QUOTA_BYTES).expect("memory");
-        let export = Export::new("/vol".to_owned(), Files::Memory(files), limits, 1, 0).with_rules(rules);
+    /// An empty volume for many files, in memory or in a directory, in which all users are themselves.
+    ///
+    /// # Panics
+    /// If the directory cannot be served.
+    pub fn large(directory: Option<&Path>) -> Self {
+        let in_directory = |path| {
+            let store = DirectoryStore::open(path, Self::LARGE_BYTES, HandleKey::random()).expect("a directory");
+            Files::Directory(store)
+        };
+        let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };
+        let files = directory.map_or_else(|| Self::memory(Self::LARGE_BYTES), in_directory);
+        Self::open(files, rules, Limits::default())
+    }
+
+    fn memory(bytes: u64) -> Files {
+        Files::Memory(MemoryStore::new(Self::COOKIEVERF, bytes, bytes).expect("memory"))
+    }
+
+    fn open(files: Files, rules: ExportRules, limits: Limits) -> Self {
+        let export = Export::new("/vol".to_owned(), files, limits, 1, 0).with_rules(rules);
         let exports = Exports::new(vec![export]).expect("one export");
         let record = KeptRecord::default();
         let nfs4 = Self::started(1, &record, 0);

@@ -1,4 +1,4 @@
-//! The memory behind the data of all files: chunks from the arena, within the budget.
+//! The memory behind the data of all files: chunks from the arena and pieces of them, within the budget.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crossbeam_epoch as epoch;
 
 use iocurve_wire::nfs3::nfsstat3;
 
-use super::content::{Content, Span, spans};
+use super::content::{Chunks, Content, Span, spans};
+use super::pieces::{PIECE_BYTES_MAX, Pieces};
 use crate::reply::batch::Batch;
 use crate::store::arena::{Arena, CHUNK_BYTES, ChunkId, OwnedChunk};
 use crate::store::budget::Budget;
@@ -18,6 +19,7 @@ use crate::store::write_buffer::{Piece, WriteBuffer};
 pub(super) struct DataMemory {
     pub(super) arena: Arc<Arena>,
     pub(super) budget: Budget,
+    pieces: Pieces,
     /// Chunks taken out of files that may still be on their way to a client.
     retired: Arc<AtomicU64>,
 }
@@ -26,15 +28,26 @@ impl DataMemory {
     pub(super) fn new(quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
         // Chunks that are on their way in or out are not in the budget; a quarter more has room for them. The quota may grow later.
         let arena = Arena::new(limit_bytes.saturating_add(limit_bytes / 4).saturating_add(256 << 20))?;
-        Ok(Self { arena, budget: Budget::new(quota_bytes, limit_bytes), retired: Arc::default() })
+        let (budget, pieces) = (Budget::new(quota_bytes, limit_bytes), Pieces::default());
+        Ok(Self { arena, budget, pieces, retired: Arc::default() })
     }
 
-    /// Appends a part of a file to the batch without copying it. The caller holds the file's lock, and an epoch guard until the
+    /// Appends a part of a file to the batch, without copying it if it is in chunks. The caller holds the file's lock, and an epoch guard until the
     /// batch is cleared.
     #[inline]
     pub(super) fn lend(&self, content: &Content, offset: u64, length: usize, batch: &mut Batch) {
+        let chunks = match content {
+            Content::Chunks(chunks) => chunks,
+            Content::Small(small) => {
+                let data = small.data(&self.arena);
+                let start = data.len().min(offset as usize);
+                let data = &data[start..data.len().min(start + length)];
+                batch.bytes(data);
+                return batch.zeros(length - data.len());
+            }
+        };
         for span in spans(offset, length) {
-            match content.get(span.number) {
+            match chunks.get(span.number) {
                 0 => batch.zeros(span.length),
                 // SAFETY: a chunk that leaves the file stays mapped as long as the caller's epoch guard lives.
                 id => unsafe { batch.lend(self.arena.data(id).add(span.start), span.length) },
@@ -42,15 +55,53 @@ impl DataMemory {
         }
     }
 
-    /// Copies data into chunks, all of which the file has. The caller holds the file's lock.
+    /// Writes data, into memory that the file gets where it has none. The caller holds the file's lock for writing.
+    pub(super) fn write(&self, file: u32, content: &mut Content, offset: u64, data: &[u8]) -> Result<(), nfsstat3> {
+        let chunks = match content {
+            Content::Small(small) if offset + data.len() as u64 <= PIECE_BYTES_MAX as u64 => {
+                return self.pieces.write(&self.arena, &self.budget, small, offset as usize, data);
+            }
+            content => self.chunks(file, content)?,
+        };
+        self.fill_holes(file, chunks, offset, data.len())?;
+        self.copy_into(chunks, offset, data);
+        Ok(())
+    }
+
+    /// The chunks of a file. The data of a small one move into its first chunk.
+    fn chunks<'c>(&self, file: u32, content: &'c mut Content) -> Result<&'c mut Chunks, nfsstat3> {
+        if let Content::Small(small) = content {
+            let mut chunks = Chunks::default();
+            let data = small.data(&self.arena);
+            if !data.is_empty() {
+                self.fill_holes(file, &mut chunks, 0, data.len())?;
+                self.copy_into(&chunks, 0, data);
+            }
+            self.pieces.give_back(&self.arena, &self.budget, small);
+            *content = Content::Chunks(chunks);
+        }
+        match content {
+            Content::Chunks(chunks) => Ok(chunks),
+            Content::Small(_) => unreachable!("it has chunks now"),
+        }
+    }
+
+    /// Copies data into chunks that the file [covers](Content::covers). The caller holds the file's lock.
     #[inline]
     pub(super) fn copy_in(&self, content: &Content, offset: u64, data: &[u8]) {
+        if let Content::Chunks(chunks) = content {
+            self.copy_into(chunks, offset, data);
+        }
+    }
+
+    #[inline]
+    fn copy_into(&self, chunks: &Chunks, offset: u64, data: &[u8]) {
         let mut rest = data;
         for span in spans(offset, data.len()) {
             let (now, later) = rest.split_at(span.length);
             // SAFETY: the file's lock keeps the chunk in the file, and the span is inside it.
             unsafe {
-                let target = self.arena.data(content.get(span.number)).add(span.start);
+                let target = self.arena.data(chunks.get(span.number)).add(span.start);
                 std::ptr::copy_nonoverlapping(now.as_ptr(), target, now.len());
             }
             rest = later;
@@ -58,21 +109,15 @@ impl DataMemory {
     }
 
     /// Allocates the chunks that a transfer lacks.
-    pub(super) fn fill_holes(
-        &self,
-        file: u32,
-        content: &mut Content,
-        offset: u64,
-        length: usize,
-    ) -> Result<(), nfsstat3> {
-        let mut chunks = self.take(file, content, offset, length, content.missing(offset, length) as usize)?;
+    fn fill_holes(&self, file: u32, chunks: &mut Chunks, offset: u64, length: usize) -> Result<(), nfsstat3> {
+        let mut taken = self.take(file, chunks, offset, length, chunks.missing(offset, length) as usize)?;
         for span in spans(offset, length) {
-            if content.get(span.number) == 0 {
-                let mut chunk = chunks.pop().expect("as many as are missing");
+            if chunks.get(span.number) == 0 {
+                let mut chunk = taken.pop().expect("as many as are missing");
                 if span.length < CHUNK_BYTES {
                     chunk.zero();
                 }
-                content.put(span.number, chunk.into_id());
+                chunks.put(span.number, chunk.into_id());
             }
         }
         Ok(())
@@ -92,20 +137,21 @@ impl DataMemory {
     /// Puts received data into a file and returns the chunks they replace, which must be retired.
     pub(super) fn put(&self, file: u32, content: &mut Content, buffer: WriteBuffer) -> Result<Vec<ChunkId>, nfsstat3> {
         let (offset, length) = (buffer.offset, buffer.length());
-        let is_edge_hole = |span: &Span| span.length < CHUNK_BYTES && content.get(span.number) == 0;
+        let chunks = self.chunks(file, content)?;
+        let is_edge_hole = |span: &Span| span.length < CHUNK_BYTES && chunks.get(span.number) == 0;
         let holes = spans(offset, length).filter(is_edge_hole).count();
-        let mut edges = self.take(file, content, offset, length, holes)?;
+        let mut edges = self.take(file, chunks, offset, length, holes)?;
         let mut replaced = Vec::new();
         for (span, piece) in spans(offset, length).zip(buffer.pieces) {
             match piece {
-                Piece::Chunk(chunk) => replaced.push(content.put(span.number, chunk.into_id())),
+                Piece::Chunk(chunk) => replaced.push(chunks.put(span.number, chunk.into_id())),
                 Piece::Bytes(bytes) => {
-                    if content.get(span.number) == 0 {
+                    if chunks.get(span.number) == 0 {
                         let mut chunk = edges.pop().expect("one for each hole");
                         chunk.zero();
-                        content.put(span.number, chunk.into_id());
+                        chunks.put(span.number, chunk.into_id());
                     }
-                    self.copy_in(content, span.position(), &bytes);
+                    self.copy_into(chunks, span.position(), &bytes);
                 }
             }
         }
@@ -117,13 +163,13 @@ impl DataMemory {
     fn take(
         &self,
         file: u32,
-        content: &Content,
+        chunks: &Chunks,
         offset: u64,
         length: usize,
         count: usize,
     ) -> Result<Vec<OwnedChunk>, nfsstat3> {
-        let table_bytes = content.table_bytes(offset + length as u64) - content.table_bytes(0);
-        let cost = content.missing(offset, length) * CHUNK_BYTES as u64 + table_bytes;
+        let table_bytes = chunks.table_bytes(offset + length as u64) - chunks.table_bytes(0);
+        let cost = chunks.missing(offset, length) * CHUNK_BYTES as u64 + table_bytes;
         self.budget.take(cost)?;
         self.arena.take(file, count).ok_or_else(|| {
             self.budget.give_back(cost);
@@ -133,21 +179,35 @@ impl DataMemory {
 
     /// Cuts a file to `size` bytes, fewer than it had.
     pub(super) fn truncate(&self, content: &mut Content, size: u64) {
-        self.remove_from(content, size.div_ceil(CHUNK_BYTES as u64));
-        let (last, kept) = (size / CHUNK_BYTES as u64, (size % CHUNK_BYTES as u64) as usize);
-        let id = content.get(last);
-        if kept > 0 && id != 0 {
-            // The bytes beyond the end must read as zeros if the file grows again.
-            // SAFETY: inside a chunk that the file's lock keeps in the file.
-            unsafe { self.arena.data(id).add(kept).write_bytes(0, CHUNK_BYTES - kept) };
+        match content {
+            content if size == 0 => self.remove(content),
+            Content::Small(small) => small.cut(size as usize),
+            Content::Chunks(chunks) => {
+                self.remove_from(chunks, size.div_ceil(CHUNK_BYTES as u64));
+                let (last, kept) = (size / CHUNK_BYTES as u64, (size % CHUNK_BYTES as u64) as usize);
+                let id = chunks.get(last);
+                if kept > 0 && id != 0 {
+                    // The bytes beyond the end must read as zeros if the file grows again.
+                    // SAFETY: inside a chunk that the file's lock keeps in the file.
+                    unsafe { self.arena.data(id).add(kept).write_bytes(0, CHUNK_BYTES - kept) };
+                }
+            }
+        }
+    }
+
+    /// Removes all data of a file.
+    pub(super) fn remove(&self, content: &mut Content) {
+        match std::mem::take(content) {
+            Content::Small(small) => self.pieces.give_back(&self.arena, &self.budget, &small),
+            Content::Chunks(mut chunks) => self.remove_from(&mut chunks, 0),
         }
     }
 
     /// Removes a file's chunks from this number on.
-    pub(super) fn remove_from(&self, content: &mut Content, first: u64) {
-        let table_bytes = content.table_bytes(0);
-        let cut = content.cut(first);
-        self.budget.give_back((cut.len() * CHUNK_BYTES) as u64 + table_bytes - content.table_bytes(0));
+    fn remove_from(&self, chunks: &mut Chunks, first: u64) {
+        let table_bytes = chunks.table_bytes(0);
+        let cut = chunks.cut(first);
+        self.budget.give_back((cut.len() * CHUNK_BYTES) as u64 + table_bytes - chunks.table_bytes(0));
         self.retire(cut);
     }
 

@@ -1,7 +1,7 @@
 //! Files in memory: sparse, bounded, and read without a copy.
 //!
 //! A READ takes the file's lock for reading, lends chunks to the batch, and is done; chunks that are freed meanwhile stay mapped
-//! until every batch that may show them has been sent (epochs). A client may still see chunks that were sent by reference. These are
+//! until every batch that may show them has been sent (epochs). Small files are in pieces of chunks, and copied. A client may still see chunks that were sent by reference. These are
 //! parted from their pages before they are used again: by whole huge pages where possible; other huge pages are split by it, and
 //! rebuilt when a thread is idle. A WRITE over existing data takes the lock for reading, too: like writers of one mapped file,
 //! clients that race for the same bytes get one or the other of them.
@@ -10,6 +10,7 @@ mod content;
 mod data;
 mod directory;
 mod node;
+mod pieces;
 mod slots;
 mod tree;
 
@@ -55,9 +56,11 @@ impl MemoryStore {
     /// An empty store of at most `limit_bytes` (then `NFS3ERR_NOSPC`) and `quota_bytes` (then `NFS3ERR_DQUOT`), data and
     /// metadata together. `id` must differ from that of an earlier store whose handles clients may still have.
     pub(crate) fn new(id: [u8; 8], quota_bytes: u64, limit_bytes: u64) -> io::Result<Self> {
-        let (namespace, key) = (Mutex::new(FreeSlots::new()), HandleKey::random());
-        let data = DataMemory::new(quota_bytes, limit_bytes)?;
-        let store = Self { id, key, slots: Slots::default(), namespace, data };
+        // As many as names fit, and the root.
+        let most = (limit_bytes / NAME_BYTES + 1).min(FILES_MAX.into()) as u32;
+        let (slots, namespace) = (Slots::new(most), Mutex::new(FreeSlots::new(most)));
+        let (key, data) = (HandleKey::random(), DataMemory::new(quota_bytes, limit_bytes)?);
+        let store = Self { id, key, slots, namespace, data };
         let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Box::new(Directory::new(ROOT))));
         store.put(ROOT, 0, root);
         Ok(store)
@@ -225,8 +228,7 @@ impl Store for MemoryStore {
         let mut held = slot.write();
         let node = held.expect_mut(stamp)?;
         let before = node.wcc();
-        self.data.fill_holes(index, node.content_mut()?, offset, data.len())?;
-        self.data.copy_in(node.content()?, offset, data);
+        self.data.write(index, node.content_mut()?, offset, data)?;
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
         node.touch();

@@ -6,7 +6,7 @@ use iocurve_wire::nfs3::nfsstat3;
 
 use super::node::Node;
 
-/// Most files.
+/// Most files of any store.
 pub(super) const FILES_MAX: u32 = 1 << 26;
 
 /// Slot of the root directory.
@@ -15,6 +15,8 @@ pub(super) const ROOT: u32 = 0;
 /// The numbers of slots without a node.
 #[derive(Debug)]
 pub(super) struct FreeSlots {
+    /// Number of slots, with and without a node.
+    most: u32,
     /// Slots that were used before.
     used: Vec<u32>,
     /// First slot that was never used.
@@ -25,14 +27,14 @@ pub(super) struct FreeSlots {
 
 impl FreeSlots {
     /// All slots are free but that of the root.
-    pub(super) fn new() -> Self {
-        Self { used: Vec::new(), next: ROOT + 1, taken: 1 }
+    pub(super) fn new(most: u32) -> Self {
+        Self { most, used: Vec::new(), next: ROOT + 1, taken: 1 }
     }
 
     /// Takes a slot, and a number that tells its node from all others of the store.
     pub(super) fn take(&mut self) -> Option<(u32, u64)> {
         let slot = self.used.pop().or_else(|| {
-            (self.next < FILES_MAX).then(|| {
+            (self.next < self.most).then(|| {
                 self.next += 1;
                 self.next - 1
             })
@@ -51,14 +53,15 @@ impl FreeSlots {
     }
 }
 
-/// All slots. They are allocated in segments that double in size and never move, so that a slot is found without a lock.
-#[derive(Debug, Default)]
+/// All slots. They are allocated in segments that never move, so that a slot is found without a lock. Segments are short: to make one
+/// takes no longer among a million files than among a thousand.
+#[derive(Debug)]
 pub(super) struct Slots {
-    segments: [OnceLock<Box<[Slot]>>; 20],
+    segments: Box<[OnceLock<Box<[Slot; SEGMENT_SLOTS]>>]>,
 }
 
-/// Slots of the first segment.
-const FIRST_SEGMENT: u32 = 128;
+/// 128 KiB.
+const SEGMENT_SLOTS: usize = 1024;
 
 /// A place for one node.
 #[derive(Debug, Default)]
@@ -73,26 +76,26 @@ pub(super) struct Held {
 }
 
 impl Slots {
+    /// Room for at most `most` slots, of which none exists.
+    pub(super) fn new(most: u32) -> Self {
+        Self { segments: (0..=most as usize / SEGMENT_SLOTS).map(|_| OnceLock::new()).collect() }
+    }
+
     /// Returns a slot if its segment exists.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&Slot> {
-        let (segment, offset) = Self::place(index)?;
-        self.segments.get(segment)?.get()?.get(offset)
+        let index = index as usize;
+        self.segments.get(index / SEGMENT_SLOTS)?.get().map(|segment| &segment[index % SEGMENT_SLOTS])
     }
 
     /// Returns a slot, and makes its segment if that does not exist.
     pub(super) fn get_or_make(&self, index: u32) -> &Slot {
-        let (segment, offset) = Self::place(index).expect("fewer files than slots");
-        let make = || (0..FIRST_SEGMENT << segment).map(|_| Slot::default()).collect();
-        &self.segments[segment].get_or_init(make)[offset]
-    }
-
-    /// Segment and offset: segment n starts at (2ⁿ − 1) × the first one's length.
-    #[inline]
-    fn place(index: u32) -> Option<(usize, usize)> {
-        let shifted = index.checked_add(FIRST_SEGMENT)?;
-        let segment = shifted.ilog2() - FIRST_SEGMENT.ilog2();
-        Some((segment as usize, (shifted - (FIRST_SEGMENT << segment)) as usize))
+        let index = index as usize;
+        let make = || {
+            let slots: Vec<_> = (0..SEGMENT_SLOTS).map(|_| Slot::default()).collect();
+            slots.try_into().expect("as many as a segment has")
+        };
+        &self.segments[index / SEGMENT_SLOTS].get_or_init(make)[index % SEGMENT_SLOTS]
     }
 }
 
@@ -126,13 +129,12 @@ mod tests {
 
     #[test]
     fn slots_never_overlap() {
-        let places: Vec<_> = (0..1000).map(|index| Slots::place(index).unwrap()).collect();
-        assert_eq!(places[0], (0, 0));
-        assert_eq!(places[127], (0, 127));
-        assert_eq!(places[128], (1, 0));
-        assert_eq!(places[383], (1, 255));
-        assert_eq!(places[384], (2, 0));
-        assert!(Slots::place(u32::MAX).is_none());
+        let slots = Slots::new(3000);
+        assert!(slots.get(0).is_none() && slots.get(u32::MAX).is_none());
+        for index in 0..3000 {
+            slots.get_or_make(index).write().stamp = index.into();
+        }
+        assert!((0..3000).all(|index| slots.get(index).unwrap().read().stamp == u64::from(index)));
     }
 
     #[test]

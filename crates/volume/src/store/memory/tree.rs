@@ -244,7 +244,7 @@ impl MemoryStore {
         let removed = held.node.take();
         drop(held);
         if let Some(Node { body: Body::File(mut content), .. }) = removed {
-            self.data.remove_from(&mut content, 0);
+            self.data.remove(&mut content);
         }
         free_slots.give_back(index);
     }
