@@ -46,7 +46,8 @@ def _table(rows: Sequence[Row], out: Path) -> Iterator[str]:
 
 def _machine(out: Path) -> str:
     """The machine and the versions of the results; their disturbances."""
-    found = [reading_of(out / name) for name in COMMANDS if (out / name / "report" / RESULT_NAME).is_file()]
+    ended = [name for name in COMMANDS if (out / name / "command.json").is_file()]
+    found = [reading_of(out / name) for name in ended if (out / name / "report" / RESULT_NAME).is_file()]
     hosts = [one.result.host for one in found if one.result.host]
     if not hosts:
         return "Nothing has run."

@@ -44,6 +44,8 @@ def stated(family: str, unit: str, kind: str = "", on: str = "", number: int = 0
             and kind in ("", one.figure.kind)
             and all(one.figure.axes.get(name) == value for name, value in axes.items())
         ]
+        if len(found) <= number:
+            return "not measured", "", ""
         one = found[number]
         measured = published.figure_text(one.measured, one.measured, unit)
         bounds = f" {one.gain.bounds_text}" if one.gain and one.gain.bounds_text else ""
@@ -57,7 +59,9 @@ def rate(family: str, said: str = "a chart only", **axes: Axis) -> Show:
     """The rate of a point for which the page has no value."""
 
     def cells(directory: Path) -> Cells:
-        member = next(one for one in _family(directory, family).members if _is_at(one, axes))
+        member = next((one for one in _family(directory, family).members if _is_at(one, axes)), None)
+        if member is None:
+            return "not measured", said, ""
         speed = reading_of(directory).result.target_of(member.point).speed
         value = member.summary.iops if point_unit(member.point) == "IOPS" else member.summary.mib_per_s
         scale = f" at {speed:.3g} of the speed" if speed else ""
