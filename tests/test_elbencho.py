@@ -309,4 +309,14 @@ def test_a_missing_file_ends_the_run_unless_deletion_ignores_it(tmp_path: Path) 
 def test_a_dry_run_prints_the_data_set(tmp_path: Path) -> None:
     one = prepared("-d -w -t 2 -n 2 -N 100 -s 1m --dryrun .", tmp_path)
     assert one.output_without_run() == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
-    assert "write" in prepared("-d -w -t 2 -s 1m .", tmp_path).explain()
+
+
+def test_explain_says_what_each_phase_does(tmp_path: Path) -> None:
+    assert prepared("-d -w -r -t 2 -n 2 -N 3 -s 60k -b 16k --timelimit 5 .", tmp_path).explain().splitlines() == [
+        f"{tmp_path}: 2 threads, 2 directories of each thread, 3 files of 60 KiB in each",
+        "",
+        f"MKDIRS: 4 dirs, at most 5 s (first below {tmp_path}/r0)",
+        f"WRITE: 12 files: open, 4 writes, close, at most 5 s (first below {tmp_path}/r0)",
+        f"READ: 12 files: open, 4 reads, close, at most 5 s (first below {tmp_path}/r0)",
+    ]
+    assert "write: 16 KiB random writes" in prepared("-w -t 2 -s 1m -b 16k --rand f", tmp_path).explain()

@@ -329,6 +329,14 @@ def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
         ),
         ([worker_plan([("read", 1)], random_percent=30)], "4 KiB 30 % random reads", "IOPS"),
         ([worker_plan([("trim", 1)])], "4 KiB random trims", "IOPS"),
+        ([worker_plan([("mkdir", 1)], random_percent=0)], "mkdirs", "IOPS"),
+        (
+            [worker_plan([("write", 1), ("create", 1), ("close", 1)], random_percent=0)],
+            "4 KiB sequential writes",
+            "MiB/s",
+        ),
+        ([worker_plan([("read", 1), ("getattr", 1)])], "4 KiB random reads and getattrs", "IOPS"),
+        ([worker_plan([("open", 1), ("close", 1)])], "closes and opens", "IOPS"),
     ],
 )
 def test_a_load_is_named_in_the_words_of_the_field(workers: list[Worker], name: str, unit: str) -> None:

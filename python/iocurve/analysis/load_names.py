@@ -8,7 +8,7 @@ from typing import Literal
 from iocurve.engine.derived import counts_bytes
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Worker
+from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, OperationPlan, Worker
 from iocurve.result.document import Axis, CachePolicy, Point, Result
 from iocurve.units import format_bytes
 
@@ -16,6 +16,7 @@ RateUnit = Literal["IOPS", "MiB/s"]
 
 CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}
 """The word for each way of dealing with caches; ``untouched`` has none."""
+_ACCOMPANYING = (*FLUSH_KINDS, "create", "open", "close")
 
 
 def workers_of(point: Point, outcomes: Iterable[WorkerOutcome] | None = None) -> list[Worker]:
@@ -40,7 +41,7 @@ def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
     chosen = {name: found for name, found in kinds.items() if kind in (None, name)}
     places = {name: _places(found) for name, found in chosen.items()}
     if len(set(places.values())) > 1:
-        return " and ".join(f"{place} {name}s" for name, place in places.items())
+        return " and ".join(f"{place} {name}s".strip() for name, place in places.items())
     place = next(iter(places.values()), "")
     read_percent = _read_percent(workers) if chosen.keys() == {"read", "write"} else None
     if read_percent is not None:
@@ -63,16 +64,18 @@ def cache_word(result: Result, point: Point, kinds: Iterable[str]) -> str:
 
 
 def _by_kind(operations: Iterable[OperationPlan]) -> dict[str, list[OperationPlan]]:
-    """Reads before writes; flushes, which move no data, only where there is nothing else."""
+    """Reads before writes before metadata operations; the ``_ACCOMPANYING`` only where there is nothing else."""
     found: dict[str, list[OperationPlan]] = {}
-    for operation in sorted(operations, key=lambda operation: operation.kind):
+    for operation in sorted(operations, key=lambda operation: (operation.kind in METADATA_KINDS, operation.kind)):
         found.setdefault(operation.kind, []).append(operation)
-    return {kind: of_kind for kind, of_kind in found.items() if kind not in FLUSH_KINDS} or found
+    return {kind: of_kind for kind, of_kind in found.items() if kind not in _ACCOMPANYING} or found
 
 
 def _places(operations: Iterable[OperationPlan]) -> str:
-    """Block size and order: ``8 KiB random``."""
-    operations = list(operations)
+    """Block size and order: ``8 KiB random``; empty for metadata operations."""
+    operations = [operation for operation in operations if operation.kind not in METADATA_KINDS]
+    if not operations:
+        return ""
     blocks = _joined((block_text(operation.blocks) for operation in operations), "mixed-size")
     return f"{blocks} {_joined((order_text(operation) for operation in operations), 'mixed-order')}"
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
-from iocurve.engine.plan import FLUSH_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
+from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
 from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import KIB
 
@@ -29,9 +29,10 @@ def block_bytes_min(blocks: Blocks) -> int:
 def counts_bytes(workers: Iterable[Worker], kind: str | None = None) -> bool:
     """True for sequential loads and those of large blocks, whose rates are in MiB/s; ``kind`` looks at one kind alone.
 
-    Flushes, which move no data, count only where there is nothing else.
+    Flushes, which move no data, count only where there is nothing else; metadata operations never do.
     """
-    found = [one for worker in workers for one in worker.operations if kind in (None, one.kind)]
+    all_kinds = [one for worker in workers for one in worker.operations if kind in (None, one.kind)]
+    found = [one for one in all_kinds if one.kind not in METADATA_KINDS]
     moving = [one for one in found if one.kind not in FLUSH_KINDS] or found
     return bool(moving) and all(
         not one.random_percent or block_bytes_min(one.blocks) >= LARGE_BLOCK_BYTES for one in moving

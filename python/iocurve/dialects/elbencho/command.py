@@ -23,7 +23,7 @@ from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
 from iocurve.result.summary import summarise
-from iocurve.units import format_bytes
+from iocurve.units import SECOND_NS, counted, format_bytes
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 HELP = """\
@@ -100,9 +100,28 @@ class Prepared(base.Prepared):
 
     def explain(self) -> str:
         """Describes each phase in words."""
+        if self.data_set.is_tree:
+            return self._explain_tree()
         return "\n".join(
             explain(phase.plan, self.notes, self.obstacles, self.machine, called="thread") for phase in self._phases()
         )
+
+    def _explain_tree(self) -> str:
+        options = self.options
+        directories = f"{options.directories:,} director{'y' if options.directories == 1 else 'ies'} of each thread"
+        files = f"{counted(options.files, 'file')} of {format_bytes(options.size)}"
+        where = f"{directories}, {files} in each" if options.directories else f"one directory, {files} of each thread"
+        blocks = -(-options.size // options.block)
+        limit = f", at most {options.runtime_ns // SECOND_NS} s" if options.runtime_ns else ""
+        repeats = ", again and again" if options.repeats else ""
+        lines = [f"{options.paths[0]}: {counted(options.ranks, 'thread')}, {where}", ""]
+        for phase in self._phases():
+            unit = f"{phase.unit.lower()[:-1]}" if phase.entries == 1 else phase.unit.lower()
+            parts = f": open, {counted(blocks, phase.data[0])}, close" if phase.data else ""
+            first = phase.workers[0].files[0].path
+            lines.append(f"{phase.name}: {phase.entries:,} {unit}{parts}{repeats}{limit} (first below {first})")
+        lines += ["", *(f"{note.level}: {note}" for note in self.notes)] if self.notes else []
+        return "\n".join(lines) + "\n"
 
     def measure(self, run: RunPlan) -> None:
         """Runs all phases; stops after the first that does not finish."""

@@ -244,7 +244,7 @@ def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans
     return base.replace(
         engine=_metadata_engine(options, target, keep_open=True),
         files=(plans.FilePlan(path=root, offset_bytes=0, bytes=block, layout="nothing", keep=True),),
-        operations=tuple(_operation(kind, block) for kind in kinds),
+        operations=tuple(_operation(kind, block if kind in ("read", "write") else 1) for kind in kinds),
         tree=work,
         rate=rate if limit and task == "transfer" else None,
         end=plans.End(runtime_ns=options.runtime_ns or None, bytes=None, operations=None),
