@@ -216,16 +216,18 @@ def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> No
     [
         (8_192, "8 KiB"),
         (8_200, "8 KiB"),
-        (28_672 + 1_024, {28_672: 0.75, 32_768: 0.25}),
-        (5_120, {4_096: 0.75, 8_192: 0.25}),
-        (1_000, {512: 0.0469, 1_024: 0.9531}),
+        (28_672 + 1_024, {28_672: 7_500, 32_768: 2_500}),
+        (5_120, {4_096: 7_500, 8_192: 2_500}),
+        (1_000, {512: 469, 1_024: 9_531}),
     ],
 )
-def test_blocks_of_a_job_have_the_mean_size_that_was_observed(mean: int, blocks: object) -> None:
+def test_blocks_of_a_job_have_the_mean_size_that_was_observed(tmp_path: Path, mean: int, blocks: object) -> None:
     reads = KindObserved(operations=1_000, bytes=1_000 * mean, seconds=1.0, latency_us_total=1e6)
     none = KindObserved(operations=0, bytes=0, seconds=1.0, latency_us_total=0.0)
     seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=none)
-    (job,) = tomllib.loads(job_file(seen, Untold("random", GIB)))["job"]
+    (tmp_path / "app.toml").write_text(job_file(seen, Untold("random", GIB)))
+    assert len(NATIVE.prepare([str(tmp_path / "app.toml")]).plans) == 1
+    (job,) = tomllib.loads((tmp_path / "app.toml").read_text())["job"]
     made = job["blocks"]
     found = made if isinstance(made, str) else {part["bytes"]: part["weight"] for part in made["parts"]}
     assert found == blocks

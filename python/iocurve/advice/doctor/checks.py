@@ -37,8 +37,6 @@ class Setting(Struct):
     """The file in /proc or /sys that holds it, without the leading slash. None: a mount takes it when it is made."""
     urls: tuple[str, str] | None = None
     """Without a path: the export with the setting as it is and as wanted, for iocurve's own NFS client."""
-    load_wanted: str | None = None
-    """The load with the wanted setting, where the setting is the size of a block."""
 
 
 class Row(Struct):

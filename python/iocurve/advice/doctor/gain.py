@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -52,9 +52,8 @@ class Load:
         """The command lines with a row's setting as it is and as wanted, in fio's words."""
         setting = row.setting
         assert setting is not None, "only settings are measured"
-        loads = (setting.load, setting.load_wanted or setting.load)
-        places = [self._at(row, url) for url in setting.urls or ("", "")]
-        return self._command(places[0], loads[0]), self._command(places[1], loads[1])
+        before, after = (self._command(self._at(row, url), setting.load) for url in setting.urls or ("", ""))
+        return before, after
 
     def _at(self, row: Row, url: str) -> list[str]:
         """The place of the data file: the directory, or the same one below an export."""
@@ -157,14 +156,7 @@ def measure(row: Row, load: Load, directory: Path, root: Path = Path("/"), *, qu
 
 def _gain(row: Row, result: Result) -> Gain:
     differences = compare_turns(result).differences if result.state == "finished" else ()
-    iops = next((one for one in differences if one.name == "iops"), None)
-    setting = row.setting
-    if iops is not None and setting is not None and setting.load_wanted is not None:
-        # The blocks differ: throughput is IOPS times the size of a block.
-        times, speed = int(setting.wanted) / int(setting.now), iops.speed
-        low, high = (None if bound is None else bound * times for bound in (speed.low, speed.high))
-        iops = replace(iops, speed=replace(speed, value=speed.value * times, low=low, high=high))
-    return Gain(row, result, iops)
+    return Gain(row, result, next((one for one in differences if one.name == "iops"), None))
 
 
 def measurable(rows: Sequence[Row]) -> list[Row]:

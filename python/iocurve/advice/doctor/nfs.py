@@ -18,8 +18,8 @@ SERVER_SLOTS = 128
 SESSION_SLOTS, SESSION_SLOTS_DEFAULT = 180, 64
 DEPTH_MAX = 64
 TRANSFER_BYTES = 256 * KIB
-BYTES_IN_FLIGHT = 4 * MIB
-"""Of a load that compares transfer sizes."""
+TRANSFER_LOADS = {"rsize": "rw=read bs=1m iodepth=4", "wsize": "rw=write bs=1m iodepth=4"}
+"""The loads that show what larger requests gain."""
 SEQUENTIAL_READS = "rw=read bs=1m direct=0"
 ROUND_TRIP_US = 1_000.0
 """Assumed where no operations tell it."""
@@ -77,9 +77,16 @@ def check(mount: NfsMount, host: Host, service: Service, bytes_per_s: float | No
     yield "nfs.retransmissions", point, _retransmissions(mount)
 
 
-KEPT_VALUES = {"vers": (), "proto": (), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",)}
+KEPT_VALUES = {
+    "vers": (), "proto": (), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",), "timeo": ("600",),
+    "retrans": ("2",), "acregmin": ("3",), "acregmax": ("60",), "acdirmin": ("30",), "acdirmax": ("60",),
+}  # fmt: skip
 """Options that a new mount must repeat, with the values that need no option."""
-KEPT_FLAGS = ("ro", "nosuid", "nodev", "noexec", "nolock", "noresvport")
+KEPT_FLAGS = {
+    "ro": "rw", "nosuid": "suid", "nodev": "dev", "noexec": "exec", "nolock": "lock", "noresvport": "resvport",
+    "nocto": "cto", "soft": "hard", "softerr": "hard", "noac": "ac", "sync": "async",
+}  # fmt: skip
+"""Flags that it must repeat, with those that replace them."""
 
 
 def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
@@ -92,9 +99,11 @@ def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
             name: value
             for name, plain in KEPT_VALUES.items()
             if (value := one.options.get(name)) is not None and value not in plain
+            # Times of the attribute cache follow from these options.
+            if not (name.startswith("ac") and {"ac", "actimeo"} & changed.keys())
         }
         words = [name if not value else f"{name}={value}" for name, value in (values | changed).items()]
-        flags = [flag for flag in KEPT_FLAGS if flag in one.options]
+        flags = [flag for flag, other in KEPT_FLAGS.items() if flag in one.options and other not in changed]
         commands.append(f"mount -t nfs -o {','.join([*words, *flags])} {one.source} {one.point}")
     return f"{'; '.join(commands)}; {options} in /etc/fstab as well"
 
@@ -135,17 +144,15 @@ def _transfer_size(mount: NfsMount) -> Judged | str:
     sizes = {name: size for name in ("rsize", "wsize") if (size := mount.number_option(name))}
     if not sizes:
         return f"{mount.point}: its options state no rsize"
-    least = min(sizes.values())
-    # A request of iocurve's own client is as large as its blocks: the same bytes in flight in small and in larger ones.
-    loads = [f"rw=read bs={size} iodepth={max(1, BYTES_IN_FLIGHT // size)}" for size in (least, TRANSFER_BYTES)]
-    urls = (url(mount), url(mount))
-    state: State = "green" if least >= TRANSFER_BYTES else "yellow" if least >= 64 * KIB else "red"
+    name, least = min(sizes.items(), key=lambda pair: pair[1])
+    small = [name for name, size in sizes.items() if size < TRANSFER_BYTES]
+    urls = (url(mount, **{name: least}), url(mount, **{name: TRANSFER_BYTES}))
     return Judged(
-        state,
+        "green" if not small else "yellow" if least >= 64 * KIB else "red",
         ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items()),
-        fix=remount(mount, f"rsize={TRANSFER_BYTES},wsize={TRANSFER_BYTES}"),
+        fix=remount(mount, ",".join(f"{name}={TRANSFER_BYTES}" for name in small)),
         undo=f"mount again with {','.join(f'{name}={size}' for name, size in sizes.items())}",
-        setting=Setting(now=str(least), wanted=str(TRANSFER_BYTES), load=loads[0], urls=urls, load_wanted=loads[1]),
+        setting=Setting(now=str(least), wanted=str(TRANSFER_BYTES), load=TRANSFER_LOADS[name], urls=urls),
     )
 
 

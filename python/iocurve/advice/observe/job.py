@@ -15,6 +15,8 @@ from iocurve.units import KIB, format_bytes
 PAGE_BYTES, SECTOR_BYTES = 4 * KIB, 512
 SIZE_ERROR = 0.005
 """A whole number of pages within this part of the mean stands for it."""
+WEIGHTS = 10_000
+"""Sum of the weights of two sizes."""
 DEPTH_FACTOR = 2
 """Room for bursts: the job keeps at most this many times the observed mean in flight."""
 
@@ -77,5 +79,5 @@ def _blocks(kind: KindObserved) -> str | dict[str, object]:
     above = max(0.0, (mean - low) / unit)
     if min(above, 1 - above) * unit < SIZE_ERROR * mean:
         return format_bytes(low + unit * round(above))
-    weights = {low: round(1 - above, 4), low + unit: round(above, 4)}
+    weights = {low: round(WEIGHTS * (1 - above)), low + unit: round(WEIGHTS * above)}
     return {"kind": "split", "parts": [{"bytes": size, "weight": weight} for size, weight in weights.items()]}
