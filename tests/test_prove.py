@@ -87,9 +87,14 @@ def level(rate: float, **more: Any) -> Point:
 
 
 def judged(
-    *runs: Point, promise: Promise = IOPS, carries: float = 1e9, others: Sequence[Promise] = (), **request: Any
+    *runs: Point,
+    promise: Promise = IOPS,
+    carries: float = 1e9,
+    own_us: float = 10.0,
+    others: Sequence[Promise] = (),
+    **request: Any,
 ) -> Judged:
-    """The verdict on a promise whose loads give these runs, on a client that carries a rate."""
+    """The verdict on a promise whose loads give these runs, on a client that carries a rate and has a latency."""
     waiting = list(runs)
 
     class Played:
@@ -106,8 +111,8 @@ def judged(
         def _loads_of(self, _: Promise) -> Any:
             return Played()
 
-        def _carries(self, *_: object) -> float:
-            return carries
+        def _client_has(self, promise: Promise, _: int) -> float:
+            return carries if promise.is_least else own_us
 
     asked = Request(
         target=targets.parse("volume:unlimited"),
@@ -180,6 +185,9 @@ def test_a_latency() -> None:
     strict = promise.replace(bound=100.0)
     found = judged(level(1_000), level(1_000), level(1_000), promise=strict)
     assert found.verdict == "failed"
+    slow_client = judged(level(1_000), level(1_000), level(1_000), promise=strict, own_us=95.0)
+    assert slow_client.verdict == "cannot_tell"
+    assert slow_client.why.endswith("; this client alone takes 95 µs")
 
 
 @pytest.mark.parametrize(

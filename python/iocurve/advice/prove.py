@@ -169,8 +169,8 @@ class Prover:
     opened: OpenedTarget
     campaign: Campaign
     _loads: Loads | None = None
-    _carried: dict[str, float] = field(default_factory=dict)
-    """Rates that this client carries, by workload."""
+    _of_client: dict[tuple[str, int | None], Point] = field(default_factory=dict)
+    """What this client carries, by workload, and by depth for latencies."""
 
     def judge(self, promise: Promise) -> Judged:
         """Measures the load of a promise and judges it."""
@@ -206,22 +206,22 @@ class Prover:
         depths = [*dict.fromkeys(min(depth, most) for depth in DEPTHS)]
         while len(points) < RUNS or (grows and len(points) < len(depths)):
             # A load that no longer grows is repeated as it was.
-            before = max((_rate_of(promise, one) for one in points), default=0.0)
+            before = max((_value_of(promise, one) for one in points), default=0.0)
             place = min(len(points), len(depths) - 1) if grows or len(points) < 2 else 1
             loads.effort = self._effort(len(points))
             point = loads.closed_point(depths[min(place, len(depths) - 1)])
             points.append(point)
-            best = max(points, key=lambda one: _rate_of(promise, one))
+            best = max(points, key=lambda one: _value_of(promise, one))
             passed = next((one for one in points if self._check(promise, one)[0] == "passed"), None)
             if passed is not None:
                 return self._hidden(self._found(promise, passed, points))
-            grows = bool(before) and _rate_of(promise, point) > before * (1 + GROWS)
+            grows = bool(before) and _value_of(promise, point) > before * (1 + GROWS)
         found = self._found(promise, best, points)
         if found.verdict == "cannot_tell":
             return found
         if grows:
             return found.replace(verdict="cannot_tell", why=f"{found.why}; the rate still grows with the queue depth")
-        return self._excused(found, best, [_rate_of(promise, one) for one in points])
+        return self._excused(found, best, [_value_of(promise, one) for one in points])
 
     def _effort(self, runs: int) -> Effort:
         effort = self.request.effort
@@ -252,24 +252,24 @@ class Prover:
         needed = promise.bound * (MIB if promise.measure == "mib_per_s" else promise.block_bytes)
         if promise.kind == "write" and network is not None and network < needed:
             return f"this client carries only {value_text('mib_per_s', network / MIB)} of writes"
-        carried = self._carries(promise, found.depth or DEPTHS[0])
+        carried = self._client_has(promise, found.depth or DEPTHS[0])
         if carried < promise.bound * CLIENT_MARGIN:
             return f"this client carries only {value_text(promise.measure, carried)} of this load"
         return ""
 
-    def _carries(self, promise: Promise, depth: int) -> float:
-        """The rate of the load on a volume without limits on this machine: the client carries at least that."""
-        if promise.workload not in self._carried:
+    def _client_has(self, promise: Promise, depth: int) -> float:
+        """The value of the load on a volume without limits on this machine: the client carries at least that."""
+        key = promise.workload, None if promise.is_least else promise.depth
+        if key not in self._of_client:
             workload, defaults = workload_of(promise.workload)
             with opened_target.opened(targets.parse("volume:unlimited")) as volume:
                 effort = self.request.effort
                 loads = Loads(volume, workload, defaults, CLIENT_SIZE, effort, self.campaign, "client")
                 try:
-                    point = loads.aside(depth, CLIENT_S, "measuring what this client carries")
+                    self._of_client[key] = loads.aside(depth, CLIENT_S, "measuring what this client carries")
                 finally:
                     loads.files.remove(None)
-            self._carried[promise.workload] = _rate_of(promise, point)
-        return self._carried[promise.workload]
+        return _value_of(promise, self._of_client[key])
 
     # ---- bursts
 
@@ -333,8 +333,14 @@ class Prover:
             found = min((self._found(promise, one, points) for one in points), key=lambda one: one.value or math.inf)
             if found.verdict == "passed":
                 return found
-        values = [self._found(promise, one, points).value or 0.0 for one in points]
-        excuse = _disturbed(points[-1]) if found.verdict == "failed" and not _agree(values) else ""
+        excuse = ""
+        if found.verdict == "failed":
+            values = [self._found(promise, one, points).value or 0.0 for one in points]
+            own = self._client_has(promise, promise.depth or 1)
+            if not _agree(values):
+                excuse = _disturbed(points[-1])
+            if own * CLIENT_MARGIN > promise.bound:
+                excuse = f"this client alone takes {value_text(promise.measure, own)}"
         return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
 
     # ---- judging
@@ -392,9 +398,11 @@ def _sentence(promise: Promise, value: Value, verdict: Verdict, tolerance: float
     return f"{share}; the interval spans the bound"
 
 
-def _rate_of(promise: Promise, point: Point) -> float:
-    summary = point.summary()
-    return summary.bytes_per_s / MIB if promise.measure == "mib_per_s" else summary.iops
+def _value_of(promise: Promise, point: Point) -> float:
+    """The value of a promise at a point, in the unit of the promise."""
+    figures = point.figures
+    values = {"mib_per_s": figures.mib_per_s, "mean": figures.mean_us, "p99": figures.p99_us}
+    return values.get(promise.measure, figures.iops) or 0.0
 
 
 def intervals_held(rates: Sequence[float], least: float) -> int:
