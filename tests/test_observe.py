@@ -12,8 +12,9 @@ from iocurve.advice.doctor.host import Host
 from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import Processes, Sample, Subject, find_subject
-from iocurve.advice.observe.job import Untold, job_file
-from iocurve.advice.observe.watch import Watch, observation
+from iocurve.advice.observe.job import job_file
+from iocurve.advice.observe.watch import observation
+from iocurve.advice.observe.watch import samples as watched
 from iocurve.cli.commands import run
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import IocurveError, ResultError, TargetError
@@ -115,7 +116,7 @@ def test_samples_are_taken_at_even_times_and_at_the_end(tmp_path: Path) -> None:
         nonlocal now
         now += seconds
 
-    samples = Watch(2.5, 1.0, tmp_path, sleep, lambda: now).samples(subject)
+    samples = watched(subject, 2.5, 1.0, tmp_path, sleep, lambda: now)
     assert [sample.time_s for sample in samples] == [100.0, 101.0, 102.0, 102.5]
 
 
@@ -225,7 +226,7 @@ def test_blocks_of_a_job_have_the_mean_size_that_was_observed(tmp_path: Path, me
     reads = KindObserved(operations=1_000, bytes=1_000 * mean, seconds=1.0, latency_us_total=1e6)
     none = KindObserved(operations=0, bytes=0, seconds=1.0, latency_us_total=0.0)
     seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=none)
-    (tmp_path / "app.toml").write_text(job_file(seen, Untold("random", GIB)))
+    (tmp_path / "app.toml").write_text(job_file(seen, "random", GIB))
     assert len(NATIVE.prepare([str(tmp_path / "app.toml")]).plans) == 1
     (job,) = tomllib.loads((tmp_path / "app.toml").read_text())["job"]
     made = job["blocks"]
@@ -235,7 +236,7 @@ def test_blocks_of_a_job_have_the_mean_size_that_was_observed(tmp_path: Path, me
 
 def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
-    text = job_file(found, Untold("random", GIB))
+    text = job_file(found, "random", GIB)
     (job,) = tomllib.loads(text)["job"]
     assert job["read_percent"] == 70.0
     assert job["blocks"] == {"read": "8 KiB", "write": "64 KiB", "trim": "4KiB"}
@@ -250,11 +251,11 @@ def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
 
 def test_a_job_file_of_one_kind(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 8_000, "writes": 1_000})
-    (tmp_path / "app.toml").write_text(job_file(found, Untold("sequential", GIB)))
+    (tmp_path / "app.toml").write_text(job_file(found, "sequential", GIB))
     NATIVE.prepare([str(tmp_path / "app.toml")])
     idle, _ = observed(tmp_path, {"reads": 1_000, "writes": 1_000})
     with pytest.raises(TargetError, match="no load for a job"):
-        job_file(idle, Untold("random", GIB))
+        job_file(idle, "random", GIB)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.machine import machine_facts
+
 Figures = dict[str, dict[str, int]]
 CONTRACT: Figures = {
     "throughput_mib_per_s": {"base": 64},
@@ -130,7 +132,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case that may end later than this")
     parser.add_argument("--at-once", type=int, default=1, help="cases that run at the same time")
     options = parser.parse_args()
-    rows: dict[str, dict[str, object]] = json.loads(options.rows.read_text()) if options.rows.exists() else {}
+    kept = json.loads(options.rows.read_text()) if options.rows.exists() else {"machine": machine_facts(), "rows": {}}
+    rows: dict[str, dict[str, object]] = kept["rows"]
     start, longest_s = time.monotonic(), CASE_S
     waiting = iter([(str(number), case) for number, case in enumerate(cases()) if str(number) not in rows])
     running: dict[Future[dict[str, object]], tuple[str, float]] = {}
@@ -147,7 +150,7 @@ def main() -> None:
                 number, began = running.pop(one)
                 longest_s = max(longest_s, time.monotonic() - began)
                 rows[number] = row = one.result()
-                options.rows.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+                options.rows.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
                 told = "right" if row["is_right"] else "WRONG"
                 print(number, told, row["case"], row["changes"], row["why"], flush=True)
     right, false = (sum(bool(row[key]) for row in rows.values()) for key in ("is_right", "is_false"))

@@ -94,7 +94,10 @@ class Judged(Struct):
         text = value_text(self.promise.measure, self.value)
         if self.low is None or self.high is None or math.isinf(self.low) or math.isinf(self.high):
             return text
-        bounds = (value_text(self.promise.measure, bound) for bound in (self.low, self.high))
+        bounds = [value_text(self.promise.measure, bound) for bound in (self.low, self.high)]
+        unit = text.partition(" ")[2]
+        if all(bound.endswith(f" {unit}") for bound in bounds):
+            bounds = [bound.removesuffix(f" {unit}") for bound in bounds]
         return f"{text} [{', '.join(bounds)}]"
 
 
@@ -170,7 +173,7 @@ class Prover:
     campaign: Campaign
     _loads: Loads | None = None
     _of_client: dict[tuple[str, int | None], Point] = field(default_factory=dict)
-    """What this client carries, by workload, and by depth for latencies."""
+    """Points of this client without the volume's limits, by workload, and by depth for latencies."""
 
     def judge(self, promise: Promise) -> Judged:
         """Measures the load of a promise and judges it."""

@@ -15,8 +15,9 @@ from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import job as jobs
 from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import Processes, Sample, find_subject
-from iocurve.advice.observe.watch import Watch, observation
 from iocurve.advice.observe.watch import interval as between
+from iocurve.advice.observe.watch import observation
+from iocurve.advice.observe.watch import samples as watched
 from iocurve.cli.common import TargetText, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
@@ -68,17 +69,16 @@ class JobOptions:
     data: SizeBytes | None = None
     """With --job: size of the data that the application uses, which counters do not tell either."""
 
-    def untold(self) -> jobs.Untold | None:
-        """The facts for a job file; None without --job. Raises ``DialectError`` and ``TargetError``."""
+    def check(self) -> None:
+        """Raises ``DialectError`` and ``TargetError`` if a job file cannot be written."""
         if self.job is None:
-            return None
-        missing = [f"--access {'random|sequential'}"] if self.access is None else []
+            return
+        missing = ["--access random|sequential"] if self.access is None else []
         missing += ["--data SIZE"] if self.data is None else []
-        if self.access is None or self.data is None:
+        if missing:
             raise DialectError([Diagnostic(f"counters do not tell all that --job needs; add {' and '.join(missing)}")])
         if not self.job.parent.is_dir():
             raise TargetError(f"--job {self.job}: there is no directory {self.job.parent}")
-        return jobs.Untold(self.access, self.data)
 
 
 LIMITS, JOB = LimitOptions(), JobOptions()
@@ -115,7 +115,8 @@ def observe(
     """
     if not 0 < interval <= seconds * SECOND_NS:
         raise DialectError([Diagnostic("--interval must be longer than 0 and at most --seconds")])
-    caps, untold = known.caps(), job.untold()
+    caps = known.caps()
+    job.check()
     if out is not None and not out.parent.is_dir():
         raise TargetError(f"--out {out}: there is no directory {out.parent}")
     host = Host()
@@ -123,7 +124,7 @@ def observe(
     samples: list[Sample] = []
     before, interrupted = Processes.now(), False
     try:
-        for sample in Watch(seconds, interval / SECOND_NS).samples(found):
+        for sample in watched(found, seconds, interval / SECOND_NS):
             samples.append(sample)
             if len(samples) > 1 and not json:
                 _tell(samples[-2], sample, samples[0].time_s)
@@ -138,8 +139,8 @@ def observe(
         show_json(observed.to_builtins())
     else:
         _show(observed)
-    if job.job is not None and untold is not None:
-        _write(job.job, jobs.job_file(observed, untold).encode(), "--job")
+    if job.job is not None and job.access is not None and job.data is not None:
+        _write(job.job, jobs.job_file(observed, job.access, job.data).encode(), "--job")
         print(f"wrote {job.job}: iocurve run {job.job}", file=sys.stderr)
     return exit_status() if interrupted else 0
 

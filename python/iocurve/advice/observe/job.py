@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import tomli_w
@@ -21,17 +20,14 @@ DEPTH_FACTOR = 2
 """Room for bursts: the job keeps at most this many times the observed mean in flight."""
 
 
-@dataclass(frozen=True)
-class Untold:
-    """Facts that no counter has, from the user."""
-
-    access: Literal["random", "sequential"]
-    data_bytes: int
-    """Size of the data that the application uses."""
+Access = Literal["random", "sequential"]
 
 
-def job_file(observed: Observation, untold: Untold) -> str:
-    """A job file (TOML). Raises ``TargetError`` if nothing was read or written."""
+def job_file(observed: Observation, access: Access, data_bytes: int) -> str:
+    """A job file (TOML); no counter has the access and the size of the data.
+
+    Raises ``TargetError`` if nothing was read or written.
+    """
     kinds = {name: kind for name, kind in (("read", observed.read), ("write", observed.write)) if kind.operations}
     if not kinds:
         raise TargetError(f"{observed.subject}: no reads or writes were observed, so there is no load for a job")
@@ -41,10 +37,10 @@ def job_file(observed: Observation, untold: Untold) -> str:
     depth = max(1, math.ceil(DEPTH_FACTOR * observed.depth))
     section: dict[str, object] = {
         "name": "observed",
-        "size": format_bytes(max(1, untold.data_bytes // PAGE_BYTES) * PAGE_BYTES),
+        "size": format_bytes(max(1, data_bytes // PAGE_BYTES) * PAGE_BYTES),
         "reads": "read" in kinds,
         "writes": "write" in kinds,
-        "random": untold.access == "random",
+        "random": access == "random",
         "depth": depth,
         "runtime": f"{max(1, round(observed.seconds))}s",
         "time_based": True,
@@ -55,16 +51,16 @@ def job_file(observed: Observation, untold: Untold) -> str:
     if share is not None and 0 < share < 1:
         section["read_percent"] = round(100 * share, 2)
     text = tomli_w.dumps({"name": "observed", "interval": "1s", "job": [section]})
-    return _comment(observed, untold) + text
+    return _comment(observed, access, data_bytes) + text
 
 
-def _comment(observed: Observation, untold: Untold) -> str:
+def _comment(observed: Observation, access: Access, data_bytes: int) -> str:
     lines = [
         f"A load like the one on {observed.subject}, watched for {observed.seconds:.0f} s from {observed.began}",
         f"({observed.counters}): {observed.iops:,.0f} IOPS, {observed.mib_per_s:,.1f} MiB/s,",
         f"{observed.depth:,.2f} in flight on average.",
         "Counters tell rates and mean sizes, but neither single sizes, access, size of the data nor its skew:",
-        f"--access {untold.access} and --data {format_bytes(untold.data_bytes)} are the user's.",
+        f"--access {access} and --data {format_bytes(data_bytes)} are the user's.",
         f"The depth is {DEPTH_FACTOR} times the observed mean, so that short bursts keep the rate.",
         "Files are made in the current directory; set directories for another one.",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from iocurve.advice.doctor import machine, nfs
 from iocurve.advice.doctor.host import Host
@@ -24,14 +23,8 @@ QUEUE = "a larger nr_requests, as far as the device takes it"
 Rate = Callable[[Observation | ObservedInterval], float]
 
 
-@dataclass(frozen=True)
-class _Limit:
-    name: str
-    value: float
-    unit: str
-    rate: Rate
-    source: str
-    next_step: str
+KnownLimit = tuple[str, float, str, Rate, str, str]
+"""Name, value, unit, the rate that it limits, source, and the change that raises it."""
 
 
 def near(
@@ -41,16 +34,16 @@ def near(
     known = [*_of_caps(caps, profile, observed.connections or 1), *_of_vm(vm, subject), *_of_client(subject, host)]
     found = [
         LimitNear(
-            name=one.name,
-            value=one.value,
-            unit=one.unit,
-            observed=one.rate(observed),
-            peak=max((one.rate(each) for each in observed.intervals), default=one.rate(observed)),
-            source=one.source,
-            next_step=one.next_step,
+            name=name,
+            value=value,
+            unit=unit,
+            observed=rate(observed),
+            peak=max(map(rate, observed.intervals), default=rate(observed)),
+            source=source,
+            next_step=next_step,
         )
-        for one in known
-        if one.value > 0
+        for name, value, unit, rate, source, next_step in known
+        if value > 0
     ]
     return observed.replace(limits=tuple(sorted(found, key=lambda one: -one.share)))
 
@@ -147,17 +140,17 @@ _STEPS = {
 _UNITS = {"bytes_per_s": "MiB/s", "iops": "IOPS", "requests": "in flight"}
 
 
-def _of_caps(caps: Sequence[Cap], profile: str, connections: int) -> Iterator[_Limit]:
+def _of_caps(caps: Sequence[Cap], profile: str, connections: int) -> Iterator[KnownLimit]:
     """The limits of the volume, and those of a connection times the connections."""
     for cap in caps:
         times = connections if cap.scope == "connection" else 1
         name = f"{cap.text}, {counted(connections, 'connection')}" if cap.scope == "connection" else cap.text
         value = cap.value * times / ((1 << 20) if cap.quantity == "bytes_per_s" else 1)
         rate = _RATES[cap.quantity, cap.kind]
-        yield _Limit(name, value, _UNITS[cap.quantity], rate, f"profile {profile}", _STEPS[cap.scope])
+        yield name, value, _UNITS[cap.quantity], rate, f"profile {profile}", _STEPS[cap.scope]
 
 
-def _of_vm(vm: str | None, subject: Subject) -> Iterator[_Limit]:
+def _of_vm(vm: str | None, subject: Subject) -> Iterator[KnownLimit]:
     found = machine.find_vm(vm) if vm else None
     if found is None:
         return
@@ -168,28 +161,28 @@ def _of_vm(vm: str | None, subject: Subject) -> Iterator[_Limit]:
     if subject.mount is not None:
         if network:
             rate = _RATES["bytes_per_s", "write"]
-            yield _Limit("data sent by the machine", network / (1 << 20), "MiB/s", rate, source, _STEPS["client"])
+            yield "data sent by the machine", network / (1 << 20), "MiB/s", rate, source, _STEPS["client"]
         return
     if size.uncached is None:
         return
-    yield _Limit("IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source, _STEPS["client"])
+    yield "IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source, _STEPS["client"]
     mib_per_s = size.uncached.mb_per_s * MB / (1 << 20)
-    yield _Limit("throughput of the machine's disks", mib_per_s, "MiB/s", _mib_per_s, source, _STEPS["client"])
+    yield "throughput of the machine's disks", mib_per_s, "MiB/s", _mib_per_s, source, _STEPS["client"]
 
 
-def _of_client(subject: Subject, host: Host) -> Iterator[_Limit]:
+def _of_client(subject: Subject, host: Host) -> Iterator[KnownLimit]:
     """The limits of the client's own queues and slots."""
     mount, device = subject.mount, subject.device
     if mount is not None:
         connections = len(mount.transports) or mount.nconnect
         if mount.version.startswith("4"):
             slots = host.number("sys/module/nfs/parameters/max_session_slots") or nfs.SESSION_SLOTS_DEFAULT
-            yield _Limit("session slots", slots, "in flight", _server_depth, "max_session_slots", SESSIONS)
+            yield "session slots", slots, "in flight", _server_depth, "max_session_slots", SESSIONS
         else:
             slots = host.number("proc/sys/sunrpc/tcp_max_slot_table_entries") or 0
             name = f"slots of {counted(connections, 'connection')}"
             source = "tcp_max_slot_table_entries"
-            yield _Limit(name, slots * connections, "in flight", _server_depth, source, _STEPS["connection"])
+            yield name, slots * connections, "in flight", _server_depth, source, _STEPS["connection"]
     if device is not None:
         requests = host.number(f"{device.disk}/queue/nr_requests") or 0
-        yield _Limit("requests of the device's queue", requests, "in flight", _depth, "nr_requests", QUEUE)
+        yield "requests of the device's queue", requests, "in flight", _depth, "nr_requests", QUEUE

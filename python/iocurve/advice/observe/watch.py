@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,28 +23,25 @@ PROCESSES_MAX = 10
 Sleep = Callable[[float], None]
 
 
-@dataclass(frozen=True)
-class Watch:
-    """The time to watch, and the sampling interval."""
-
-    seconds: float
-    interval_s: float
-    root: Path = Path("/")
-    sleep: Sleep = time.sleep
-    clock: Clock = time.monotonic
-
-    def samples(self, subject: Subject) -> Iterator[Sample]:
-        """Samples at even times; the last one at the end. Raises ``TargetError`` if the subject goes away."""
-        first = subject.sample(self.root, self.clock)
-        yield first
-        number = 1
-        while True:
-            due = min(number * self.interval_s, self.seconds)
-            self.sleep(max(0.0, first.time_s + due - self.clock()))
-            yield subject.sample(self.root, self.clock)
-            if due >= self.seconds:
-                return
-            number += 1
+def samples(
+    subject: Subject,
+    seconds: float,
+    interval_s: float,
+    root: Path = Path("/"),
+    sleep: Sleep = time.sleep,
+    clock: Clock = time.monotonic,
+) -> Iterator[Sample]:
+    """Samples at even times; the last one at the end. Raises ``TargetError`` if the subject goes away."""
+    first = subject.sample(root, clock)
+    yield first
+    number = 1
+    while True:
+        due = min(number * interval_s, seconds)
+        sleep(max(0.0, first.time_s + due - clock()))
+        yield subject.sample(root, clock)
+        if due >= seconds:
+            return
+        number += 1
 
 
 def interval(earlier: Sample, later: Sample, start_s: float) -> ObservedInterval:
@@ -59,16 +55,16 @@ def interval(earlier: Sample, later: Sample, start_s: float) -> ObservedInterval
 
 def observation(
     subject: Subject,
-    samples: Sequence[Sample],
+    taken: Sequence[Sample],
     processes: tuple[Processes, Processes] | None = None,
     limits: Sequence[LimitNear] = (),
 ) -> Observation:
     """The observation of two samples or more. Raises ``TargetError`` if there are fewer, or counters went back."""
-    if len(samples) < 2:
+    if len(taken) < 2:
         raise TargetError(f"{subject.name}: nothing was observed; watch for at least one interval")
-    first, last = samples[0], samples[-1]
+    first, last = taken[0], taken[-1]
     whole = interval(first, last, 0.0)
-    pairs = itertools.pairwise(samples)
+    pairs = itertools.pairwise(taken)
     seconds = last.time_s - first.time_s
     began = datetime.fromtimestamp(time.time() - seconds, UTC)
     return Observation(
