@@ -45,9 +45,9 @@ class PublishedComparison:
         return self.measured / min(max(self.measured, low), high)
 
     @property
-    def origin(self) -> str:
-        """The title of the page, and the fraction of its figure where the target ran at a fraction of its speed."""
-        return self.reference.title + (f", × {self.speed:.3g}" if self.expected_text else "")
+    def legend(self) -> str:
+        """``published``; ``published × 0.1`` where the target ran at this fraction of its speed."""
+        return "published" + (f" × {self.speed:.3g}" if self.expected_text else "")
 
     @property
     def expected_text(self) -> str:

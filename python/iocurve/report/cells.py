@@ -271,8 +271,9 @@ def published_marks(
         PublishedMark(
             place(members[id(one.point)]),
             one.bounds[0],
-            one.origin,
+            one.reference.title,
             series_name(members[id(one.point)], series_axis),
+            one.legend,
         )
         for one in reading.published
         if id(one.point) in members and one.figure.unit == unit

@@ -102,7 +102,7 @@ def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.Pu
     """The published rates of reads and writes of a family with one point."""
     (member,) = family.members
     return [
-        charts.PublishedMark(family.subject, one.bounds[0], one.origin, one.figure.kind)
+        charts.PublishedMark(family.subject, one.bounds[0], one.reference.title, one.figure.kind, one.legend)
         for one in reading.published
         if one.point is member.point and one.figure.unit == unit and one.figure.kind != "total"
     ]

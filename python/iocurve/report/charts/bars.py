@@ -42,6 +42,8 @@ class PublishedMark:
     source: str
     series: str = ""
     """The bar of a group that the figure belongs to."""
+    legend: str = "published"
+    """``published × 0.1`` where the value is a fraction of the published one, as the speed of the target is."""
 
 
 # ---- reads and writes by mix
@@ -244,14 +246,14 @@ def _published(
         return []
     encoding: dict[str, Any] = {} if offset is None else {"xOffset": offset}
     return [
-        alt.Chart(data([asdict(mark) | {"legend": "published"} for mark in marks]))
+        alt.Chart(data([asdict(mark) for mark in marks]))
         .mark_point(shape="diamond", size=130, filled=False, strokeWidth=2.2, opacity=1)
         .encode(
             x=x,
             y="value:Q",
             stroke=alt.Stroke("legend:N", title=None, scale=alt.Scale(range=[PUBLISHED_COLOR]), legend=legend()),
             tooltip=[
-                alt.Tooltip("value:Q", title=f"published, {unit}", format=",.0f"),
+                alt.Tooltip("value:Q", title=f"{marks[0].legend}, {unit}", format=",.0f"),
                 alt.Tooltip("source:N", title="source"),
             ],
             **encoding,
