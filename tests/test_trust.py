@@ -97,7 +97,7 @@ def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
     assert [limit.rpartition(", ")[2] for limit in limits[1:]] == ["disturbed", "disturbed", "disturbed", "starved"]
     assert "disturbed" not in limits[0]
     rows = [row[-1] for row in vars(result_table(read(result)))["_rows"]]
-    assert rows == ["", "disturbed", "disturbed", "disturbed", "starved"]
+    assert rows == limits
 
 
 def test_a_tile_of_several_points_counts_those_that_are_doubtful() -> None:
