@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
+from bench.documents import rows as documents
+from bench.documents.commands import COMMANDS
+from bench.documents.page import page
 from bench.measure import parse_fio_json
 
 pytestmark = pytest.mark.slow
@@ -89,3 +92,10 @@ def _measured_sides(directory: Path, comparison: str) -> list[str]:
     (measured,) = json.loads(result.read_text())["comparisons"]
     assert measured["name"] == comparison
     return [side["name"] for side in measured["sides"] if side["median"]["iops"] > 0]
+
+
+def test_every_statement_of_the_published_documents_has_its_command(tmp_path: Path) -> None:
+    rows = [row for _, of_document in documents.DOCUMENTS for row in of_document]
+    assert len(rows) == 95
+    assert {command for _, _, command, _ in rows} == COMMANDS.keys()
+    assert page(tmp_path).count("| not run |") == len(rows) + len(COMMANDS), "a page without any result"

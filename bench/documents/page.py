@@ -21,7 +21,8 @@ has the results and reports.
 The embedded targets run at a fraction of the speed of the service that they emulate. A published rate with "× 0.1" is
 compared at this fraction; gains are the same at any speed. The ratio is the measured value over the published one, and
 1 within a published range. Ratios say how well the *emulated* targets are fitted, and that each method of the documents
-runs: nothing here was measured on the services themselves.
+runs: nothing here was measured on the services themselves. "disturbed" and "starved" mark points during which other
+programs held the processors of this machine.
 """
 
 

@@ -12,9 +12,12 @@ from iocurve import analysis
 from iocurve.analysis import connections, published
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.load_names import point_unit
-from iocurve.result.document import RESULT_NAME, Axis, Result
+from iocurve.result.disturbance import condition
+from iocurve.result.document import RESULT_NAME, Axis, Point, Result
 from iocurve.units import format_latency
 
+GAIN = re.compile(r"[^\[,]*(?:\[[^\]]*\])?")
+"""The ratio and its interval at the start of the text of a gain."""
 Cells = tuple[str, str, str]
 """The result, the published value and the ratio of both."""
 Show = Callable[[Path], Cells]
@@ -50,7 +53,7 @@ def stated(family: str, unit: str, kind: str = "", on: str = "", number: int = 0
         measured = published.figure_text(one.measured, one.measured, unit)
         bounds = f" {one.gain.bounds_text}" if one.gain and one.gain.bounds_text else ""
         scale = f" × {one.speed:.3g}" if one.expected_text else ""
-        return f"{measured}{bounds}", f"{published.described(one.figure)}{scale}", f"{one.ratio:.2f}"
+        return f"{measured}{bounds}{_mark(one.point)}", f"{published.described(one.figure)}{scale}", f"{one.ratio:.2f}"
 
     return cells
 
@@ -65,7 +68,7 @@ def rate(family: str, said: str = "a chart only", **axes: Axis) -> Show:
         speed = reading_of(directory).result.target_of(member.point).speed
         value = member.summary.iops if point_unit(member.point) == "IOPS" else member.summary.mib_per_s
         scale = f" at {speed:.3g} of the speed" if speed else ""
-        return f"{value:,.0f} {point_unit(member.point)}{scale}", said, ""
+        return f"{value:,.0f} {point_unit(member.point)}{scale}{_mark(member.point)}", said, ""
 
     return cells
 
@@ -90,7 +93,7 @@ def gains(family: str, said: str, **axes: Axis) -> Show:
     def cells(directory: Path) -> Cells:
         found = reading_of(directory)
         texts = [
-            f"{_rest(member, axes)}: {text.partition(',')[0]}"
+            f"{_rest(member, axes)}: {_ratio(text)}"
             for member in _family(directory, family).members
             if _is_at(member, axes) and (text := found.gain_text(member.point))
         ]
@@ -148,6 +151,16 @@ def printed(pattern: str, said: str, ratio: str = "") -> Show:
         return " ".join(text.split()), said, ratio if found else ""
 
     return cells
+
+
+def _mark(point: Point) -> str:
+    """The mark of a point that others disturbed: ``, starved``."""
+    return f", {condition(point)}" if point.disturbance else ""
+
+
+def _ratio(text: str) -> str:
+    found = GAIN.match(text)
+    return found[0].strip() if found else text
 
 
 def _family(directory: Path, name: str) -> Family:
