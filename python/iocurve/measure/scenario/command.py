@@ -19,6 +19,7 @@ from iocurve.measure.scenario.document import Form, Scenario, load
 from iocurve.measure.scenario.durations import expected_ns, rounded
 from iocurve.measure.scenario.groups import groups_of
 from iocurve.measure.scenario.runner import FormName, Request
+from iocurve.report.view import View
 from iocurve.result.document import RESULT_NAME, Result, TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
@@ -70,11 +71,13 @@ def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool 
     Raises ``ResultError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     found = earlier(request, directory) if resume else None
-    if not quiet:
-        print(announcement(request), file=sys.stderr)
-    return campaigns.into_directory(
-        directory, lambda view, keep: runner.carry_out(request, view, keep, found), quiet=quiet
-    )
+
+    def carried_out(view: View, keep: campaigns.Keep) -> Result:
+        if not quiet:
+            print(announcement(request), file=sys.stderr)
+        return runner.carry_out(request, view, keep, found)
+
+    return campaigns.into_directory(directory, carried_out, quiet=quiet)
 
 
 def envelope(
