@@ -149,7 +149,7 @@ def rows() -> tuple[Row, ...]:
         Row(
             "node-hangs",
             "the daemon of a host stopped (SIGSTOP)",
-            f"check: exit 1 within {SOON_S} s; it names the host and lists the others",
+            f"check: exit 1 within {SOON_S} s; it gives the missing host and lists the others",
             _node_hangs,
         ),
         Row("local", "iocurve cluster up --local 3, down, three times", "exit 0; 3 load clients; nothing left", _local),

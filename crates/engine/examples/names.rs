@@ -91,7 +91,7 @@ fn by_ring(phase: &str, depth: usize, paths: &[CString]) {
                 break;
             };
             // SAFETY: paths and results outlive the ring's use of them.
-            unsafe { ring.submission().push(&entry).expect("room for as many as are in flight") };
+            unsafe { ring.submission().push(&entry).expect("room for the operations in flight") };
             in_flight += 1;
         }
         ring.submit_and_wait(1).expect("submitted");

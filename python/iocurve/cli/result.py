@@ -51,7 +51,7 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: Clu
     result
         A result.json, or its directory.
     files
-        Local files of clients. The result names the file of each lost client (journal).
+        Local files of clients. The result has the path of each lost client's file (journal).
     """
     from iocurve.measure.journals import Journal, lost, merged, parsed
 

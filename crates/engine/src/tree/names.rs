@@ -16,13 +16,13 @@ pub(crate) enum Kind {
 pub(crate) enum Name {
     /// Its own.
     File,
-    /// Of a hard link.
+    /// A hard link.
     Link,
-    /// Of a symbolic link.
+    /// A symbolic link.
     Symlink,
     /// The one that it is renamed to.
     Renamed,
-    /// Of a copy.
+    /// A copy.
     Copy,
     /// Its own, in the second tree.
     Target,

@@ -325,7 +325,7 @@ impl TreeState {
         }
     }
 
-    /// A file has been written anew, by its only user.
+    /// Its only user has written the file again.
     pub(crate) fn set_length(&self, entry: u32, bytes: u64) {
         let value = self.file(entry);
         value.fetch_and(!LENGTH, Ordering::AcqRel);

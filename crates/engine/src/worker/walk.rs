@@ -784,7 +784,7 @@ impl Step {
         Self { kind, address: Address { file: entry, offset: 0, length: 0 }, effect }
     }
 
-    /// The whole file has so many bytes.
+    /// Bytes of the whole file.
     fn of_bytes(self, bytes: u64) -> Self {
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
         Self { address: Address { length, ..self.address }, ..self }

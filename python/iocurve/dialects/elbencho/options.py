@@ -415,7 +415,7 @@ CONTRADICTIONS: Mapping[str, Callable[[Options], bool]] = {
     "--infloop repeats -w, -r and --stat; leave out -d, -F and -D": lambda options: (
         options.repeats and not options.phases.isdisjoint(("mkdirs", "delfiles", "deldirs"))
     ),
-    "--blockvarpct is 0 or 100 here: a block is written again or filled anew": lambda options: (
+    "--blockvarpct is 0 or 100 here: each write repeats the block or refills all of it": lambda options: (
         options.refill_percent not in (0, 100)
     ),
     "--rwmixpct needs the write phase: -w": lambda options: options.read_percent > 0 and "write" not in options.phases,

@@ -39,8 +39,8 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
   -N N           each phase uses the items of the task N further on
   -W SECONDS     stop creating after that time, then let each task catch up with the fastest (with -F)
   -i N           iterations
-  -w BYTES       write so much to each file that is created (default: 0); -y flushes it before it is closed
-  -e BYTES       read so much from each file (default: 0, files are opened and closed)
+  -w BYTES       bytes written to each file that is created (default: 0); -y flushes it before it is closed
+  -e BYTES       bytes read from each file (default: 0, files are opened and closed)
   -Y             sync(2) after each phase, in its time
   -v             print the rate of each phase when it ends
 iocurve adds

@@ -41,7 +41,7 @@ pub(super) enum Given {
     ToClose(OwnedFd),
 }
 
-/// An operation that was carried out.
+/// A completed operation.
 #[derive(Debug)]
 pub(super) struct Performed {
     pub(super) request: Request,

@@ -30,7 +30,7 @@ pub(crate) struct MetadataEngine {
     descriptors: HashMap<u32, OwnedFd>,
     keep_open: bool,
     clock: Clock,
-    /// Absent if operations are carried out in `submit`.
+    /// Absent if `submit` completes operations.
     pool: Option<Pool>,
     jobs: Vec<Job>,
     performed: Vec<Performed>,

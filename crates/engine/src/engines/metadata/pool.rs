@@ -13,7 +13,7 @@ use crate::error::EngineError;
 
 /// Most threads.
 const THREADS_MAX: usize = 256;
-/// Operations that take less are carried out by the submitting thread, too, and by one thread for each other processor: more
+/// Operations that take less run on the submitting thread, too, and by one thread for each other processor: more
 /// would only take turns.
 const SHORT_NS: u64 = 50_000;
 
@@ -33,7 +33,7 @@ struct Shared {
     state: Mutex<State>,
     /// Jobs have come.
     submitted: Condvar,
-    /// Jobs were carried out.
+    /// Jobs have completed.
     completed: Condvar,
 }
 
@@ -41,7 +41,7 @@ struct Shared {
 struct State {
     jobs: VecDeque<Job>,
     performed: Vec<Performed>,
-    /// Time of the operations carried out by threads since it was last taken, and their number.
+    /// Time of the operations that threads completed since it was last taken, and their number.
     busy_ns: u64,
     counted: u64,
     /// Threads that wait for jobs.
@@ -93,7 +93,7 @@ impl Pool {
         (0..wakes).for_each(|_| self.shared.submitted.notify_one());
     }
 
-    /// Waits until at least one operation was carried out, or until `deadline`; `None` does not wait. Carries operations
+    /// Waits until at least one operation has completed, or until `deadline`; `None` does not wait. Carries operations
     /// out meanwhile, if they are short.
     pub(super) fn reap(&mut self, deadline: Option<Instant>, performed: &mut Vec<Performed>) {
         let mut state = self.shared.lock();

@@ -78,7 +78,7 @@ struct Operation {
     held: u32,
     /// A whole file is being closed, after this error or 0.
     closes: Option<i64>,
-    /// Where the next page of entries begins.
+    /// The position of the next page of entries.
     cursor: Cursor,
 }
 

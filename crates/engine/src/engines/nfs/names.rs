@@ -23,7 +23,7 @@ pub(super) struct NamedCall<H> {
     pub file: u32,
     /// Bytes that are read or written, from the start of the file.
     pub length: u32,
-    /// Where a list of entries begins.
+    /// The position at which a list of entries starts.
     pub cursor: Cursor,
 }
 

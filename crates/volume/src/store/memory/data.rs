@@ -113,7 +113,7 @@ impl DataMemory {
         let mut taken = self.take(file, chunks, offset, length, chunks.missing(offset, length) as usize)?;
         for span in spans(offset, length) {
             if chunks.get(span.number) == 0 {
-                let mut chunk = taken.pop().expect("as many as are missing");
+                let mut chunk = taken.pop().expect("one for each missing chunk");
                 if span.length < CHUNK_BYTES {
                     chunk.zero();
                 }

@@ -48,7 +48,7 @@ impl Small {
         if self.chunk == 0 {
             return &[];
         }
-        // SAFETY: so many bytes of the piece were written, and change only by `&mut self`.
+        // SAFETY: this number of bytes of the piece was written, and change only by `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start(arena), usize::from(self.length)) }
     }
 

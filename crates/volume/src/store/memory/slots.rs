@@ -93,7 +93,7 @@ impl Slots {
         let index = index as usize;
         let make = || {
             let slots: Vec<_> = (0..SEGMENT_SLOTS).map(|_| Slot::default()).collect();
-            slots.try_into().expect("as many as a segment has")
+            slots.try_into().expect("one for each slot of a segment")
         };
         &self.segments[index / SEGMENT_SLOTS].get_or_init(make)[index % SEGMENT_SLOTS]
     }
