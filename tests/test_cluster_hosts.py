@@ -24,7 +24,8 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import keeper
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
 from iocurve.cluster.started import StartedCluster
-from iocurve.errors import PlanError
+from iocurve.dialects.registry import load
+from iocurve.errors import DialectError, PlanError
 
 
 @pytest.mark.parametrize(
@@ -239,3 +240,10 @@ def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
     pending.write_text('{"kind": "RayCluster", "status": {"state": "suspended"}}', encoding="utf-8")
     with pytest.raises(PlanError, match=r"no head yet \(state suspended\)"):
         running_cluster(str(pending))
+
+
+@pytest.mark.parametrize("name", ["fio", "vdbench", "diskspd", "mdtest", "elbencho"])
+def test_every_tool_s_command_line_runs_on_the_hosts(name: str) -> None:
+    assert load(name).on_hosts(["vm1", "vm2"]), "without words of the tool the job would run here"
+    with pytest.raises(DialectError, match="--on does not go with it"):
+        run_dialect(name, ["--hosts", "vm1,vm2", "--on=auto"])

@@ -39,6 +39,8 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
 
     if own["--hosts"]:
+        if any(argument.partition("=")[0] == "--on" for argument in rest):
+            raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
         hosts = parse_hosts(own["--hosts"][-1])
         added = dialect.on_hosts([host.name for host in hosts])
         rest, numbers = [*added, *rest], [*(0 for _ in added), *numbers]
@@ -64,8 +66,6 @@ def _over_ssh(hosts: Sequence[Host], ssh: str, asked: ClusterRequest) -> Iterato
     """Load clients on hosts that ssh reaches, in the order in which the command line names them."""
     from iocurve.cluster import hosts as over_ssh
 
-    if asked.address is not None:
-        raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
     with over_ssh.opened(hosts, ssh, report_host, asked.names) as group:
         yield group
 

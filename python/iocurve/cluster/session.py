@@ -216,6 +216,8 @@ def _joined(head: str) -> Iterator[ModuleType]:
     """The module ``ray``, of which this process is a driver. Raises ``RunError``."""
     ray = nodes.load_ray()
     logging.getLogger("ray").setLevel(logging.ERROR)
+    # Ray prints errors of its daemons to standard output, whatever log_to_driver says.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     failed: Exception | None = RunError(f"a daemon of the head does not answer for {JOIN_S:g} s")
 
     def join() -> None:

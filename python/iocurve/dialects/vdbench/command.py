@@ -268,4 +268,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("vdbench", prepare, _information)
+DIALECT = Dialect("vdbench", prepare, _information, on_hosts=lambda _: ["--on=auto"])
