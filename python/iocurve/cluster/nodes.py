@@ -59,44 +59,44 @@ def listed(head: str, seconds: float = REACH_S) -> list[Node]:
     # Ray tries again for a minute before it gives up, and none of its limits ends that.
     if not answers(host, int(port), seconds):
         raise silent
-    found: list[Node] | Exception = silent
+    alive: list[tuple[str, int, str, bool]] | Exception = silent
 
     def ask() -> None:
-        nonlocal found
+        nonlocal alive
         try:
-            found = _asked(head, seconds)
+            alive = _asked(head, seconds)
         except Exception as error:  # noqa: BLE001 - Ray fails in many ways
-            found = RunError((str(error).strip().splitlines() or [type(error).__name__])[0])
+            alive = RunError((str(error).strip().splitlines() or [type(error).__name__])[0])
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(seconds)
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(alive, Exception):
+        raise alive
+    with ThreadPoolExecutor(max(1, len(alive))) as pool:
+        heard = pool.map(lambda one: answers(one[0], one[1], ANSWER_S), alive)
+        found = [
+            Node(address, hostname, is_load_client, is_heard)
+            for (address, _, hostname, is_load_client), is_heard in zip(alive, heard, strict=True)
+        ]
+    return sorted(found, key=lambda node: int(ip_address(node.address)))
 
 
-def _asked(head: str, seconds: float) -> list[Node]:
+def _asked(head: str, seconds: float) -> list[tuple[str, int, str, bool]]:
+    """Address, port and hostname of each live node, and whether it is a load client, as the head has them."""
     _raylet = import_module("ray._raylet")
     # The token of an earlier cluster of this process.
     _raylet.AuthenticationTokenLoader.instance().reset_cache()
-    alive = [
-        one
+    return [
+        (
+            one.node_manager_address,
+            one.node_manager_port,
+            one.node_manager_hostname,
+            one.resources_total.get(RESOURCE, 0) >= 1,
+        )
         for one in _raylet.GcsClient(address=head).get_all_node_info(timeout=seconds).values()
         if one.state == _ALIVE
     ]
-    with ThreadPoolExecutor(max(1, len(alive))) as pool:
-        heard = pool.map(lambda one: answers(one.node_manager_address, one.node_manager_port, ANSWER_S), alive)
-        found = [
-            Node(
-                one.node_manager_address,
-                one.node_manager_hostname,
-                one.resources_total.get(RESOURCE, 0) >= 1,
-                is_heard,
-            )
-            for one, is_heard in zip(alive, heard, strict=True)
-        ]
-    return sorted(found, key=lambda node: int(ip_address(node.address)))
 
 
 def answers(host: str, port: int, seconds: float) -> bool:
