@@ -27,7 +27,7 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     "rooms that import a room": 90,
     "files under 60 lines": 52,
-    "classes": 695,
+    "classes": 696,
     "Any": 169,
     "lines of a function": 60,
     "parameters of a function": 10,

@@ -127,6 +127,18 @@ def test_each_task_uses_the_items_that_mdtest_uses(text: str, expected: dict[tup
     assert found == expected
 
 
+def test_files_are_written_and_read_as_a_whole(tmp_path: Path) -> None:
+    words = ["-F", "-n", "3", "--np", "2", "-w", "3901", "-e", "3901", "-d", str(tmp_path)]
+    done = ran(prepare([*words, "-C", "-E", "-y"]))
+    assert (done["File creation"], done["File read"]) == (6, 6)
+    files = list(tmp_path.rglob("file.*"))
+    assert [path.stat().st_size for path in files] == [3901] * 6
+    plans = {phase.name: phase.plan(lambda: 1) for phase in of_iteration(Shape.of(parse([*words, "-y"])), 0)}
+    created, read = (plans[f"File {what}"].groups[0].workers[1] for what in ("creation", "read"))
+    assert (created.operations[0].kind, read.operations[0].kind) == ("write_file", "read_file")
+    assert (created.engine.open.durability, read.engine.open.durability) == ("file_sync", "none")  # type: ignore[union-attr]
+
+
 def test_load_clients_have_the_tasks_in_blocks_and_shift_by_those_of_a_node() -> None:
     options = parse(
         ["-F", "-n", "2", "--np", "4", "--clients", "2", "--on", "10.0.0.4:6379", "-N", "1", "-d", "nfs://h/vol"]

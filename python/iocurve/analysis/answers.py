@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.headlines import Headline, mark_of, rate_bounds, rate_text
-from iocurve.analysis.load_names import RateUnit, load_name, point_unit, workers_of
+from iocurve.analysis.load_names import KIND_WORDS, RateUnit, load_name, point_unit, workers_of
 from iocurve.result.document import Axis, Result
 from iocurve.units import format_latency
 
@@ -121,7 +121,7 @@ def _one_of_each_kind(
 
 def _kinds(member: MeasuredPoint) -> str:
     """``reads``, ``writes``, ``reads and writes``."""
-    return " and ".join(f"{kind}s" for kind in member.summary.kinds)
+    return " and ".join(KIND_WORDS.get(kind, f"{kind}s") for kind in member.summary.kinds)
 
 
 def _place(member: MeasuredPoint) -> str:

@@ -95,7 +95,8 @@ class Family:
     @property
     def is_measured_along_axes(self) -> bool:
         """The points differ in what a scenario or a search varies; jobs have no axes."""
-        return self.is_scale_out or self.is_mix or self.is_depth or self.is_rate or self.is_grid
+        along = self.is_scale_out or self.is_mix or self.is_depth or self.is_rate or self.is_grid
+        return along or self.varies("files")
 
     @property
     def is_sequential(self) -> bool:

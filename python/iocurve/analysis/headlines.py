@@ -17,6 +17,8 @@ from iocurve.analysis import connections
 from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
 from iocurve.analysis.findings import search_load
 from iocurve.analysis.load_names import (
+    KIND_WORDS,
+    KINDS_NAMED_MAX,
     RateUnit,
     axis_text,
     cache_word,
@@ -255,14 +257,16 @@ def _rate(load: str, summary: Summary, unit: RateUnit, place: str = "", *, is_pu
 
 
 def _details(summary: Summary, unit: str) -> list[str]:
-    """The rate in the other unit, and percentiles; of reads and writes together, the rate and p99 of each."""
-    kinds = {kind: totals for kind, totals in summary.kinds.items() if kind not in FLUSH_KINDS}
+    """The rate in the other unit, and percentiles; of several kinds, the rate and p99 of each of the most frequent."""
+    found = [(kind, one) for kind, one in summary.kinds.items() if kind not in FLUSH_KINDS and one.operations]
+    kinds = found if len(found) <= KINDS_NAMED_MAX else sorted(found, key=lambda each: -each[1].operations)
     if len(kinds) > 1:
         shown = " MiB/s" if unit == "MiB/s" else ""
-        return [
-            ", ".join(filter(None, (f"{rate_text(totals, unit)}{shown} {kind}s", _percentile(totals, 99))))
-            for kind, totals in kinds.items()
+        rates = [
+            (f"{rate_text(totals, unit)}{shown} {KIND_WORDS.get(kind, f'{kind}s')}", _percentile(totals, 99))
+            for kind, totals in kinds[:KINDS_NAMED_MAX]
         ]
+        return [", ".join(filter(None, parts)) for parts in rates]
     other = [f"{rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []
     return [*other, _percentile(summary, 50), _percentile(summary, 99)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from iocurve.engine.derived import counts_bytes
@@ -13,6 +13,30 @@ from iocurve.result.document import Axis, CachePolicy, Point, Result
 from iocurve.units import format_bytes
 
 RateUnit = Literal["IOPS", "MiB/s"]
+
+KINDS_NAMED_MAX = 3
+"""A load of more kinds is a mix."""
+KIND_WORDS = {
+    "create": "creations",
+    "open": "opens",
+    "getattr": "getattrs",
+    "setattr": "setattrs",
+    "access": "access checks",
+    "rename": "renames",
+    "delete": "removals",
+    "mkdir": "mkdirs",
+    "rmdir": "rmdirs",
+    "lookup": "lookups",
+    "link": "links",
+    "symlink": "symlinks",
+    "readlink": "readlinks",
+    "readdir": "listings",
+    "readdirplus": "listings with attributes",
+    "copy": "copies",
+    "read_file": "whole-file reads",
+    "write_file": "whole-file writes",
+}
+"""Operations on names, attributes and whole files; those that open and close files around others are not named."""
 
 CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}
 """The word for each way of dealing with caches; ``untouched`` has none."""
@@ -38,6 +62,8 @@ def point_unit(point: Point) -> RateUnit:
 def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
     """The load of some workers, or what they do of one kind: ``8 KiB random writes``, ``8 KiB random, 50 % reads``."""
     kinds = _by_kind(operation for worker in workers for operation in worker.operations)
+    if names := [name for name in kinds if name in METADATA_KINDS and kind in (None, name)]:
+        return _metadata_name(names, kinds)
     chosen = {name: found for name, found in kinds.items() if kind in (None, name)}
     places = {name: _places(found) for name, found in chosen.items()}
     if len(set(places.values())) > 1:
@@ -47,6 +73,15 @@ def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:
     if read_percent is not None:
         return f"{place}, {read_percent:.3g} % reads"
     return f"{place} {' and '.join(f'{name}s' for name in places)}".strip()
+
+
+def _metadata_name(names: Sequence[str], kinds: Mapping[str, Sequence[OperationPlan]]) -> str:
+    """``getattrs and listings``, ``a mix of 11 kinds of operation``."""
+    drawn = [name for name in names if any(one.share for one in kinds[name])]
+    data = [f"{_places(kinds[name])} {name}s" for name in kinds if name not in METADATA_KINDS]
+    if len(drawn) > KINDS_NAMED_MAX:
+        return " and ".join([f"a mix of {len(drawn)} kinds of operation", *data])
+    return " and ".join([KIND_WORDS.get(name, name) for name in drawn] + data)
 
 
 def rate_unit(workers: Iterable[Worker], kind: str | None = None) -> RateUnit:

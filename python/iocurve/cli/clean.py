@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from iocurve.cli import EXIT_INCOMPLETE
 from iocurve.cli.common import TargetText
 from iocurve.cli.quantities import Flag
 from iocurve.errors import Diagnostic, DialectError
+from iocurve.measure import trees
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.manifest import Leftover, Manifest, described, leftover, manifests
@@ -33,14 +35,16 @@ def remove_leftovers(target: TargetText, /, *, yes: Flag = False, kept: Flag = F
     """
     place = _place(str(target))
     found, is_done = _found(place, kept=kept)
-    files = [file for one in found for file in one.files]
+    amount, size = _amount(found), sum(file.bytes for one in found for file in one.files)
     if not found:
         print("no earlier run left files here" if is_done else "nothing can be removed")
-    elif yes or _agreed(f"Remove {counted(len(files), 'file')} ({format_bytes(sum(file.bytes for file in files))})?"):
+    elif yes or _agreed(f"Remove {amount} ({format_bytes(size)})?"):
         for one in found:
+            for tree in one.manifest.trees:
+                trees.remove(place, tree)
             own = [] if one.strange else [one.manifest.name]
             place.remove([*(file.name for file in one.files), *own])
-        print(f"removed {counted(len(files), 'file')}")
+        print(f"removed {amount}")
     else:
         print("nothing is removed")
         is_done = False
@@ -72,13 +76,19 @@ def _found(place: Place, *, kept: bool) -> tuple[list[Leftover], bool]:
         else:
             one = leftover(place, manifest)
             print(described([manifest]))
-            for file in one.files:
-                print(f"  {file.name}")
+            for name in (*(file.name for file in one.files), *(f"{tree}/" for tree in one.manifest.trees)):
+                print(f"  {name}")
             for name in one.strange:
                 print(f"iocurve: {name} is not the file that the run made; it stays", file=sys.stderr)
             is_done = is_done and not one.strange
             found.append(one)
     return found, is_done
+
+
+def _amount(found: Sequence[Leftover]) -> str:
+    """``4 files and 1 directory tree``."""
+    files, roots = (sum(len(one.files) for one in found), sum(len(one.manifest.trees) for one in found))
+    return counted(files, "file") + (f" and {counted(roots, 'directory tree')}" if roots else "")
 
 
 def _agreed(question: str) -> bool:

@@ -149,6 +149,32 @@ class Files(Struct):
     """A full device ends the load cleanly (fio's fill_device); files without a size grow until then."""
 
 
+class TreeLoad(Struct):
+    """Operations on the names, attributes and whole files of a directory tree, in place of reads, writes and trims."""
+
+    depth: int = 1
+    """Levels of directories."""
+    width: int = 1
+    """Directories in each directory."""
+    files: int = 100
+    """Files in each directory of the lowest level."""
+    sizes: tuple[planned.SizeShare, ...] = (planned.SizeShare(bytes=4096, weight=1),)
+    """Sizes of the files."""
+    mix: Mapping[planned.MetadataKind, int]
+    """Shares of the kinds of operation."""
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return int(self.width**self.depth) * self.files
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files together."""
+        weights = sum(size.weight for size in self.sizes)
+        return sum(self.file_count * size.bytes * size.weight for size in self.sizes) // weights
+
+
 class Load(Struct):
     """Operations and their offsets."""
 
@@ -185,6 +211,8 @@ class Load(Struct):
     """Replays a recording instead; the kinds and blocks of the section are those of the recording."""
     metadata: planned.MetadataKind | None = None
     """An operation on the name or the attributes of each file, in place of reads, writes and trims."""
+    tree: TreeLoad | None = None
+    """Operations on a tree, in place of reads, writes and trims. The section's only path is its root."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None

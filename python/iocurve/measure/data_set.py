@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iocurve.engine.plan import FixedBlocks
 from iocurve.errors import Diagnostic, PlanError, TargetError
-from iocurve.job.model import Load, Said
+from iocurve.job.model import Load, Said, TreeLoad
 from iocurve.measure.machines import Machines
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
@@ -57,6 +57,11 @@ class DataSet:
         """The fields of one of several workers: they use all files, and share files only if there are more workers."""
         return self.section(self._numbers(worker, workers))
 
+    def tree(self, tree: TreeLoad, client: int) -> Said:
+        """The fields of a worker on the tree of a client; all workers of the client share it."""
+        root = f"{self.stem}-tree-{tree.files}x{tree.sizes[0].bytes}-{client}"
+        return target_fields(self.opened).but(size=max(MULTIPLE_BYTES, tree.bytes), paths=(root,))
+
     def _numbers(self, worker: int, workers: int) -> list[int]:
         if self.count <= workers:
             return [worker % self.count]
@@ -92,7 +97,12 @@ def pinned(opened: OpenedTarget, worker: int) -> Said:
 
 
 def axes_of(load: Load) -> dict[str, Axis]:
-    """Order, block size and mix of a load; the block size only if the load has a single one."""
+    """Order, block size and mix of a load; the block size only if the load has a single one.
+
+    Of a load on a tree the files in each directory.
+    """
+    if load.tree is not None:
+        return {"files": load.tree.files}
     axes: dict[str, Axis] = {"order": "random" if load.random else "sequential"}
     blocks = load.blocks.read if load.reads else load.blocks.write
     if isinstance(blocks, FixedBlocks):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iocurve.engine.plan import FilePlan, NullEngine, Plan, Worker
 from iocurve.errors import TargetError
+from iocurve.measure import trees
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.manifest import FILES_BYTES_MAX, Manifest, ManifestFile, leftover
 from iocurve.targets.places import LocalPlace, NfsPlace, Place, export_place
@@ -43,14 +44,20 @@ class RunFiles:
     def announce(self, plan: Plan) -> None:
         """Names the new files of a plan in manifests. Raises ``TargetError``."""
         new: dict[Place, dict[str, ManifestFile]] = {}
+        roots: dict[Place, dict[str, None]] = {}
         workers = [worker for group in plan.groups for worker in group.workers]
         for worker, file in ((one, file) for one in workers for file in one.files):
-            if self._is_made(worker, file):
+            if worker.tree:
+                place, name = self._place(worker, file)
+                roots.setdefault(place, {})[name] = None
+            elif self._is_made(worker, file):
                 place, name = self._place(worker, file)
                 files = new.setdefault(place, {})
                 files[name] = _announced(name, file, files.get(name))
         for place, files in new.items():
             self._add(place, files)
+        for place, names in roots.items():
+            self._add_trees(place, [name for name in names if name.startswith(self._run)])
 
     def identify(self) -> None:
         """Adds the numbers of files that were laid out since the last call. Raises ``TargetError``."""
@@ -127,6 +134,18 @@ class RunFiles:
                 place.write(manifest.name, manifest.encoded(), new=True)
                 parts.append(manifest)
 
+    def _add_trees(self, place: Place, names: Sequence[str]) -> None:
+        """Names trees in a manifest, before they are laid out."""
+        if place not in self._manifests:
+            self._manifests[place] = list(self._resumed(place))
+        parts = self._manifests[place]
+        new = [name for name in names if not any(name in manifest.trees for manifest in parts)]
+        if not new:
+            return
+        manifest = self._manifest(place).replace(part=len(parts), files=(), trees=tuple(new))
+        place.write(manifest.name, manifest.encoded(), new=True)
+        parts.append(manifest)
+
     def _new(self, place: Place, files: Sequence[ManifestFile]) -> list[ManifestFile]:
         """The files to announce. Where a user gave the name nothing may be, or a file that this run has just made."""
         others = [file.name for file in files if not file.name.startswith(self._run)]
@@ -145,7 +164,8 @@ class RunFiles:
             manifest = self._manifest(place).replace(part=part)
             if place.facts([manifest.name]) == [None]:
                 return
-            manifest = manifest.replace(files=Manifest.read(place, manifest.name).files)
+            found = Manifest.read(place, manifest.name)
+            manifest = manifest.replace(files=found.files, trees=found.trees)
             place.write(manifest.name, manifest.encoded(), new=False)
             yield manifest
 
@@ -187,6 +207,8 @@ def _batches(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
 
 
 def _has_room(manifest: Manifest, files: Sequence[ManifestFile]) -> bool:
+    if manifest.trees:
+        return False
     everything = (*manifest.files, *files)
     if any(file.created_empty for file in everything):
         return False
@@ -195,6 +217,8 @@ def _has_room(manifest: Manifest, files: Sequence[ManifestFile]) -> bool:
 
 def _remove(place: Place, manifest: Manifest) -> None:
     """Removes the files of a manifest; those that a user named only while they are the run's."""
+    for tree in manifest.trees:
+        trees.remove(place, tree)
     own = [file.name for file in manifest.files if manifest.is_own(file)]
     named = () if len(own) == len(manifest.files) else leftover(place, manifest).files
     place.remove([*own, *(file.name for file in named if file.name not in own), manifest.name])

@@ -12,7 +12,7 @@ from iocurve.analysis.gains import gain_of
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
-from iocurve.engine.plan import FLUSH_KINDS, FixedBlocks
+from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
 from iocurve.result.disturbance import condition
@@ -225,10 +225,12 @@ def targets_of(point: Point, result: Result) -> dict[str, TargetFacts]:
 
 def block_bytes(point: Point) -> int:
     """The block size of all operations of a point; 0 where there are several."""
+    operations = [operation for worker in workers_of(point) for operation in worker.operations]
+    if any(operation.kind in METADATA_KINDS for operation in operations):
+        return 0
     sizes = {
         operation.blocks.bytes if isinstance(operation.blocks, FixedBlocks) else 0
-        for worker in workers_of(point)
-        for operation in worker.operations
+        for operation in operations
         if operation.kind not in FLUSH_KINDS
     }
     return sizes.pop() if len(sizes) == 1 else 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
 from iocurve.analysis.findings import Knee
-from iocurve.report import charts, clients, comparisons, loads, single_loads
+from iocurve.report import charts, clients, comparisons, kinds, loads, single_loads
 from iocurve.report.cells import Figure, Table, caps, slug
 from iocurve.report.charts import Chart
 from iocurve.result.document import SearchFacts
@@ -32,6 +32,12 @@ def figures(reading: Reading) -> list[Figure]:
 
 
 def _family_figures(family: Family, reading: Reading) -> list[Figure]:
+    return [*_by_axes(family, reading), *kinds.by_kind(family, reading)]
+
+
+def _by_axes(family: Family, reading: Reading) -> list[Figure]:
+    if family.varies("files"):
+        return [kinds.by_files(family, reading)]
     if family.is_scale_out:
         return [clients.scale_out(family, reading)]
     if family.is_mix:

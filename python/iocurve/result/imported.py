@@ -169,6 +169,7 @@ def _totals(kind: ImportedKind) -> Totals:
     return Totals(
         operations=kind.operations or 0,
         bytes=kind.bytes or 0,
+        entries=0,
         errors=kind.errors or 0,
         short=0,
         iops=_known(kind.iops),

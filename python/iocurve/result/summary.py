@@ -78,6 +78,8 @@ class Totals:
     operations: int
     """Operations in all windows, including times in which not all workers ran."""
     bytes: int
+    entries: int
+    """Entries of the directories that were listed."""
     errors: int
     short: int
     iops: float
@@ -92,6 +94,11 @@ class Totals:
     def mib_per_s(self) -> float:
         """Throughput over the window in which all workers ran."""
         return self.bytes_per_s / MIB
+
+    @property
+    def entries_per_s(self) -> float:
+        """Entries that were listed per second, over the window in which all workers ran."""
+        return self.iops * self.entries / self.operations if self.operations else 0.0
 
     @property
     def latency(self) -> Latency:
@@ -454,6 +461,7 @@ def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
     return Totals(
         operations=seen.operations,
         bytes=seen.bytes,
+        entries=sum(part.entries for part in seen.parts),
         errors=sum(part.errors for part in seen.parts),
         short=seen.short,
         iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
@@ -513,6 +521,7 @@ def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:
         bytes=sum(part.bytes for part in parts),
         errors=sum(part.errors for part in parts),
         short=sum(part.short for part in parts),
+        entries=sum(part.entries for part in parts),
         late=sum(part.late for part in parts),
         service=_encoded(merge_latencies(part.service for part in parts)),
         response=_measured([part.response for part in parts]),

@@ -61,6 +61,8 @@ class Manifest(Struct):
     kept: bool = False
     """The files stay on purpose."""
     files: tuple[ManifestFile, ...]
+    trees: tuple[str, ...] = ()
+    """Directories of the run with trees of files, which are known by their names alone."""
 
     @classmethod
     def of(cls, run: str, process: Process | None = None, client: int | None = None) -> Manifest:
@@ -110,6 +112,8 @@ class Manifest(Struct):
             raise TargetError(
                 f"{name} is the manifest of another run, {manifest.run}; nothing that it names is touched"
             )
+        if others := [tree for tree in manifest.trees if not tree.startswith(manifest.run) or "/" in tree]:
+            raise TargetError(f"{name} names '{others[0]}', which is no directory of its run; {UNTOUCHED}")
         for file in manifest.files:
             if not NAME.fullmatch(file.name) or ".." in file.name.split("/") or file.name.endswith(SUFFIX):
                 raise TargetError(f"{name} names '{file.name}', which no run makes; {UNTOUCHED}")
@@ -135,7 +139,9 @@ def described(parts: Sequence[Manifest]) -> str:
 
 def _amount(parts: Sequence[Manifest]) -> str:
     files, size = sum(len(one.files) for one in parts), sum(one.total_bytes for one in parts)
-    return f"{counted(files, 'file')} ({format_bytes(size)})"
+    trees = sum(len(one.trees) for one in parts)
+    and_trees = f" and {counted(trees, 'directory tree')}" if trees else ""
+    return f"{counted(files, 'file')} ({format_bytes(size)}){and_trees}"
 
 
 def manifests(place: Place) -> Iterator[Manifest | TargetError]:

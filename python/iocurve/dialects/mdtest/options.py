@@ -258,7 +258,6 @@ def _contradictions(options: Options) -> list[Diagnostic]:
         "-e reads more than -w writes: mdtest refuses it": lambda: (
             options.does("create") and options.does("read") and options.read_bytes > options.write_bytes
         ),
-        "-w and -e above 0 are not supported: files are empty": lambda: options.write_bytes + options.read_bytes > 0,
         f"-w and -e take at most {BYTES_MAX} bytes": lambda: max(options.write_bytes, options.read_bytes) > BYTES_MAX,
         f"--clients must be 1 to {CLIENTS_MAX}": lambda: not 1 <= options.clients <= CLIENTS_MAX,
         "the tasks (--np) must be a multiple of the load clients": lambda: options.ranks % max(1, options.clients) != 0,

@@ -165,10 +165,15 @@ def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
     if options.does("create"):
         runtime_ns = options.stonewall_ns or None
         created = Phase("File creation", "create", paths(0), items, runtime_ns=runtime_ns, in_order=bool(runtime_ns))
+        if options.write_bytes:
+            durability: plans.Durability = "file_sync" if options.syncs_files else "none"
+            created = replace(created, kind="write_file", bytes=options.write_bytes, durability=durability)
         yield created
     if options.does("stat"):
         yield Phase("File stat", "getattr", paths(1), items)
-    if options.does("read"):
+    if options.does("read") and options.read_bytes:
+        yield Phase("File read", "read_file", paths(2), items, bytes=options.read_bytes)
+    elif options.does("read"):
         yield Phase("File read", "open", paths(2), items)
     if options.does("remove"):
         yield Phase("File removal", "delete", paths(3), items)

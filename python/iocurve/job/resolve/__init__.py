@@ -25,6 +25,7 @@ from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.metadata import on_each_file
+from iocurve.job.resolve.tree import on_tree
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
@@ -178,6 +179,8 @@ class _Resolver:
             submission_latency=section.report.submission_latency,
             cpus=load.processors(section, jobnum),
         )
+        if section.load.tree:
+            return on_tree(section, worker)
         return on_each_file(section, worker) if section.load.metadata else worker
 
     def _seed(self, section: Section) -> int:
@@ -193,7 +196,7 @@ class _Resolver:
         self.diagnostics.notes += warnings_of(self.job.words, section, workers)
         if section.load.metadata == "delete":
             self._note_deleted(section, workers)
-        if section.load.writes or section.load.trims or section.files.recreate:
+        if not section.load.tree and (section.load.writes or section.load.trims or section.files.recreate):
             self._note_overwritten(section, workers)
 
     def _note_overwritten(self, section: Section, workers: Sequence[planned.Worker]) -> None:

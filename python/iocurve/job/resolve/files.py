@@ -171,6 +171,9 @@ class Files:
         return regions
 
     def _check_path(self, section: Section, path: str, facts: PathFacts, bases: Sequence[str]) -> None:
+        if section.load.tree and facts.kind == "directory":
+            # The root of a tree that was laid out before.
+            return
         base = next((name for name in bases if path.startswith(name.rstrip("/") + "/")), bases[0])
         if facts.kind in ("directory", "other"):
             what = "a directory" if facts.kind == "directory" else "neither a file nor a block device"

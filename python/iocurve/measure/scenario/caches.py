@@ -12,7 +12,7 @@ from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
-from iocurve.measure import page_cache
+from iocurve.measure import page_cache, trees
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import TURN_NS_MIN
@@ -51,9 +51,15 @@ class Caches:
 
     def prepare(self, case: Case, plan: Plan) -> str:
         """Before a point; says what was done. Raises ``TargetError`` or ``RunError`` where that fails."""
+        self._lay_out(plan)
         said = self._prepared(case)
         self._resident[case.name] = page_cache.resident_share(plan)
         return said
+
+    def _lay_out(self, plan: Plan) -> None:
+        """Completes the trees of a plan: the points before it removed files."""
+        if layout := trees.layout(plan):
+            self.run(layout, "laying out files", run_to_the_end)
 
     def _prepared(self, case: Case) -> str:
         policy = case.family.cache

@@ -12,12 +12,13 @@ from iocurve.dialects.native.read.keys import DEFAULTS
 from iocurve.dialects.native.words import WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import Diagnostic, PlanError
-from iocurve.job.model import Job, PerKind, Said
+from iocurve.job.model import Job, PerKind, Said, TreeLoad
 from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, axes_of, pinned, processors
 from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.target import DiskTarget
 from iocurve.units import MIB, SECOND_NS
 
 READ_ONCE_BLOCK_BYTES = MIB
@@ -122,6 +123,8 @@ class Cases:
         job = self._job(name, sections)
         described = self._described(job, jobs[0].on, clients, axes) if len(jobs) == 1 else {}
         on = tuple({job.on: None for job in jobs})
+        if any(job.load.get("tree") for job in jobs):
+            _require_directory(family, [self.opened[target] for target in on])
         placed = tuple(worker // _numjobs(job) for job in jobs for worker in range(clients * _numjobs(job)))
         return Case(family, name, described | axes, axes, job, on, placed)
 
@@ -129,6 +132,9 @@ class Cases:
         self, family: Family, job: FamilyJob, clients: int, workers: int, axes: dict[str, Axis]
     ) -> Iterable[Said]:
         data, form = self._data(job.on, self.form.size_bytes, "data"), self.form.families[family.name]
+        tree: TreeLoad | None = job.load.get("tree")
+        if tree is not None:
+            tree = tree.replace(width=self.form.width, files=int(axes.get("files", tree.files)))
         own = clients * _numjobs(job)
         depth = int(axes.get("depth", 0))
         if depth % workers:
@@ -149,8 +155,10 @@ class Cases:
             )
             # The processors of a cluster's machines are their own affair.
             bound = Said() if self.machines else pinned(data.opened, worker)
-            files = data.share(worker, own).over(bound)
-            yield fields.over(job.load).over(files)
+            if tree is not None:
+                yield fields.but(tree=tree).over(job.load).over(data.tree(tree, worker // _numjobs(job))).over(bound)
+            else:
+                yield fields.over(job.load).over(data.share(worker, own)).over(bound)
 
     def _data(self, target: str, size_bytes: int, what: str) -> DataSet:
         stem = f"iocurve-{self.scenario.name}-{self.tag}-{what}"
@@ -163,7 +171,7 @@ class Cases:
         """Axes to show with a figure, whether they vary or not."""
         first = job.sections[0]
         axes = axes_of(first.load)
-        if "kind" in varied:
+        if "kind" in varied and "read_percent" in axes:
             # The kind implies the percentage.
             del axes["read_percent"]
         axes["depth"] = sum(section.pace.depth for section in job.sections)
@@ -173,6 +181,14 @@ class Cases:
         if clients > 1:
             axes["clients"] = clients
         return axes
+
+
+def _require_directory(family: Family, opened: Sequence[OpenedTarget]) -> None:
+    """Raises ``PlanError`` for a target that has no directories."""
+    for target in opened:
+        if target.path is not None or isinstance(target.target, DiskTarget):
+            text = f"{family.name}: works on many files, and needs a directory or an NFS export"
+            raise PlanError([Diagnostic(text)])
 
 
 def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import fnmatch
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.job.model import TreeLoad
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
-from iocurve.measure.scenario.document import Form, Scenario, load
+from iocurve.measure.scenario.document import Family, Form, Scenario, load
 from iocurve.measure.scenario.durations import expected_ns, rounded
 from iocurve.measure.scenario.groups import groups_of
 from iocurve.measure.scenario.runner import FormName, Request
@@ -216,9 +217,21 @@ def shown(scenario: Scenario) -> str:
             varied = "; ".join(f"{axis} {', '.join(map(str, values))}" for axis, values in measured.axes.items())
             each = format_duration(measured.length_ns)
             lines.append(f"  {family.name} ({family.title}; {family.cache}): {varied or 'one point'}; {each} each")
+            if name == "full":
+                lines += _mixes_shown(family)
     if scenario.references:
         lines += ["", f"published figures to compare with: {', '.join(scenario.references)}"]
     return "\n".join(lines)
+
+
+def _mixes_shown(family: Family) -> Iterator[str]:
+    """The shares of the kinds of operation on trees."""
+    for job in family.jobs:
+        tree: TreeLoad | None = job.load.get("tree")
+        if tree is not None:
+            total = sum(tree.mix.values())
+            shares = sorted(tree.mix.items(), key=lambda item: -item[1])
+            yield "    " + ", ".join(f"{kind} {100 * share / total:.3g} %" for kind, share in shares)
 
 
 def _turns_shown(scenario: Scenario, form: Form) -> list[str]:

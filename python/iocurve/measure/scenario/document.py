@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from iocurve.analysis.load_names import COMPARED_AXES
+from iocurve.dialects.native.read import kinds
 from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, TRUTH, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
+from iocurve.engine.plan import METADATA_KINDS
 from iocurve.errors import DialectError, unknown
-from iocurve.job.model import Said
+from iocurve.job.model import Said, TreeLoad
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.result.paired import MARGIN
@@ -60,6 +62,7 @@ AXES: dict[str, Kind] = {
     "order": Word(("random", "sequential")),
     "kind": Word(("read", "write")),
     "target": TEXT,
+    "files": whole(1, 2**20),
 }
 """The possible axes of a family, with the type of their values."""
 AXIS_NAMES = {"blocks": "block_bytes"}
@@ -136,6 +139,8 @@ class Form:
     ramp_ns: int
     runtime_ns: int
     interval_ns: int
+    width: int = 1
+    """Directories in each directory of a tree."""
     rounds: int = ROUNDS
     """Turns of each point that is compared with others; 1 measures every point once."""
     families: dict[str, FamilyForm] = field(default_factory=dict)
@@ -217,6 +222,7 @@ _FAMILY_KEYS = (
     "runtime",
     "settle",
     "load",
+    "tree",
     "job",
     "short",
 )
@@ -225,6 +231,8 @@ _CLIENTS = whole(1, 4096)
 _ROUNDS = whole(1, 100)
 _MARGIN = Plain(float, "a number such as 0.1", 0.001, 1)
 _WORKERS = Word(("processors",))
+_TREE = kinds.Table(TreeLoad)
+MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 
 
@@ -322,6 +330,7 @@ class _Scenario:
         self.reader.check_keys(table, _FAMILY_KEYS, place)
         name = self._value(table, place, "name", _NAME, f"family-{number + 1}")
         own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
+        own = self._tree(table, place).over(own)
         return Family(
             name=name,
             title=self._value(table, place, "title", TEXT, name),
@@ -345,12 +354,24 @@ class _Scenario:
         jobs = []
         for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
             where: KeyPath = (*place, "job", number)
-            self.reader.check_keys(job, ("name", "on", *FIELD_OF), where)
+            self.reader.check_keys(job, ("name", "on", "tree", *FIELD_OF), where)
             on = self._value(job, where, "on", Word(tuple(known)), known[0])
             name = self._value(job, where, "name", TEXT, "load")
-            own = {key: value for key, value in job.items() if key not in ("name", "on")}
-            jobs.append(FamilyJob(name, on, self.reader.section(own, where).over(load), per_processor))
+            own = {key: value for key, value in job.items() if key not in ("name", "on", "tree")}
+            said = self._tree(job, where).over(self.reader.section(own, where)).over(load)
+            jobs.append(FamilyJob(name, on, said, per_processor))
         return tuple(jobs)
+
+    def _tree(self, table: Table, place: KeyPath) -> Said:
+        """The tree of a family or of one of its jobs; its width is that of the form."""
+        mix = self._table(self._table(table, place, "tree"), (*place, "tree"), "mix")
+        self.reader.check_keys(mix, MIXED_KINDS, (*place, "tree", "mix"))
+        if mix.keys() - set(MIXED_KINDS):
+            return Said()
+        tree: TreeLoad | None = self._value(table, place, "tree", _TREE, None)
+        if tree is not None and not (tree.mix and all(share > 0 for share in tree.mix.values())):
+            self.reader.error((*place, "tree"), "tree: mix needs at least one kind of operation, each with a share")
+        return Said.of(tree=tree)
 
     def _axes(
         self, table: Table, place: KeyPath, targets: tuple[TargetNeed, ...], name: str = "axes"
@@ -370,7 +391,7 @@ class _Scenario:
 
     def _form(self, table: Table, place: KeyPath, full: Form | None) -> Form:
         data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
-        self.reader.check_keys(data, ("size", "unrelated", *(() if full else ("files",))), (*place, "data"))
+        self.reader.check_keys(data, ("size", "unrelated", "width", *(() if full else ("files",))), (*place, "data"))
         self.reader.check_keys(timing, ("ramp", "runtime", "interval", "rounds"), (*place, "timing"))
         size = self._value(data, (*place, "data"), "size", Size(), full.size_bytes if full else 2**30)
         return Form(
@@ -384,6 +405,7 @@ class _Scenario:
                 MILLISECOND_NS,
                 self._value(timing, (*place, "timing"), "interval", Time(), full.interval_ns if full else SECOND_NS),
             ),
+            width=self._value(data, (*place, "data"), "width", whole(1, 4096), full.width if full else 1),
             rounds=self._value(timing, (*place, "timing"), "rounds", _ROUNDS, full.rounds if full else ROUNDS),
         )
 

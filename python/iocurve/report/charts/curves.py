@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from iocurve.analysis.findings import Knee
+from iocurve.report.charts.bars import MixBar
 from iocurve.report.charts.caps import Cap
 from iocurve.report.charts.style import (
     INK,
@@ -17,6 +18,7 @@ from iocurve.report.charts.style import (
     data,
     end_of_axis,
     finished,
+    group_axis,
     independent_strokes,
     kind_color,
     legend,
@@ -233,6 +235,61 @@ def _knee_ring(place: dict[str, float], x: str, y: str, text: str) -> list[alt.C
 
 def _latency_text(knee: Knee) -> str:
     return format_latency(knee.latency_ns)
+
+
+# ---- latency by kind of operation
+
+
+def kind_latencies(latencies: Sequence[MixBar]) -> Chart:
+    """A dot at the median of each kind at each point, a hollow one at the 99th percentile, and a line between them."""
+    kinds = list(dict.fromkeys(one.kind for one in latencies))
+    series = list(dict.fromkeys(one.mix for one in latencies))
+    axis = latency_axis(latency for one in latencies for latency in (one.p50_ns, one.p99_ns))
+    rows = [
+        asdict(one)
+        | {
+            "series": one.mix,
+            "latency": axis.value(one.p50_ns),
+            "high_latency": axis.value(one.p99_ns),
+            "p50": format_latency(one.p50_ns),
+            "p99": format_latency(one.p99_ns),
+        }
+        for one in latencies
+    ]
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("kind:N", scale=alt.Scale(domain=kinds), title=None, axis=group_axis(kinds)),
+        xOffset=alt.XOffset("series:N", sort=series),
+        y=axis.y(),
+        color=series_color(series),
+    )
+    tooltip = [alt.Tooltip(f"{field}:N", title=field) for field in ("kind", "series", "p50", "p99")]
+    lines = base.mark_rule(strokeWidth=2).encode(y2="high_latency:Q")
+    medians = base.mark_circle(size=56, opacity=1).encode(tooltip=tooltip)
+    tails = base.mark_point(size=46, fill="white", opacity=1).encode(y=alt.Y("high_latency:Q"), tooltip=tooltip)
+    return finished(alt.layer(lines, medians, tails), height=CURVE_HEIGHT)
+
+
+# ---- the rate over the number of files
+
+
+def files_curve(dots: Sequence[DepthDot]) -> Chart:
+    """The rate over the number of files in each directory."""
+    files = sorted({dot.depth for dot in dots})
+    x = alt.Scale(type="log", domain=[files[0] / 1.3, files[-1] * 1.3], nice=False)
+    y = alt.Scale(domain=[0, end_of_axis(max(dot.iops for dot in dots), ())])
+    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+        x=alt.X(
+            "depth:Q",
+            title="Files in each directory (log scale)",
+            scale=x,
+            axis=alt.Axis(values=files, labelExpr=LABEL, labelOverlap="greedy", grid=False),
+        ),
+        y=alt.Y("iops:Q", title="IOPS", scale=y, axis=rate_axis()),
+    )
+    tooltip = [alt.Tooltip("depth:Q", title="files", format=","), rate_tooltip("iops", "IOPS")]
+    line = base.mark_line(strokeWidth=2, color=SERIES_COLORS[0])
+    circles = base.mark_circle(size=56, opacity=1, color=SERIES_COLORS[0]).encode(tooltip=tooltip)
+    return finished(alt.layer(line, circles), height=CURVE_HEIGHT)
 
 
 # ---- over time

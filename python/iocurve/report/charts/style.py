@@ -20,6 +20,10 @@ Chart = dict[str, Any]
 READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7eaee"
 KIND_COLORS = {"read": READ, "write": WRITE}
 SERIES_COLORS = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
+FURTHER_COLORS = [
+    *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
+]
+"""Of the kinds of operation other than reads and writes: Paul Tol's muted scheme (SRON/EPS/TN/09-002)."""
 HEIGHT = 300
 CHARACTER_WIDTH, LEGEND_SYMBOL_WIDTH = 7, 36
 """Pixels."""
@@ -138,10 +142,12 @@ def error_bars(base: alt.Chart, rows: Sequence[Mapping[str, object]]) -> list[al
 
 def kind_color(kinds: Iterable[str]) -> alt.Color:
     """The colours of the kinds of operations that are present."""
-    wanted = set(kinds)
-    present = [kind for kind in KIND_COLORS if kind in wanted]
-    scale = alt.Scale(domain=present, range=[KIND_COLORS[kind] for kind in present])
-    return alt.Color("kind:N", title=None, scale=scale, legend=legend())
+    wanted = list(dict.fromkeys(kinds))
+    others = [kind for kind in wanted if kind not in KIND_COLORS]
+    colors = KIND_COLORS | {kind: FURTHER_COLORS[index % len(FURTHER_COLORS)] for index, kind in enumerate(others)}
+    present = [kind for kind in colors if kind in wanted]
+    scale = alt.Scale(domain=present, range=[colors[kind] for kind in present])
+    return alt.Color("kind:N", title=None, scale=scale, legend=legend(present if others else ()))
 
 
 def series_color(series: Sequence[str]) -> alt.Color:

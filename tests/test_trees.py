@@ -1,0 +1,141 @@
+"""Loads on trees of files: as scenarios write them, as plans, laid out and removed, and in reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.servers import Server
+from data import synthetic
+from iocurve.analysis import read
+from iocurve.errors import DialectError, PlanError
+from iocurve.measure.scenario import command, runner
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.document import Scenario, load
+from iocurve.report.figures import figures
+from iocurve.report.view import NoView
+from iocurve.result.document import Point
+from iocurve.targets import target as targets
+from iocurve.targets.opened_target import UNOPENED
+from iocurve.targets.places import LocalPlace
+from iocurve.units import SECOND_NS
+
+TREE = """
+title = "Names"
+
+[[target]]
+name = "volume"
+standard = "volume:unlimited"
+
+[data]
+size = "1MiB"
+width = 2
+
+[timing]
+runtime = "200ms"
+interval = "10ms"
+
+[[family]]
+name = "names"
+cache = "untouched"
+axes = { files = [2, 4] }
+load = { depth = 4 }
+
+[family.tree]
+depth = 2
+sizes = [{ bytes = 4096, weight = 3 }, { bytes = 0, weight = 1 }]
+mix = { getattr = 3, create = 1, readdir = 1, write_file = 1 }
+"""
+
+
+def scenario(directory: Path, text: str = TREE) -> Scenario:
+    (path := directory / "tiny.toml").write_text(text, encoding="utf-8")
+    return load(str(path))
+
+
+def test_a_tree_has_the_width_of_the_form_and_the_files_of_the_axis(tmp_path: Path) -> None:
+    made = scenario(tmp_path)
+    cases = Cases(made, made.full, {"volume": UNOPENED}, "00000000").all()
+    assert [case.name for case in cases] == ["names files 2", "names files 4"]
+    tree = cases[1].job.sections[0].load.tree
+    assert tree
+    assert (tree.depth, tree.width, tree.files, tree.file_count, tree.bytes) == (2, 2, 4, 16, 49_152)
+    assert cases[1].axes == {"files": 4, "depth": 4, "nconnect": 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("mix = { getattr = 3, create = 1, readdir = 1, write_file = 1 }", "mix = {}", "mix needs at least one kind"),
+        ("getattr = 3", "getattr = 0", "mix needs at least one kind"),
+        ("getattr = 3", "getatr = 3", "unknown key 'getatr' (Did you mean getattr?)"),
+        ("depth = 2", "levels = 2", "tree: "),
+    ],
+)
+def test_a_tree_that_says_nothing_useful_is_an_error_with_its_line(
+    tmp_path: Path, before: str, after: str, told: str
+) -> None:
+    with pytest.raises(DialectError) as error:
+        scenario(tmp_path, TREE.replace(before, after))
+    assert told in str(error.value)
+
+
+def test_a_file_or_device_has_no_trees(tmp_path: Path) -> None:
+    (file := tmp_path / "file").write_bytes(b"\0" * (1 << 20))
+    request = command.requested(
+        scenario(tmp_path), [str(file)], short=False, full=True, scale=None, points=(), overwrite=True, keep_data=False
+    )
+    with pytest.raises(PlanError, match="works on many files, and needs a directory or an NFS export"):
+        runner.carry_out(request, NoView(), lambda _: None)
+
+
+@pytest.mark.parametrize("where", ["directory", "export"])
+def test_a_tree_is_laid_out_before_each_point_and_removed_at_the_end(
+    tmp_path: Path, volume: Server, where: str
+) -> None:
+    (directory := tmp_path / "data").mkdir()
+    (directory / "other").write_text("stays", encoding="utf-8")
+    target = str(directory) if where == "directory" else volume.url
+    request = command.requested(
+        scenario(tmp_path), [target], short=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
+    )
+    result = runner.carry_out(request, NoView(), lambda _: None)
+    assert [point.outcome.state for point in result.points] == ["finished", "finished"], result.notes
+    kinds = result.points[0].summary().kinds
+    assert {"getattr", "create", "readdir", "write_file"} <= kinds.keys()
+    assert kinds["readdir"].entries > 0
+    assert [path.name for path in directory.iterdir()] == ["other"]
+    (place,) = [targets.parse(target)]
+    if where == "directory":
+        assert LocalPlace(directory).names(".manifest.json") == []
+    del place
+
+
+def point(files: int, scale: float) -> Point:
+    counts = {"getattr": 600, "lookup": 300, "readdir": 100}
+    operations = {
+        name: synthetic.kind(synthetic.spread(round(200_000 * scale), count), 0) for name, count in counts.items()
+    }
+    operations["readdir"] = operations["readdir"].replace(entries=5_000)
+    return Point(
+        name=f"names files {files}",
+        family="names",
+        axes={"files": files},
+        plan=synthetic.plan([synthetic.worker_plan(list(counts.items()))]),
+        outcome=synthetic.outcome(synthetic.worker_outcome(operations, window_ns=(0, SECOND_NS))),
+    )
+
+
+def test_a_report_has_the_rate_and_the_latency_of_each_kind() -> None:
+    result = synthetic.result([point(100, 1.0), point(1000, 2.0)], kind="scenario")
+    drawn = {figure.title: figure for figure in figures(read(result))}
+    by_files, by_kind = drawn["names: IOPS by files in each directory"], drawn["names: by kind of operation"]
+    assert [row[:2] for row in by_files.table.rows] == [("100", "1,000"), ("1,000", "1,000")]
+    assert by_kind.table.columns[:6] == ("point", "kind", "share %", "ops/s", "MiB/s", "entries/s")
+    assert [row[:6] for row in by_kind.table.rows[:3]] == [
+        ("files 100", "getattr", "60.0", "600", "0.0", ""),
+        ("files 100", "lookup", "30.0", "300", "0.0", ""),
+        ("files 100", "readdir", "10.0", "100", "0.0", "5,000"),
+    ]
+    assert len(by_kind.charts) == 2
