@@ -19,14 +19,14 @@ LOADS = {
     "random reads of 4 KiB": "random --rw=randread --bs=4k --rate_iops=400",
     "70:30 of 8 KiB": "random --rw=randrw --bs=8k --rate_iops=210,90",
     "sequential writes of 256 KiB": "sequential --rw=write --bs=256k --rate_iops=,40",
-    "reads of 4 KiB (60 %) and 64 KiB": "random --rw=randread --bssplit=4k/60:64k/40 --rate_iops=200",
+    "random reads of 12.5 KiB": "random --rw=randread --bs=12800 --rate_iops=200",
     "reads of 64 KiB, writes of 4 KiB": "random --rw=randrw --bs=64k,4k --rate_iops=60,180",
     "random writes of 4 KiB, no rate": "random --rw=randwrite --bs=4k --thinktime=4ms --thinktime_iotime=0",
 }
 """Access that the counters do not tell, and fio's words, by name."""
 DATA_MIB = 64
-OBSERVED_S = 6
-FIO_S = OBSERVED_S + 4
+OBSERVED_S = 5
+FIO_S = OBSERVED_S + 9
 KINDS = ("read", "write")
 Rates = dict[str, tuple[float, float]]
 """IOPS and mean bytes, by kind."""
@@ -38,11 +38,11 @@ def measured(words: str, directory: Path, scratch: Path) -> dict[str, Rates]:
     fio = ["fio", "--name=app", f"--directory={directory}", f"--size={DATA_MIB}m", "--direct=1", "--ioengine=libaio"]
     fio += ["--iodepth=4", "--time_based", f"--runtime={FIO_S}", "--output-format=json", *load]
     subprocess.run([*fio, "--create_only=1"], check=True, capture_output=True)
-    with subprocess.Popen([*fio, f"--output={scratch / 'fio.json'}"]) as running:
+    with subprocess.Popen([*fio, "--eta=never", f"--output={scratch / 'fio.json'}"]) as running:
         time.sleep(2)
         observe = ["observe", str(directory), f"--seconds={OBSERVED_S}", "--interval=2s", "--json"]
         observe += ["--job", str(scratch / "app.toml"), "--access", access, f"--data={DATA_MIB}MiB"]
-        seen = json.loads(subprocess.run([*IOCURVE, *observe], check=True, capture_output=True, text=True).stdout)
+        seen = json.loads(subprocess.run([*IOCURVE, *observe], check=True, stdout=subprocess.PIPE, text=True).stdout)
         running.wait()
     counted = json.loads((scratch / "fio.json").read_text())["jobs"][0]
     run = [*IOCURVE, "run", str(scratch / "app.toml"), "--out", str(scratch / "out")]

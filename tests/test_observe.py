@@ -212,6 +212,17 @@ def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> No
         find_subject(name, Host(nfs_host(tmp_path, reads=1, writes=1)))
 
 
+def test_a_few_operations_of_the_file_system_are_no_part_of_the_job() -> None:
+    reads, writes = (
+        KindObserved(operations=count, bytes=4_096 * count, seconds=1.0, latency_us_total=1e6) for count in (1_000, 4)
+    )
+    seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=writes)
+    text = job_file(seen, "random", GIB)
+    (job,) = tomllib.loads(text)["job"]
+    assert (job["writes"], job["rate_operations"], job["cover"]) == (False, 1_000, "independent")
+    assert "# Left out as the file system's own: writes, 4." in text
+
+
 @pytest.mark.parametrize(
     ("mean", "blocks"),
     [

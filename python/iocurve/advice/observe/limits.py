@@ -50,7 +50,9 @@ def near(
 
 def verdict(observed: Observation) -> list[str]:
     """The limits that the load runs into, and where its latency is spent."""
-    lines = []
+    lines: list[str] = []
+    if not observed.read.operations + observed.write.operations:
+        return lines
     reached = [one for one in observed.limits if one.share >= REACHED]
     for one in reached:
         how = "runs into" if one.observed / one.value >= REACHED else "reaches at times"
@@ -103,7 +105,10 @@ def for_half_the_latency(observed: Observation) -> str:
 
 
 def _amounts(one: LimitNear) -> str:
-    return f"{one.observed:,.4g} of {one.value:,.4g} {one.unit}, {one.peak:,.4g} at most ({one.share:.0%})"
+    observed, value, peak = (
+        f"{each:,.0f}" if each >= 1_000 else f"{each:.4g}" for each in (one.observed, one.value, one.peak)
+    )
+    return f"{observed} of {value} {one.unit}, {peak} at most ({one.share:.0%})"
 
 
 def _mib_per_s(one: Observation | ObservedInterval) -> float:
