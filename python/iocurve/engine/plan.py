@@ -133,7 +133,8 @@ class SpaceEngine(TaggedStruct, tag="space"):
 
 
 class MetadataEngine(TaggedStruct, tag="metadata"):
-    """Metadata operations on local files and directories, one at a time, with reads and writes of open files."""
+    """Metadata operations on local files and directories, with reads and writes of open files: those of a tree in
+    threads, one for each operation in flight, others one at a time."""
 
     open: FileOpen
     """Flags that files are opened with."""
@@ -143,7 +144,7 @@ class MetadataEngine(TaggedStruct, tag="metadata"):
 
 
 class NfsMetadataEngine(TaggedStruct, tag="nfs_metadata"):
-    """Metadata operations on an NFS export, one call at a time on one connection."""
+    """Metadata operations on an NFS export, with reads and writes of open files: calls in flight on the connections."""
 
     mount: NfsMount
     """Server and export."""

@@ -45,7 +45,8 @@ pub enum EnginePlan {
         /// The call that an operation makes.
         call: SpaceCall,
     },
-    /// Metadata operations on local files and directories, one at a time, with reads and writes of open files.
+    /// Metadata operations on local files and directories, with reads and writes of open files: those of a tree in threads, one
+    /// for each operation in flight, others one at a time.
     Metadata {
         /// Flags that files are opened with.
         open: FileOpen,
@@ -53,7 +54,7 @@ pub enum EnginePlan {
         /// close it at once.
         keep_open: bool,
     },
-    /// Metadata operations on an NFS export, one call at a time on one connection.
+    /// Metadata operations on an NFS export, with reads and writes of open files: calls in flight on the connections.
     NfsMetadata {
         /// Server and export.
         mount: NfsMount,

@@ -25,13 +25,14 @@ use self::pool::{Pool, WAIT_MAX};
 /// Files are opened by operations, and not before.
 #[derive(Debug)]
 pub(crate) struct MetadataEngine {
+    /// Absent if `submit` completes operations. Its threads end before the files are closed: a number of a closed file
+    /// could soon be another file's.
+    pool: Option<Pool>,
     access: Access,
     /// By file: its descriptor while it is open.
     descriptors: HashMap<u32, OwnedFd>,
     keep_open: bool,
     clock: Clock,
-    /// Absent if `submit` completes operations.
-    pool: Option<Pool>,
     jobs: Vec<Job>,
     performed: Vec<Performed>,
 }
