@@ -64,7 +64,7 @@ impl Fed {
     /// Size of the volume.
     pub const QUOTA_BYTES: u64 = 16 << 20;
 
-    const LARGE_BYTES: u64 = 64 << 30;
+    const LARGE_BYTES: u64 = 8 << 30;
 
     /// Cookie verifier of listings.
     pub const COOKIEVERF: cookieverf3 = *b"fuzzing!";

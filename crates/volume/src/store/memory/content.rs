@@ -45,12 +45,15 @@ impl Span {
 pub(super) fn spans(offset: u64, length: usize) -> impl Iterator<Item = Span> {
     let mut at = 0;
     std::iter::from_fn(move || {
+        if at == length {
+            return None;
+        }
         let position = offset + at as u64;
         let start = (position % CHUNK_BYTES as u64) as usize;
         let span =
             Span { number: position / CHUNK_BYTES as u64, start, length: (length - at).min(CHUNK_BYTES - start) };
         at += span.length;
-        (span.length > 0).then_some(span)
+        Some(span)
     })
 }
 
