@@ -19,6 +19,7 @@ KINDS_NAMED_MAX = 3
 KIND_WORDS = {
     "create": "creations",
     "open": "opens",
+    "close": "closes",
     "getattr": "getattrs",
     "setattr": "setattrs",
     "access": "access checks",
@@ -36,7 +37,7 @@ KIND_WORDS = {
     "read_file": "whole-file reads",
     "write_file": "whole-file writes",
 }
-"""Operations on names, attributes and whole files; those that open and close files around others are not named."""
+"""Operations on names, attributes and whole files."""
 
 CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}
 """The word for each way of dealing with caches; ``untouched`` has none."""
@@ -80,8 +81,8 @@ def _metadata_name(names: Sequence[str], kinds: Mapping[str, Sequence[OperationP
     drawn = [name for name in names if any(one.share for one in kinds[name])]
     data = [f"{_places(kinds[name])} {name}s" for name in kinds if name not in METADATA_KINDS]
     if len(drawn) > KINDS_NAMED_MAX:
-        return " and ".join([f"a mix of {len(drawn)} kinds of operation", *data])
-    return " and ".join([KIND_WORDS.get(name, name) for name in drawn] + data)
+        return " and ".join([*data, f"a mix of {len(drawn)} kinds of operation"])
+    return " and ".join([*data, *(KIND_WORDS[name] for name in drawn)])
 
 
 def rate_unit(workers: Iterable[Worker], kind: str | None = None) -> RateUnit:
