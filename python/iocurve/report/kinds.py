@@ -41,7 +41,7 @@ def by_kind(family: Family, reading: Reading) -> list[Figure]:
         )
         for member in family.members
         for kind in kinds
-        if (totals := member.summary.kinds.get(kind)) is not None
+        if (totals := member.summary.kinds.get(kind)) is not None and totals.operations
     ]
     latencies = [bar for bar in bars if not math.isnan(bar.p50_ns)]
     return [
@@ -106,6 +106,6 @@ def _table(family: Family, kinds: list[str]) -> Table:
         )
         for member in family.members
         for kind in kinds
-        if (totals := member.summary.kinds.get(kind)) is not None
+        if (totals := member.summary.kinds.get(kind)) is not None and totals.operations
     ]
     return Table.of(columns, rows, text_columns=2)
