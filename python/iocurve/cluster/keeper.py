@@ -178,11 +178,15 @@ def main() -> None:
     def stop(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    ends = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    for number in ends:
         signal.signal(number, stop)
     try:
         keeper.serve()
     finally:
+        # A second signal would leave the files, of which one is the token.
+        for number in ends:
+            signal.signal(number, signal.SIG_IGN)
         keeper.end()
 
 
