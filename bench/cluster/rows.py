@@ -85,10 +85,10 @@ class Scene:
         """Local files of the load clients of a host."""
         return sorted((node.home / "state/iocurve/clients").glob("*.jsonl"))
 
-    def wait_until_measured(self) -> None:
-        """Returns when the client of the victim has measured some intervals, or the run has ended."""
+    def wait_until_measured(self, node: Host | None = None) -> None:
+        """Returns when the client of a host (the victim) has measured some intervals, or the run has ended."""
         while self.run.is_running:
-            if any(path.read_bytes().count(b"\n") >= _BREAK_AFTER_LINES for path in self.journals(self.victim)):
+            if any(path.read_bytes().count(b"\n") >= _BREAK_AFTER_LINES for path in self.journals(node or self.victim)):
                 break
             time.sleep(0.1)
         self.broken_at = time.monotonic()
@@ -348,7 +348,8 @@ def _disk_full(directory: Path) -> Seen:
         made.victim.run(["dd", "if=/dev/zero", f"of={state}/fill", "bs=4k"])
 
     with scene(directory, prepare=small) as made:
-        time.sleep(12)
+        # The mount of the victim is not seen from here.
+        made.wait_until_measured(made.nodes[0])
         fill(made)
         ended = made.run.wait()
         seen = _seen(made, ended)
