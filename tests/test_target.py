@@ -40,9 +40,9 @@ def test_a_url_names_the_version_and_the_slots_of_its_session(
 
 @pytest.mark.slow
 def test_an_embedded_volume_is_mounted_as_its_target_says() -> None:
-    with place.opened(parse("volume:unlimited?vers=4.1&slots=8")) as there:
+    with place.opened(parse("volume:unlimited?vers=4.1&slots=8&nconnect=2")) as there:
         assert isinstance(there.target, NfsTarget)
-        assert (there.target.url.version, there.target.url.slots) == (4, 8)
+        assert (there.target.url.version, there.target.url.slots, there.nconnect) == (4, 8, 2)
 
 
 def test_the_facts_of_a_volume_follow_from_its_level_and_quota() -> None:

@@ -13,7 +13,7 @@ SCENARIOS = (
     "anf-large-scale-up",
     "azure-disk",
 )
-NEAR = "volume:anf-premium?quota=70.31TiB&latency=300us&speed=0.1"
+NEAR = "volume:anf-premium?quota=70.31TiB&latency=300us&speed=0.1&nconnect=8"
 """The volume of document B, near its clients."""
 LOAD = "rw=randread bs=8k"
 VDBENCH_HOSTS, VDBENCH_VOLUMES = 24, 6

@@ -30,6 +30,8 @@ from iocurve.volume.serve import volume_process
 from iocurve.volume.spec import ExportSpec, spec_of
 from iocurve.volume.spec import facts as volume_facts
 
+MOUNT = ("vers", "nconnect", "slots", "rsize", "wsize")
+"""Parameters of an embedded volume that say how it is mounted, and not what it carries."""
 DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
 """Time after which a silent server fails the run."""
 
@@ -136,7 +138,7 @@ class VolumeTarget:
         """Reads ``volume:PROFILE?quota=4TiB&vers=4.1``. Raises ``DialectError`` or ``TargetError``."""
         profile, _, query = text.removeprefix("volume:").partition("?")
         said: dict[str, str | int] = dict(parse_qsl(query, keep_blank_values=True))
-        mount = urlencode([(name, said.pop(name)) for name in ("vers", "slots", "rsize", "wsize") if name in said])
+        mount = urlencode([(name, said.pop(name)) for name in MOUNT if name in said])
         try:
             parse_nfs_url(f"nfs://volume/?{mount}")
         except ValueError as error:
