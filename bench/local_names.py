@@ -125,15 +125,13 @@ def _fio(directory: Path, depth: int, files: int) -> Iterator[Row]:
     for phase, _, _, engine in PHASES:
         command = (
             *("fio", "--name=names", f"--ioengine={engine}", f"--directory={directory}", f"--numjobs={depth}"),
-            *(f"--nrfiles={files // depth}", "--filesize=1", "--openfiles=1", "--group_reporting"),
+            *(f"--nrfiles={files // depth}", "--filesize=4k", "--openfiles=1", "--group_reporting"),
             *("--file_service_type=sequential", "--output-format=json", "--thread"),
         )
         before = _cpu_s(resource.RUSAGE_CHILDREN)
-        printed = subprocess.run(command, capture_output=True, text=True, check=False)
-        if printed.returncode != 0:
-            return
-        read = json.loads(printed.stdout)["jobs"][0]["read"]
-        done = read["total_ios"] or files
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        read = json.loads(printed)["jobs"][0]["read"]
+        done = read["total_ios"]
         cpu_s = _cpu_s(resource.RUSAGE_CHILDREN) - before
         yield Row(f"fio {engine}, {depth} jobs", phase, done * 1000 / max(read["runtime"], 1), cpu_s * 1e6 / done)
 
