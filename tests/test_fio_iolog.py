@@ -15,7 +15,7 @@ from iocurve.engine.describe import load_text
 from iocurve.errors import DialectError, PlanError
 
 MS = 1_000_000
-READ, WRITE, FSYNC, FDATASYNC = 0, 1, 13, 14
+READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23
 
 VERSION_2 = """fio version 2 iolog
 a add

@@ -184,6 +184,7 @@ class StartedCluster(msgspec.Struct):
         _wait(alive)
         for process in alive:
             process.signal(signal.SIGKILL)
+        _wait(alive)
         _memory().unlink(missing_ok=True)
         shutil.rmtree(self.directory, ignore_errors=True)
         return len(alive)
