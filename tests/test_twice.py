@@ -56,6 +56,17 @@ def test_a_service_level_ends() -> None:
     assert found.for_rate.startswith("this service level ends at 4,500 MiB/s: use another level or several volumes")
 
 
+@pytest.mark.parametrize(
+    "target",
+    [level("premium", 40, 256, 64).replace(speed=0.1), level("premium", 100, 512, 0)],
+    ids=["at a fraction of the speed", "a limit set by hand"],
+)
+def test_a_limit_that_no_quota_gives_is_raised(target: TargetFacts) -> None:
+    found = twice("volume_throughput", target=target)
+    assert found is not None
+    assert found.for_rate == "raise the volume's limit to 1,000 MiB/s"
+
+
 def test_a_volume_that_adds_the_latency_itself_gets_no_faster() -> None:
     slow = level("premium", 8, 512, 64).replace(latency_mean_ns=3_500_000)
     found = twice("volume_throughput", target=slow)

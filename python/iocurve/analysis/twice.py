@@ -106,9 +106,13 @@ def _quota(target: TargetFacts, bytes_per_s: float) -> str:
     """The quota by the formula of the service level: each TiB more gives the same, up to the level's ceiling."""
     wanted = f"{format_number(2 * bytes_per_s / MIB, 4)} MiB/s"
     gain, quota, cap = target.next_tib_bytes_per_s, target.quota_bytes, target.throughput_bytes_per_s
-    if gain is None or quota is None or cap is None:
-        return f"raise the volume's limit to {wanted}"
+    raised = f"raise the volume's limit to {wanted}"
+    if gain is None or quota is None or cap is None or (target.speed or 1) != 1:
+        return raised
     ceiling = _ceiling(target.service_level)
+    if gain <= 0 and ceiling is not None and 2 * cap <= ceiling:
+        # The limit was set by hand, below that of the quota.
+        return raised
     if gain <= 0 or (ceiling is not None and 2 * cap > ceiling):
         ends = f" at {format_number(ceiling / MIB, 4)} MiB/s" if ceiling else ""
         other = f"iocurve size --throughput {2 * bytes_per_s / MIB:.0f}MiB/s"

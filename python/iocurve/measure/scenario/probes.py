@@ -22,19 +22,32 @@ from iocurve.units import SECOND_NS
 
 PROBES_MAX = 2
 PATIENCE_S = 15.0
-"""Time of one probe, after which it ends with the verdict that it has."""
+"""Longest time of one probe, after which it ends with the verdict that it has."""
+LONG_S = PROBES_MAX * PATIENCE_S
+"""Time of all probes of a run; ..."""
+SHORT_S = 8.0
+"""... after the short form of a scenario."""
+LEAST_S = 2.0
+"""A probe is not started with less time than this."""
 
 PlanAgain = Callable[[str], Plan | None]
 """The plan of a point for another run; None where it must not run again."""
 
 
-def probe(campaign: Campaign, plan_again: PlanAgain) -> None:
-    """Probes the fastest loads whose limit is open. Ctrl-C ends the probes and costs no point."""
+def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
+    """Probes the fastest loads whose limit is open, for ``seconds`` in all.
+
+    Ctrl-C ends the probes and costs no point.
+    """
     tried: list[str] = []
+    until_s = time.monotonic() + seconds
     try:
         while len(tried) < PROBES_MAX and (point := _next(campaign.result, tried, plan_again)):
+            left_s = until_s - time.monotonic()
+            if left_s < LEAST_S:
+                break
             tried.append(point.name)
-            _probe(campaign, point, plan_again)
+            _probe(campaign, point, plan_again, min(PATIENCE_S, left_s))
     except (Interrupted, KeyboardInterrupt):
         campaign.result = campaign.result.with_note("probe_interrupted", "the probes were interrupted", "info")
     except IocurveError as error:
@@ -67,12 +80,12 @@ def _is_probed(point: Point, result: Result) -> bool:
     return not (is_known or summary.paced or point.clients or point.outcome.state != "finished" or not summary.bytes)
 
 
-def _probe(campaign: Campaign, point: Point, plan_again: PlanAgain) -> None:
+def _probe(campaign: Campaign, point: Point, plan_again: PlanAgain, patience_s: float) -> None:
     plan = plan_again(point.name)
     assert plan is not None, "it was asked for before"
     start = time.monotonic()
     run = partial(campaign.repeat, purpose=f"probing what limits {point.name}")
-    limit, base = diagnose(plan, campaign.result.target_of(point), run, PATIENCE_S)
+    limit, base = diagnose(plan, campaign.result.target_of(point), run, patience_s)
     if limit.code != HELD_UP:
         elapsed_ns = round((time.monotonic() - start) * SECOND_NS)
         campaign.add_probe(Probe(point=point.name, limit=limit, iops=base.summary().iops, elapsed_ns=elapsed_ns))

@@ -207,7 +207,8 @@ class _Run:
                     campaign.measure(measurement)
             self.files.identify()
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.probes:
-            probes.probe(campaign, partial(self._plan_again, {case.name: case for case in cases}))
+            seconds = probes.SHORT_S if self.request.form_name == "short" else probes.LONG_S
+            probes.probe(campaign, partial(self._plan_again, {case.name: case for case in cases}), seconds)
 
     def _plan_again(self, cases: Mapping[str, Case], name: str) -> Plan | None:
         """The plan of a point for a probe. A file or device that was named is only read."""
