@@ -85,7 +85,7 @@ def kinds_of(family: Family) -> list[str]:
 
 
 def place(family: Family, member: MeasuredPoint) -> str:
-    """Where a point differs from the others of its family: ``depth 8``."""
+    """The difference of a point from the others of its family: ``depth 8``."""
     axes = [axis for axis in member.point.axes if family.varies(axis)]
     return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in axes) or family.subject
 

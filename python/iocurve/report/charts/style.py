@@ -23,7 +23,7 @@ SERIES_COLORS = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000
 FURTHER_COLORS = [
     *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
 ]
-"""Of the kinds of operation other than reads and writes: Paul Tol's muted scheme (SRON/EPS/TN/09-002)."""
+"""Colors for kinds of operation other than reads and writes: Paul Tol's muted scheme (SRON/EPS/TN/09-002)."""
 HEIGHT = 300
 CHARACTER_WIDTH, LEGEND_SYMBOL_WIDTH = 7, 36
 """Pixels."""
