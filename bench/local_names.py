@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.metadata import tree_plan
 from iocurve.engine import plan as plans
 from iocurve.measure import local
 from iocurve.units import SECOND_NS
@@ -86,30 +87,9 @@ def _plan(directory: Path, workers: int, depth: int, tasks: tuple[plans.TreeTask
         tree=tree, tasks=tasks, select=plans.SequentialSelect(), select_once=tasks != ("make_directories",)
     )
     kinds: tuple[plans.OperationKind, ...] = ("mkdir", "create", "close", "getattr", "delete")
-    block = plans.FixedBlocks(bytes=4096)
-    each = plans.Worker(
-        job="names",
-        jobnum=0,
-        report_group=0,
-        engine=plans.MetadataEngine(
-            open=plans.FileOpen(direct=False, durability="none", invalidate=False), keep_open=True
-        ),
-        files=(plans.FilePlan(path=str(directory), offset_bytes=0, bytes=4096, layout="nothing", keep=True),),
-        file_select="round_robin",
-        operations=tuple(
-            plans.OperationPlan(kind=kind, share=1, blocks=block, random_percent=0, rate=None) for kind in kinds
-        ),
-        access=plans.Access(),
-        depth=depth,
-        start_delay_ns=0,
-        ramp_ns=0,
-        end=plans.End(runtime_ns=None, bytes=None, operations=None),
-        seed=1,
-        payload=plans.Payload(content=plans.RandomContent(), renew="scramble", compress_percent=0, dedupe_percent=0),
-        tree=work,
-    )
-    all_workers = tuple(each.replace(jobnum=number) for number in range(workers))
-    return plans.Plan(name="names", interval_ns=SECOND_NS, groups=(plans.Group(workers=all_workers),))
+    how = plans.FileOpen(direct=False, durability="none", invalidate=False)
+    engine = plans.MetadataEngine(open=how, keep_open=True)
+    return tree_plan(work, engine, str(directory), kinds, 4096, workers, depth)
 
 
 def _bare(how: str, directory: Path, depth: int, files: int) -> Iterator[Row]:

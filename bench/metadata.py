@@ -118,15 +118,36 @@ def _plan(
         files_on_all_levels=True,
         sizes=(plans.SizeShare(bytes=FILE_BYTES, weight=1),),
     )
-    work = plans.TreeWork(tree=tree, tasks=tasks, select=plans.SequentialSelect(), select_once=tasks != PHASES[0][1])
     kinds: tuple[plans.OperationKind, ...] = ("mkdir", "write_file", "getattr", "delete")
-    block = plans.FixedBlocks(bytes=FILE_BYTES)
+    engine = plans.NfsMetadataEngine(mount=NfsTarget.of(url).mount(1), keep_open=True)
+    return tree_plan(
+        plans.TreeWork(tree=tree, tasks=tasks, select=plans.SequentialSelect(), select_once=tasks != PHASES[0][1]),
+        engine,
+        "tree",
+        kinds,
+        FILE_BYTES,
+        workers,
+        depth,
+    )
+
+
+def tree_plan(
+    work: plans.TreeWork,
+    engine: plans.MetadataEngine | plans.NfsMetadataEngine,
+    path: str,
+    kinds: Sequence[plans.OperationKind],
+    block_bytes: int,
+    workers: int,
+    depth: int,
+) -> plans.Plan:
+    """Workers that carry out the same work on a tree at ``path``, each with ``depth`` operations in flight."""
+    block = plans.FixedBlocks(bytes=block_bytes)
     each = plans.Worker(
         job="metadata",
         jobnum=0,
         report_group=0,
-        engine=plans.NfsMetadataEngine(mount=NfsTarget.of(url).mount(1), keep_open=True),
-        files=(plans.FilePlan(path="tree", offset_bytes=0, bytes=FILE_BYTES, layout="nothing", keep=True),),
+        engine=engine,
+        files=(plans.FilePlan(path=path, offset_bytes=0, bytes=block_bytes, layout="nothing", keep=True),),
         file_select="round_robin",
         operations=tuple(
             plans.OperationPlan(kind=kind, share=1, blocks=block, random_percent=0, rate=None) for kind in kinds

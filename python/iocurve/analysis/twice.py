@@ -110,13 +110,14 @@ def _quota(target: TargetFacts, bytes_per_s: float) -> str:
     if gain is None or quota is None or cap is None or (target.speed or 1) != 1:
         return raised
     ceiling = _ceiling(target.service_level)
-    if gain <= 0 and ceiling is not None and 2 * cap <= ceiling:
-        # The limit was set by hand, below that of the quota.
-        return raised
-    if gain <= 0 or (ceiling is not None and 2 * cap > ceiling):
+    is_beyond = gain <= 0 if ceiling is None else 2 * cap > ceiling
+    if is_beyond:
         ends = f" at {format_number(ceiling / MIB, 4)} MiB/s" if ceiling else ""
         other = f"iocurve size --throughput {2 * bytes_per_s / MIB:.0f}MiB/s"
         return f"this service level ends{ends}: use another level or several volumes ({other})"
+    if gain <= 0:
+        # The limit was set by hand, below that of the quota.
+        return raised
     needed = quota + round(cap / gain * TIB)
     step = f"{format_number(gain / MIB, 4)} MiB/s for each TiB"
     return f"{wanted} need a quota of {format_bytes(needed)} at this level ({step})"

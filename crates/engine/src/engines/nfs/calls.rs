@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::names::Cursor;
 use super::protocol::Protocol;
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
@@ -95,13 +96,6 @@ pub struct FileFacts {
     pub modified_ns: u64,
     /// User number, or the name that a server of `NFSv4.1` gives.
     pub owner: String,
-}
-
-/// Position in the list of a directory; the default is its beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cursor {
-    pub cookie: u64,
-    pub verifier: [u8; 8],
 }
 
 /// One reply with entries of a directory, itself and its parent among them.

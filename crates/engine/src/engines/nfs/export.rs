@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Answer, CallLimits, Calls, Cursor, Entry, Mountable, Node, Page};
+use super::calls::{Answer, CallLimits, Calls, Entry, Mountable, Node, Page};
+use super::names::Cursor;
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;

@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::{Clock, Nanos};
 
-use super::calls::{Calls, Cursor, Mountable};
+use super::calls::{Calls, Mountable};
 use super::export::{Export, directory_parts};
 use super::load::NfsEngine;
 use super::load::flight::Answered;
-use super::names::{ListedPage, NamedCall, Procedure, WHOLE_BYTES_MAX};
+use super::names::{Cursor, ListedPage, NamedCall, Procedure, WHOLE_BYTES_MAX};
 use super::protocol::{Found, Judgement};
 use super::status::{ACCES, BADHANDLE, EXIST, NOENT, PERM, ROFS, STALE, errno};
 use crate::engines::buffers::SlotMap;

@@ -2,12 +2,17 @@
 
 use std::ops::Range;
 
-use super::calls::Cursor;
-
 /// Files up to this size are read or written whole by one call.
 pub(super) const WHOLE_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of one list of entries.
 pub(super) const ENTRIES_BYTES: u32 = 32 << 10;
+
+/// Position in the list of a directory; the default is its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Cursor {
+    pub cookie: u64,
+    pub verifier: [u8; 8],
+}
 
 /// A call on a name, or on the object that a handle names.
 #[derive(Debug, Clone, Default)]

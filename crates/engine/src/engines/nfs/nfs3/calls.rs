@@ -11,9 +11,10 @@ use iocurve_wire::nfs3::{
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
 use super::super::calls::{
-    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
-    Node, Page, granted,
+    Answer, CallLimits, Calls, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES, Node,
+    Page, granted,
 };
+use super::super::names::Cursor;
 use super::super::protocol::{LESS_STABLE, Protocol, stability};
 use super::super::status::refused;
 use super::super::transport::mounter::{self, Mounter};

@@ -10,8 +10,8 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::xdr::{Decode, Encode, from_bytes};
 
-use super::super::calls::{Cursor, DIRECTORY_MODE, FILE_MODE};
-use super::super::names::{ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
+use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
+use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs3;
 

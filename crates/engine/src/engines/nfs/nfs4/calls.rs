@@ -16,9 +16,10 @@ use iocurve_wire::nfs4::{nfs_ftype4, stateid4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
 use super::super::calls::{
-    Answer, CallLimits, Calls, Cursor, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES,
-    Node, Page, granted,
+    Answer, CallLimits, Calls, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, LIST_BYTES, Listed, NAMES_BYTES, Node,
+    Page, granted,
 };
+use super::super::names::Cursor;
 use super::super::protocol::{Judgement, LESS_STABLE, stability};
 use super::super::status::{NOTDIR, refused};
 use super::super::transport::mounter::Mounter;

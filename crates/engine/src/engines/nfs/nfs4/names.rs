@@ -10,8 +10,8 @@ use iocurve_wire::nfs4::operations::{
 use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_owner4, stateid4};
 use iocurve_wire::xdr::{Decode, Reader, from_bytes, to_bytes};
 
-use super::super::calls::{Cursor, DIRECTORY_MODE, FILE_MODE};
-use super::super::names::{ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
+use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
+use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs4;
 use super::calls::{LISTED, STAT};
