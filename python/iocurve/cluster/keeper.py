@@ -39,6 +39,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.starting = threading.Lock()
         place = tempfile.gettempdir()
         # The path of a socket has at most 107 characters (unix(7)), and Ray adds 70.
         self.directory = tempfile.mkdtemp(prefix="iocurve-", dir=place if len(place) <= PLACE_MAX else "/tmp")
@@ -107,18 +108,21 @@ class Keeper:
             "--block",
         ]
         first = min(os.sched_getaffinity(0))
-        while not self.over.is_set():
-            log = Path(self.directory) / "node.log"
-            with log.open("w") as output:
-                self.node = subprocess.Popen(
-                    words,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    preexec_fn=lambda: os.sched_setaffinity(0, {first}),
-                )
+        log = Path(self.directory) / "node.log"
+        while True:
+            with self.starting:
+                if self.over.is_set():
+                    return
+                with log.open("w") as output:
+                    self.node = subprocess.Popen(
+                        words,
+                        env=environment,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=output,
+                        start_new_session=True,
+                        preexec_fn=lambda: os.sched_setaffinity(0, {first}),
+                    )
             self.node.wait()
             logs = [*Path(self.directory).glob("ray/session_latest/logs/raylet*.out"), log]
             lines = [line for one in logs for line in one.read_text(errors="replace").splitlines()[-LINES:]]
@@ -128,7 +132,9 @@ class Keeper:
 
     def end(self) -> None:
         """Ends the node and removes its files."""
-        self.over.set()
+        # A node runs before its starter has it as an object: without the lock it would stay.
+        with self.starting:
+            self.over.set()
         if self.node is not None and self.node.poll() is None:
             for number in (signal.SIGTERM, signal.SIGKILL):
                 try:

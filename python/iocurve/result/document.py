@@ -957,23 +957,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     """Writes and syncs a temporary file in the same directory, then renames it."""
-    import tempfile
-
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    # The name is known before the file exists: a signal that arrives while it is created leaves no file either.
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    """The umask of the process, which mkstemp ignores; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
