@@ -374,6 +374,13 @@ fn a_write_of_nothing_is_free_wherever_it_is<S: Store>(store: &S) {
     let before = store.budget().used();
     assert_eq!(write(store, &file, 1 << 20, &[]), Ok(0));
     assert_eq!((store.getattr(file.as_bytes()).unwrap().size, store.budget().used()), (0, before));
+    // A file with set-user-ID takes another path, since the WRITE clears the bit.
+    for offset in [0, 1 << 40] {
+        let privileged = sattr3 { mode: Some(0o4755), ..sattr3::default() };
+        store.setattr(file.as_bytes(), &privileged, None, &mut wcc_data::default()).unwrap();
+        assert_eq!(write(store, &file, offset, &[]), Ok(0));
+        assert_eq!((store.getattr(file.as_bytes()).unwrap().mode, store.budget().used()), (0o755, before));
+    }
 }
 
 fn handles_of_others_are_refused<S: Store>(store: &S) {

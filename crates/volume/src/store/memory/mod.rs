@@ -228,7 +228,9 @@ impl Store for MemoryStore {
         let mut held = slot.write();
         let node = held.expect_mut(stamp)?;
         let before = node.wcc();
-        self.data.write(index, node.content_mut()?, offset, data)?;
+        if !data.is_empty() {
+            self.data.write(index, node.content_mut()?, offset, data)?;
+        }
         node.size = node.size.max(end);
         node.mode = without_privileges(node.mode);
         node.touch();
