@@ -25,7 +25,8 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 90,
+    # 91 since measure reads the counters of the volume that it loads.
+    "rooms that import a room": 91,
     "files under 60 lines": 52,
     "classes": 696,
     "Any": 169,

@@ -77,6 +77,34 @@ def test_one_line_says_whether_the_figures_can_be_trusted(
     assert line in page.html(read(result))
 
 
+@pytest.mark.parametrize(
+    ("shares", "state", "line"),
+    [
+        ([0.019, None], "quiet", "Quiet: other work on this machine disturbed none of 2 points"),
+        (
+            [None, 0.584],
+            "disturbed",
+            "Quiet: other work on this machine disturbed none of 2 points; the volume was starved of processors for up "
+            "to 58 % of the time ({1}): rates may be lower and latencies higher than its limits",
+        ),
+        (
+            [0.02, 0.3, 0.1, 0.2, 0.25],
+            "disturbed",
+            "Quiet: other work on this machine disturbed none of 5 points; the volume was starved of processors for up "
+            "to 30 % of the time ({0}, {1}, {2}, 2 more): rates may be lower and latencies higher than its limits",
+        ),
+    ],
+)
+def test_a_result_says_that_the_volume_was_starved(shares: list[float | None], state: str, line: str) -> None:
+    result = on(*(QUIET.replace(volume_starved_share=share) for share in shares))
+    reading, line = read(result), line.format(*(point.name for point in result.points))
+    assert reading.trust == (state, line)
+    doubts = [f"T{doubt}." for doubt in line.split("; t")[1:]]
+    assert [text for text in reading.doubts if "starved" in text] == doubts
+    shown = page.html(reading)
+    assert all(doubt in shown for doubt in doubts)
+
+
 def test_a_load_and_a_target_that_wait_for_each_other_are_not_starved_by_others() -> None:
     assert read(on(QUIET.replace(target_delay_share=0.5))).trust[0] == "quiet"
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -27,7 +28,8 @@ from bench.servers import volume as serve
 from iocurve.errors import DialectError, TargetError
 from iocurve.result import openmetrics
 from iocurve.result.caps import EGRESS, caps
-from iocurve.units import GIB, MIB, TIB
+from iocurve.result.document import Result
+from iocurve.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import Latency, Limits
@@ -224,6 +226,52 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 
 
+def test_a_volume_that_was_restarted_counts_from_its_start(served: Server) -> None:
+    with control.Client(str(served.port)) as client:
+        now = client.stats().replace(uptime_ns=10**9, threads_starved_ns=(3 * 10**8,))
+    assert now.starved_share(now.replace(uptime_ns=5 * 10**8, threads_starved_ns=(10**8,))) == 0.4
+    assert now.starved_share(now.replace(uptime_ns=10**10, threads_starved_ns=(10**9,))) == 0.3
+
+
+def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
+    """A volume that is stopped shows as one without a processor: its timers end late."""
+    with serve("--unlimited", "--throughput", "8MiB") as server:
+        command = load(server, "--size=2m", "--time_based", "--runtime=4", f"--out={tmp_path}")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            # The use of the machine is measured from the end of the first interval, after 128 READs.
+            wait_for_reads(server, 200)
+            os.kill(server.pid, signal.SIGSTOP)
+            time.sleep(0.8)
+            os.kill(server.pid, signal.SIGCONT)
+            # The thread that stood still notices within a moment; then it may make up for a quarter of a second.
+            patience = time.monotonic() + 0.9
+            while not (catch_up_ns := stats(server)["exports"][0]["catch_up_ns"]) and time.monotonic() < patience:
+                time.sleep(0.01)
+            _, stderr = process.communicate(timeout=60)
+        starved_ns = max(stats(server)["threads_starved_ns"])
+    assert process.returncode == 0, stderr
+    assert catch_up_ns == 250_000_000
+    [point] = Result.read(tmp_path).points
+    assert point.machine is not None
+    share = point.machine.volume_starved_share
+    assert share is not None
+    # It stood still for 0.8 of three to four seconds.
+    assert 0.8 / 4 <= share <= starved_ns / (3 * SECOND_NS)
+    text = f"the volume was starved of processors for up to {100 * share:.0f} % of the time (t): "
+    assert f"warning: {text}" in stderr
+    assert f"T{text[1:]}" in (tmp_path / "report.html").read_text()
+
+
+def test_a_run_on_another_server_asks_no_volume(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert control.stats_of(other.getsockname()[1]) is None
+    ran = iocurve("fio", "--name=t", "--size=1m", f"--directory={tmp_path}", f"--out={tmp_path}/out")
+    assert ran.returncode == 0, ran.stderr
+    [point] = Result.read(tmp_path / "out").points
+    assert point.machine is not None
+    assert point.machine.volume_starved_share is None
+
+
 def test_openmetrics_can_be_parsed() -> None:
     with metrics_of("--level", "premium", "--quota", "1TiB") as (server, url):
         assert subprocess.run(load(server), capture_output=True, check=False).returncode == 0
@@ -239,6 +287,7 @@ def test_openmetrics_can_be_parsed() -> None:
     assert operations["iocurve_volume_export_operations_total", "/vol", "read"] == 256
     limit = families["iocurve_volume_throughput_limit_bytes_per_second"]
     assert (limit.type, limit.unit, limit.samples[0].value) == ("gauge", "bytes_per_second", 64 * MIB)
+    assert families["iocurve_volume_bucket_catch_up_seconds"].samples[0].labels == {"export": "/vol"}
     data = families["iocurve_volume_client_data_bytes"]
     assert (data.type, data.unit, data.samples[0].value) == ("counter", "bytes", 16 * MIB)
     assert data.documentation == "Bytes of data read and written, by client"
@@ -515,9 +564,9 @@ def test_a_new_profile_resets_the_settings() -> None:
     assert ExportSpec(throughput="1GiB").limits().value("throughput_bytes_per_s") == GIB
 
 
-def wait_for_reads(server: Server) -> None:
+def wait_for_reads(server: Server, reads: int = 100) -> None:
     patience = time.monotonic() + 30
-    while stats(server)["reads"] < 100:
+    while stats(server)["reads"] < reads:
         assert time.monotonic() < patience, "the load does not start"
         time.sleep(0.05)
 

@@ -182,6 +182,8 @@ pub struct ExportStats {
     pub burst_credits: Option<u64>,
     /// Token buckets of its limits.
     pub buckets: Vec<Bucket>,
+    /// Nanoseconds for which buckets now keep what they gain on top of their capacities, because a thread came late; at most 250 ms.
+    pub catch_up_ns: u64,
     /// Faults injected so far; none if the volume injects none.
     pub faults: Option<FaultStats>,
     /// READs and WRITEs.

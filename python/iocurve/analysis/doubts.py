@@ -11,15 +11,22 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
-from iocurve.result.disturbance import Condition, condition, culprits, starved_party, starved_share
+from iocurve.result.disturbance import (
+    NAMED_MAX,
+    Condition,
+    condition,
+    culprits,
+    starved_party,
+    starved_share,
+    starved_volume,
+    starved_volume_text,
+)
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import CourseInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
 """An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""
-DISTURBED_NAMED_MAX = 3
-"""Disturbed points that are named; the table marks all of them."""
 SKEW_TOLERANCE = 0.01
 """Workers that did not all run for more than this fraction of the window are a doubt."""
 
@@ -56,6 +63,7 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
         *_concurrency(measured),
         *_skew(measured),
         *_errors(measured),
+        *(f"{text[:1].upper()}{text[1:]}." for text in _starved_volume(measured)),
         *_disturbed(measured),
         *(_single_gains(families) if result.scenario else []),
     ]
@@ -63,6 +71,14 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
 
 def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
     """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
+    state, text = _trust_of(measured)
+    if starved := _starved_volume(measured):
+        return "starved" if state == "starved" else "disturbed", "; ".join([text, *starved])
+    return state, text
+
+
+def _trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
+    """As ``trust_of``, without what a volume says."""
     points = [member.point for member in measured]
     counts = Counter(map(condition, points))
     disturbed = [point for point in points if point.disturbance]
@@ -199,12 +215,18 @@ def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:
     ]
 
 
+def _starved_volume(measured: Iterable[MeasuredPoint]) -> list[str]:
+    """Points in which the measured volume was starved."""
+    text = starved_volume_text({member.point.name: starved_volume(member.point.machine) for member in measured})
+    return [text] if text else []
+
+
 def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
     """Points that others on this machine disturbed, also when they were measured again."""
     found = [member.point for member in measured if member.point.disturbance]
     if not found:
         return []
-    names = [f"{point.name} ({point.disturbance})" for point in found[:DISTURBED_NAMED_MAX]]
+    names = [f"{point.name} ({point.disturbance})" for point in found[:NAMED_MAX]]
     more = [f"{len(found) - len(names)} more"] if len(found) > len(names) else []
     again = ", also when measured again" if any(point.repeats for point in found) else ""
     return [

@@ -24,7 +24,7 @@ from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
 from iocurve.result.course import singly
-from iocurve.result.disturbance import disturbance, severity
+from iocurve.result.disturbance import disturbance, severity, starved_volume
 from iocurve.result.document import (
     Axis,
     ClientOutcome,
@@ -134,6 +134,8 @@ class Campaign:
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0
         """Number of points so far."""
+        self.starved_volumes: dict[str, float] = {}
+        """By point the share of time for which the measured volume was starved, 0 where it was not."""
         self.seconds_planned = 0.0
         """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
@@ -340,6 +342,7 @@ class Campaign:
             self._add(point)
         else:
             self._replace(instead_of, point)
+        self.starved_volumes[point.name] = starved_volume(point.machine)
         self._keep(self.result)
         return point
 

@@ -27,6 +27,7 @@ from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import progress_view
 from iocurve.result import host
+from iocurve.result.disturbance import starved_volume_text
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 from iocurve.targets.nfs_url import nfs_address
@@ -112,6 +113,8 @@ def _measured(
             if directory:
                 result = directory.finish(result)
     if not quiet:
+        if text := starved_volume_text(campaign.starved_volumes):
+            _tell([PlanNote("volume_starved", text, None, "warning")])
         _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:] if note.level != "error")
     return result
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan
@@ -12,7 +13,10 @@ from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
 from iocurve.result.block_devices import DeviceMeter
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
-from iocurve.result.servers import Servers, servers_of
+from iocurve.result.servers import NFS_PORT, Servers, is_local, servers_of
+
+if TYPE_CHECKING:
+    from iocurve.volume.stats import VolumeStats
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -115,8 +119,10 @@ class Observer:
         self._enough = enough
         self._window_end = _cooled_down(plan)
         self._files = _local_files(plan)
-        self._servers = servers_of(_endpoints(plan, self._files))
-        self._meter = _Meter(self._files, self._servers)
+        endpoints = _endpoints(plan, self._files)
+        self._servers = servers_of(endpoints)
+        self._ports = [port or NFS_PORT for address, port in endpoints if is_local(address)]
+        self._meter = self._new_meter()
         self._use: MachineUse | None = None
         self.layout: LayoutFacts | None = None
 
@@ -130,31 +136,51 @@ class Observer:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         if live.phase in ("layout", "prepare", "ready", "ramp"):
             # Only the CPU use in the measured window counts.
-            self._meter, self._use = _Meter(self._files, self._servers), None
+            self._meter, self._use = self._new_meter(), None
         else:
             self._meter.poll()
             if (live.group, live.elapsed_ns) == self._window_end and self._use is None:
                 self._use = self._meter.use()
         return self._enough(live)
 
+    def _new_meter(self) -> _Meter:
+        return _Meter(self._files, self._servers, self._ports)
+
 
 class _Meter:
-    """The use of this machine, with what the devices beneath the files move."""
+    """The use of this machine, with what the devices beneath the files move and how volumes are starved."""
 
-    def __init__(self, files: Sequence[str], servers: Servers) -> None:
+    def __init__(self, files: Sequence[str], servers: Servers, ports: Sequence[int]) -> None:
         self._machine = host.MachineMeter(servers=servers)
         self._devices = DeviceMeter(files)
+        self._volumes = _volumes(ports)
 
     def poll(self) -> None:
         self._machine.poll()
 
     def use(self) -> MachineUse | None:
         use, moved = self._machine.use(), self._devices.moved()
+        if use is not None:
+            now = _volumes(self._volumes)
+            shares = [stats.starved_share(self._volumes[port]) for port, stats in now.items()]
+            use = use.replace(volume_starved_share=max(shares, default=None))
         if use is None or moved is None:
             return use
         return use.replace(
             block_devices=moved.devices, block_read_bytes=moved.read_bytes, block_write_bytes=moved.write_bytes
         )
+
+
+def _volumes(ports: Iterable[int]) -> dict[int, VolumeStats]:
+    """The counters of the volumes that serve at ports of this machine."""
+    found: dict[int, VolumeStats] = {}
+    for port in ports:
+        # A load on local files needs nothing of volumes.
+        from iocurve.volume.control import stats_of
+
+        if stats := stats_of(port):
+            found[port] = stats
+    return found
 
 
 def _local_files(plan: Plan) -> list[str]:

@@ -6,7 +6,7 @@ thresholds are set so that a disturbance may move a rate by more than the 2 % wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from iocurve.result.document import MachineUse, Point
@@ -30,8 +30,12 @@ DELAYED = 0.10
 wait for each other, so this counts only together with ``FOREIGN_PROCESSORS``."""
 STARVED = 0.30
 """A thread that waits for a processor for more than this share gets too little of it to tell anything else."""
+VOLUME_STARVED = 0.02
+"""An iocurve volume counts that it was starved for this share of the time: its rates may be lower by as much."""
 FOREIGN_PROCESSORS = 0.2
 """Others use this much of one processor."""
+NAMED_MAX = 3
+"""Points that a sentence names; tables mark all of them."""
 OTHERS, HYPERVISOR = "other processes", "the hypervisor"
 WINDOW_NS_MIN = 200 * MILLISECOND_NS
 """The kernel counts CPU time in ticks of 10 ms: the shares of a shorter run are too coarse to tell."""
@@ -73,6 +77,24 @@ def waited_for_others(use: MachineUse) -> float:
     """As ``starved_share``, without the target's threads where only the load can have kept them waiting."""
     others = ((use.others_share or 0.0) + (use.steal_share or 0.0)) * use.cpus
     return starved_share(use) if others >= FOREIGN_PROCESSORS else use.thread_delay_share or 0.0
+
+
+def starved_volume(use: MachineUse | None) -> float:
+    """The share of time for which the measured volume was starved; 0 if it is below ``VOLUME_STARVED``."""
+    share = (use.volume_starved_share or 0.0) if use else 0.0
+    return share if share >= VOLUME_STARVED else 0.0
+
+
+def starved_volume_text(shares: Mapping[str, float]) -> str | None:
+    """Names the points in which the measured volume was starved, and the largest share; None if there are none."""
+    if not any(shares.values()):
+        return None
+    names = [name for name, share in shares.items() if share]
+    more = [f"{len(names) - NAMED_MAX} more"] if len(names) > NAMED_MAX else []
+    return (
+        f"the volume was starved of processors for up to {100 * max(shares.values()):.0f} % of the time "
+        f"({', '.join([*names[:NAMED_MAX], *more])}): rates may be lower and latencies higher than its limits"
+    )
 
 
 def condition(point: Point) -> Condition:

@@ -175,6 +175,9 @@ class MachineUse(Struct):
     """Longest time for which a thread of the load was ready to run and waited for a processor, of the elapsed time."""
     target_delay_share: float | None = None
     """The same of the threads of the target."""
+    volume_starved_share: float | None = None
+    """Time for which a thread of the iocurve volume that was measured was starved, as the volume counts it (``iocurve
+    volume stats``), of the elapsed time. None if the target is no volume of this user on this machine."""
     device_read_bytes: int | None = None
     """Bytes that this process had fetched from storage (``/proc/self/io``)."""
     device_write_bytes: int | None = None

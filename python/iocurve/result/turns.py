@@ -172,7 +172,7 @@ def _mean_use(point: Point, run: Point) -> MachineUse | None:
         return first + weight * (second - first)
 
     shares = ("own_share", "target_share", "others_share", "steal_share")
-    largest = ("thread_busy_share", "thread_delay_share", "target_delay_share")
+    largest = ("thread_busy_share", "thread_delay_share", "target_delay_share", "volume_starved_share")
     sums = ("device_read_bytes", "device_write_bytes")
     return newest.replace(
         busy_share=mean(before.busy_share, newest.busy_share),

@@ -175,6 +175,16 @@ class Client:
         return answer
 
 
+def stats_of(port: int) -> ServedStats | None:
+    """The counters of this user's volume at a port of this machine; None if no such volume answers."""
+    try:
+        with Client(str(port)) as client:
+            return client.stats()
+    except (TargetError, ValueError):
+        # ValueError: a volume of another version of iocurve.
+        return None
+
+
 def find(target: str | None) -> tuple[Path, str | None]:
     """The control socket of a running volume, and the export that the target names. Raises ``TargetError``."""
     directory = _directory(make=False)

@@ -102,12 +102,19 @@ def _buckets(exports: Iterable[ExportStats]) -> Iterator[Metric]:
     capacity = GaugeMetricFamily(
         "iocurve_volume_bucket_capacity", "Most tokens that the bucket of a limit holds", labels=["export", "limit"]
     )
+    catch_up = GaugeMetricFamily(
+        "iocurve_volume_bucket_catch_up_seconds",
+        "Time for which buckets keep what they gain on top of their capacities, because a thread was starved",
+        labels=["export"],
+        unit="seconds",
+    )
     for export in exports:
         for bucket in export.buckets:
             if bucket.client is None and bucket.connection is None:
                 level.add_metric([export.path, bucket.limit], bucket.level)
                 capacity.add_metric([export.path, bucket.limit], bucket.capacity)
-    yield from (level, capacity)
+        catch_up.add_metric([export.path], export.catch_up_ns / SECOND_NS)
+    yield from (level, capacity, catch_up)
 
 
 def _starved(stats: VolumeStats) -> Metric:

@@ -60,6 +60,9 @@ class ExportStats(IoStats):
     burst_credits: int | None
     """None without a burst."""
     buckets: tuple[BucketStats, ...]
+    catch_up_ns: int
+    """Time for which buckets now keep what they gain on top of their capacities, because a thread was starved within
+    the last second; at most 250 ms."""
     faults: FaultStats | None
     """None if the volume injects none."""
 
@@ -127,6 +130,9 @@ class VolumeStats(IoStats):
 
     def starved_share(self, before: VolumeStats | None = None) -> float:
         """The time for which the most starved thread was starved, of the time since ``before`` or since the start."""
+        if before and before.uptime_ns > self.uptime_ns:
+            # The volume was restarted.
+            before = None
         elapsed_ns = self.uptime_ns - (before.uptime_ns if before else 0)
         known = before.threads_starved_ns if before else (0,) * len(self.threads_starved_ns)
         starved = (now - then for now, then in zip(self.threads_starved_ns, known, strict=True))

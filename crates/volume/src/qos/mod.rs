@@ -105,8 +105,12 @@ impl<T> Qos<T> {
         self.lateness.note(thread, self.now.max(now), late_ns);
     }
 
+    fn catch_up_ns(&mut self, now: Nanos) -> Nanos {
+        self.lateness.late_ns(now.max(self.now))
+    }
+
     fn make_up_for_lateness(&mut self) {
-        let late_ns = self.lateness.late_ns(self.now);
+        let late_ns = self.catch_up_ns(self.now);
         for gate in [&mut self.reads, &mut self.writes, &mut self.all] {
             gate.set_late(late_ns);
         }

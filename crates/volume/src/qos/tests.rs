@@ -312,13 +312,13 @@ fn tokens_that_were_missed_are_kept_for_a_second() {
         qos.came_late(SECOND, 1, 20 * MS);
         let (now, mut passed) = (SECOND + after_ns, 0);
         (0..600).for_each(|_| admit(&mut qos, now, request(), |due, ()| passed += u32::from(due == now)));
-        passed
+        (passed, qos.catch_up_ns(now))
     };
     // 1/64 s are 15 operations.
-    assert_eq!(passes_at_once(100 * MS, 0), 115);
-    assert_eq!(passes_at_once(100 * MS, SECOND - 1), 115);
-    assert_eq!(passes_at_once(100 * MS, SECOND), 15);
-    assert_eq!(passes_at_once(900 * MS, 0), 265, "at most a quarter of a second");
+    assert_eq!(passes_at_once(100 * MS, 0), (115, 100 * MS));
+    assert_eq!(passes_at_once(100 * MS, SECOND - 1), (115, 100 * MS));
+    assert_eq!(passes_at_once(100 * MS, SECOND), (15, 0));
+    assert_eq!(passes_at_once(900 * MS, 0), (265, 250 * MS), "at most a quarter of a second");
 }
 
 #[test]

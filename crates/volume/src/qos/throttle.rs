@@ -184,6 +184,11 @@ impl Throttle {
         self.lock().qos.buckets(now)
     }
 
+    /// The time for which buckets keep what they gain on top of their capacities, because a thread came late.
+    pub(crate) fn catch_up_ns(&self, now: Nanos) -> Nanos {
+        self.lock().qos.catch_up_ns(now)
+    }
+
     fn publish(&self, limits: &Limits) {
         let requests = limits.cap(Scope::Connection, Quantity::Requests, Kind::Any);
         let requests = requests.map_or(u32::MAX, |cap| cap.value.try_into().unwrap_or(u32::MAX));

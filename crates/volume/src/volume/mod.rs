@@ -134,6 +134,7 @@ impl Volume {
             limits: throttle.limits(),
             burst_credits: throttle.credits(now),
             buckets: throttle.buckets(now),
+            catch_up_ns: throttle.catch_up_ns(now),
             faults: export.files.fault_counts(),
             io,
         }
