@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,6 +246,42 @@ def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int],
     # fio counts writes that failed for lack of space as operations.
     assert (ours.workers, ours.bytes, ours.files) == (theirs.workers, theirs.bytes, theirs.files)
     assert ours.files == files | {"there": 256 << 10}
+
+
+PASSES = {
+    "--rw=randread --loops=3": 3,
+    "--rw=read --io_size=640k": 3,
+    "--rw=randwrite --io_size=640k": 3,
+    "--rw=write --loops=2 --verify=crc32c": 4,
+    "--rw=read --filename=there:other --loops=2": 4,
+    "--rw=randread --invalidate=0 --loops=2": 0,
+    "--rw=randread --time_based": 4,
+    "--rw=read --time_based --filename=there:other": 8,
+    "--rw=read:4k --time_based": 1,
+}
+"""Jobs on 64 blocks, and how often they drop the pages of a file. 220 blocks are 3.4 passes, late or not."""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
+@pytest.mark.parametrize("options", PASSES)
+def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, tmp_path: Path) -> None:
+    timed = "--runtime=550ms --rate_iops=400 " if "time_based" in options else ""
+    words = f"--name=a --size=256k {timed}{options}".split()
+    if "filename" not in options:
+        words.append("--filename=there")
+    half = bytes(128 << 10)
+    (tmp_path / "there").write_bytes(half if "other" in options else half + half)
+    (tmp_path / "other").write_bytes(half)
+    assert PASSES[options] == dropped_by(["fio", *words], tmp_path)
+    assert PASSES[options] == dropped_by([sys.executable, "-m", "iocurve", "fio", *words], tmp_path)
+
+
+def dropped_by(command: list[str], directory: Path) -> int:
+    traced = ["strace", "-f", "-qq", "-y", "-e", "trace=fadvise64", "-o", str(directory / "calls"), *command]
+    done = subprocess.run(traced, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    calls = (directory / "calls").read_text().splitlines()
+    return sum("POSIX_FADV_DONTNEED" in call and f"{directory}/" in call for call in calls)
 
 
 TRACES = (

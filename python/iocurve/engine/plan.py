@@ -37,7 +37,7 @@ class FileOpen(Struct):
     durability: Durability
     """Guarantee of a completed write."""
     invalidate: bool
-    """Drop the file's pages from the page cache before the run."""
+    """Drop the file's pages from the page cache before the run and, without ``direct``, before each further pass."""
 
 
 class NfsMount(Struct):

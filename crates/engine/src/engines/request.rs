@@ -1,6 +1,7 @@
 //! The interface between the worker loop and an engine: submit and reap.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use iocurve_meter::Nanos;
 
@@ -83,6 +84,12 @@ pub trait Engine {
     /// Called before written data are read back, when nothing is in flight: writes them to stable storage and drops
     /// caches on the way, so that reads come from the storage.
     fn settle(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Called before a further pass over these files, while operations may be in flight: drops their clean pages from the
+    /// page cache. Pages that stay there are no failure.
+    fn drop_cached_pages(&mut self, _files: Range<usize>) -> Result<(), EngineError> {
         Ok(())
     }
 

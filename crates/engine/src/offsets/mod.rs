@@ -18,6 +18,9 @@
 //!   visited once. Independent draws never end. Under a time limit alone passes do not count, and each file restarts by
 //!   itself.
 //! - **Zones** advance per file; in a zone operations wrap around until its bytes are transferred.
+//! - With `invalidate` and the page cache, the worker is told before the first operation of each further pass, so that it
+//!   drops the cached pages first. Of a sequential pass with a gap that holds only if its last block reaches the end, as
+//!   in fio.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
 
@@ -33,6 +36,7 @@ mod selection;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -94,6 +98,8 @@ pub(crate) struct Offsets {
     /// Operations left in this run after its random one.
     run_left: u32,
     source: Source,
+    /// Cached pages are dropped before each further pass.
+    drops_pages: bool,
     /// No address is left.
     is_over: bool,
 }
@@ -114,6 +120,8 @@ enum Source {
     Walked(Handover),
     /// The last offset of each kind, repeated during a run (fio's `rw_sequencer=identical`); by file and kind.
     Repeated(Vec<u64>),
+    /// None until [`Offsets::begin_pass`]: these files start a pass, from the next source.
+    PassOver { files: Range<usize>, next: Box<Source> },
 }
 
 impl Offsets {
@@ -121,10 +129,12 @@ impl Offsets {
     pub(crate) fn new(worker: &Worker, shared: &SharedPositions) -> Result<Self, EngineError> {
         let (kinds, recipes) = kinds(worker)?;
         let access = &worker.access;
+        let (ends, drops_pages) = (ends(worker), worker.engine.drops_cached_pages());
         let rules = SequentialRules {
             gap: access.gap_bytes,
             spread: access.gap_spread_bytes,
-            ends: ends(worker),
+            ends,
+            shows_pass: (ends || drops_pages) && access.strided.is_none(),
             stops: access.at_end == AtEnd::Stop,
             strided: access.strided,
             smallest: kinds.iter().map(|kind| kind.smallest).max().unwrap_or(1),
@@ -159,6 +169,7 @@ impl Offsets {
             run_length: access.run_length,
             run_left: 0,
             source,
+            drops_pages,
             is_over: false,
         })
     }
@@ -177,19 +188,57 @@ impl Offsets {
         Self { source: Source::Walked(handover), ..self }
     }
 
-    /// Next address for the worker's operation number `operation`; `None` if the files are exhausted and do not
-    /// restart.
+    /// Next address for the worker's operation number `operation`; `None` if a pass is over ([`Self::begin_pass`]), or if
+    /// the files are exhausted and do not restart.
     #[inline]
     pub(crate) fn next(&mut self, operation: usize) -> Option<Address> {
         match &mut self.source {
-            Source::Scattered(scattered) => Some(scattered.next()),
+            Source::Scattered(scattered) => {
+                let (address, exhausted) = scattered.next();
+                if exhausted {
+                    self.pass_over(0..1);
+                }
+                Some(address)
+            }
             _ => self.next_by_kind(operation),
+        }
+    }
+
+    /// Files of the pass that starts with the next address, if their cached pages are to be dropped before it.
+    pub(crate) fn begin_pass(&mut self) -> Option<Range<usize>> {
+        match std::mem::replace(&mut self.source, Source::Regions) {
+            Source::PassOver { files, next } => {
+                self.source = *next;
+                Some(files)
+            }
+            source => {
+                self.source = source;
+                None
+            }
+        }
+    }
+
+    /// The operation after this one starts a pass over `files`.
+    #[cold]
+    fn pass_over(&mut self, files: Range<usize>) {
+        if self.drops_pages && !matches!(self.source, Source::PassOver { .. }) {
+            let next = Box::new(std::mem::replace(&mut self.source, Source::Regions));
+            self.source = Source::PassOver { files, next };
+        }
+    }
+
+    /// The source of addresses, also between two passes.
+    fn addresses(&mut self) -> &mut Source {
+        match &mut self.source {
+            Source::PassOver { next, .. } => next,
+            source => source,
         }
     }
 
     #[inline(never)]
     fn next_by_kind(&mut self, operation: usize) -> Option<Address> {
         match &self.source {
+            Source::PassOver { .. } => None,
             Source::Replayed(replay) => replay.take(),
             Source::Walked(handover) => handover.take(),
             Source::Identical(_) => self.next_for_all(operation),
@@ -215,7 +264,7 @@ impl Offsets {
             _ => self.next_place(operation)?,
         };
         let is_last = operation + 1 == self.kinds.len();
-        self.source = Source::Identical((!is_last).then_some(address));
+        *self.addresses() = Source::Identical((!is_last).then_some(address));
         Some(address)
     }
 
@@ -236,7 +285,7 @@ impl Offsets {
             }
             Jump::Never | Jump::Always => self.place(operation, false)?,
         };
-        if let Source::Repeated(starts) = &mut self.source {
+        if let Source::Repeated(starts) = self.addresses() {
             starts[address.file as usize * kinds + operation] = address.offset;
         }
         Some(address)
@@ -282,9 +331,14 @@ impl Offsets {
         None
     }
 
-    /// Called when a file is exhausted. After the last file a new pass begins, unless the plan stops there.
+    /// Called when a file is exhausted. It has restarted, or waits for the others: after the last file a new pass begins,
+    /// unless the plan stops there.
     #[cold]
     fn file_exhausted(&mut self, file: usize) {
+        if !self.rules.ends {
+            self.pass_over(file..file + 1);
+            return;
+        }
         if self.selection.exhaust(file) {
             return;
         }
@@ -299,6 +353,7 @@ impl Offsets {
         if self.rules.passes == Passes::Same {
             self.rng = Rng::new(self.seed);
         }
+        self.pass_over(0..self.regions.len());
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct SequentialRules {
     pub(super) spread: u64,
     /// An exhausted region waits until all are exhausted; otherwise it restarts by itself.
     pub(super) ends: bool,
+    /// The last operation of a pass is reported as exhausting the region, also if the region restarts by itself.
+    pub(super) shows_pass: bool,
     /// The region also ends backwards.
     pub(super) stops: bool,
     pub(super) strided: Option<Strided>,
@@ -118,7 +120,7 @@ impl Region {
                 if kind.sets_position {
                     self.set_position(drawn, kind, rules, rng);
                 }
-                DrawnRange { exhausted: drawn.exhausted && rules.ends && rules.strided.is_none(), ..drawn }
+                DrawnRange { exhausted: drawn.exhausted && rules.shows_pass, ..drawn }
             }
             None => return None,
         };
@@ -226,7 +228,13 @@ impl Window {
             (true, false) => self.from,
             (false, _) => PAST_END,
         };
-        Some((DrawnRange { offset, length, exhausted: !turns && kind.edge == AtEdge::End }, next))
+        let exhausted = match kind.edge {
+            AtEdge::End => !turns,
+            AtEdge::Wrap if rules.ends || is_before => false,
+            AtEdge::Wrap => rules.shows_pass && (rules.gap == 0 || offset + u64::from(length) == self.to),
+            AtEdge::Jump => false,
+        };
+        Some((DrawnRange { offset, length, exhausted }, next))
     }
 }
 

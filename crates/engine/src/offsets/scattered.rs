@@ -30,9 +30,10 @@ impl Scattered {
         Some(Self { order, start: region.window_start(), align: first.shape.align, length })
     }
 
+    /// The next address, and `true` if it is the last of the pass.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Address {
-        let (place, _) = self.order.next();
-        Address { file: 0, offset: self.start + place * self.align, length: self.length }
+    pub(super) fn next(&mut self) -> (Address, bool) {
+        let (place, exhausted) = self.order.next();
+        (Address { file: 0, offset: self.start + place * self.align, length: self.length }, exhausted)
     }
 }

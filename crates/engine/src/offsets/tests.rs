@@ -789,3 +789,56 @@ mod any_plan {
         assert!(carried_out > 500, "{carried_out}");
     }
 }
+
+/// The worker drops cached pages before each further pass.
+fn dropping(plan: Worker) -> Worker {
+    let open = crate::plan::FileOpen { direct: false, durability: crate::plan::Durability::None, invalidate: true };
+    Worker { engine: crate::plan::EnginePlan::Sync { open }, ..plan }
+}
+
+/// Number of addresses before each pass, and the files of that pass; the addresses are those of a worker that drops
+/// nothing.
+fn drops(plan: &Worker, count: usize) -> Vec<(usize, Range<usize>)> {
+    let (mut quiet, mut drops) = (offsets(plan), Vec::new());
+    let mut dropping = offsets(&dropping(plan.clone()));
+    for given in 0..count {
+        let address = dropping.next(0).or_else(|| {
+            drops.push((given, dropping.begin_pass()?));
+            dropping.next(0)
+        });
+        assert_eq!(address, quiet.next(0));
+    }
+    drops
+}
+
+#[test]
+fn cached_pages_are_dropped_before_the_first_operation_of_each_further_pass() {
+    let of_one = |operations: &[usize]| operations.iter().map(|&operation| (operation, 0..1)).collect::<Vec<_>>();
+    for access in [ONCE_SAME, ONCE_FRESH] {
+        for end in [worker().end, by_bytes(1 << 20)] {
+            let plan = |plan| Worker { end, ..plan };
+            assert_eq!(drops(&plan(sequential(&[16 * K], access)), 12), of_one(&[4, 8]));
+            assert_eq!(drops(&plan(random(&[16 * K], access)), 13), of_one(&[4, 8, 12]));
+        }
+    }
+    assert_eq!(drops(&random(&[16 * K], INDEPENDENT), 100), []);
+    let stops = Access { at_end: AtEnd::Stop, ..ONCE_SAME };
+    assert_eq!(drops(&Worker { end: by_bytes(1 << 20), ..sequential(&[16 * K], stops) }, 20), []);
+}
+
+#[test]
+fn files_that_restart_together_are_dropped_together() {
+    let [three, two] = [sequential(&[8 * K; 3], ONCE_SAME), random(&[8 * K, 16 * K], ONCE_SAME)];
+    assert_eq!(drops(&three, 13), [(4, 0..1), (5, 1..2), (6, 2..3), (10, 0..1), (11, 1..2), (12, 2..3)]);
+    assert_eq!(drops(&Worker { end: by_bytes(1 << 20), ..three }, 13), [(6, 0..3), (12, 0..3)]);
+    assert_eq!(drops(&Worker { end: by_bytes(1 << 20), ..two }, 13), [(6, 0..2), (12, 0..2)]);
+}
+
+#[test]
+fn a_pass_with_a_gap_is_over_where_its_last_block_reaches_the_end() {
+    let with_gap = |bytes, gap_bytes| sequential(&[bytes], Access { gap_bytes, ..SEQUENTIAL });
+    assert_eq!(drops(&with_gap(16 * K, 4096), 10), []);
+    assert_eq!(drops(&with_gap(12 * K, 4096), 5), [(2, 0..1), (4, 0..1)]);
+    assert_eq!(drops(&with_gap(16 * K, -8192), 10), []);
+    assert_eq!(drops(&sequential(&[18 * K], SEQUENTIAL), 9), [(4, 0..1), (8, 0..1)]);
+}

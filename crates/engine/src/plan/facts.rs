@@ -87,6 +87,16 @@ impl EnginePlan {
             _ => None,
         }
     }
+
+    /// Reads go through the page cache, and each pass over a file starts without its pages.
+    pub(crate) fn drops_cached_pages(&self) -> bool {
+        match self {
+            Self::Sync { open } | Self::Aio { open } | Self::Uring { open } | Self::Mmap { open } => {
+                open.invalidate && !open.direct
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Blocks {

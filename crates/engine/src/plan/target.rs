@@ -84,7 +84,7 @@ pub struct FileOpen {
     pub direct: bool,
     /// Guarantee of a completed write.
     pub durability: Durability,
-    /// Drop the file's pages from the page cache before the run.
+    /// Drop the file's pages from the page cache before the run and, without `direct`, before each further pass.
     pub invalidate: bool,
 }
 

@@ -16,9 +16,14 @@ pub(super) enum Mix {
     Unpaced(Choice),
     Paced(Choice, Schedule),
     EachPaced(Vec<Option<Schedule>>),
-    TurnsPaced { next: usize, schedules: Vec<Option<Schedule>> },
+    TurnsPaced {
+        next: usize,
+        schedules: Vec<Option<Schedule>>,
+    },
     Replayed(Replay),
     Walked(Box<Walk>),
+    /// An operation that was chosen before, then the mix.
+    Held(Next, Box<Mix>),
 }
 
 /// Choice of the next kind.
@@ -64,6 +69,7 @@ impl Mix {
             Self::Unpaced(_) => {}
             Self::Replayed(replay) => replay.start(now),
             Self::Walked(walk) => walk.start(now),
+            Self::Held(_, mix) => mix.start(now, worker),
             Self::Paced(_, schedule) => schedule.start(now, smallest.min().unwrap_or(1)),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 for schedule in schedules {
@@ -86,6 +92,7 @@ impl Mix {
             Self::EachPaced(schedules) => earliest(schedules, now),
             Self::Replayed(replay) => replayed(replay, now),
             Self::Walked(walk) => walk.next(now),
+            Self::Held(..) => Ok(self.release()),
             Self::TurnsPaced { next, schedules } => match schedules[*next].as_ref().map(Schedule::due) {
                 Some(due) if due > now => Err(Wake::At(due)),
                 due => Ok(Next { operation: *next, due }),
@@ -93,11 +100,27 @@ impl Mix {
         }
     }
 
+    /// Makes the next operation `next`, which [`Self::next`] has returned and which was not issued.
+    #[cold]
+    pub(super) fn hold(&mut self, next: Next) {
+        let mix = std::mem::replace(self, Self::EachPaced(Vec::new()));
+        *self = Self::Held(next, Box::new(mix));
+    }
+
+    #[cold]
+    fn release(&mut self) -> Next {
+        let Self::Held(next, mix) = std::mem::replace(self, Self::EachPaced(Vec::new())) else {
+            unreachable!("an operation is held");
+        };
+        *self = *mix;
+        next
+    }
+
     /// Called when an operation of `bytes` bytes was issued.
     #[inline]
     pub(super) fn issued(&mut self, operation: usize, bytes: u32) {
         match self {
-            Self::Unpaced(_) | Self::Replayed(_) => {}
+            Self::Unpaced(_) | Self::Replayed(_) | Self::Held(..) => {}
             Self::Walked(walk) => walk.issued(),
             Self::Paced(_, schedule) => schedule.advance(bytes),
             Self::EachPaced(schedules) => {
@@ -120,6 +143,10 @@ impl Mix {
             Self::Unpaced(_) => {}
             Self::Replayed(replay) => replay.postpone(by),
             Self::Walked(walk) => walk.postpone(by),
+            Self::Held(next, mix) => {
+                next.due = next.due.map(|due| due.saturating_add(by));
+                mix.postpone(by);
+            }
             Self::Paced(_, schedule) => schedule.postpone(by),
             Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
                 schedules.iter_mut().flatten().for_each(|schedule| schedule.postpone(by));

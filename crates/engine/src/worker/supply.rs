@@ -1,5 +1,7 @@
 //! The remaining operations: their kinds and due times, their addresses, and their number.
 
+use std::ops::Range;
+
 use iocurve_meter::Nanos;
 
 use super::Shared;
@@ -62,10 +64,18 @@ impl Supply {
         self.mix.next(now)
     }
 
-    /// The address of that operation; `None` if its regions are exhausted.
+    /// The address of that operation; `None` if a pass is over ([`Self::begin_pass`]), or if its regions are exhausted.
     #[inline(always)]
     pub(super) fn address(&mut self, operation: usize) -> Option<Address> {
         self.offsets.next(operation)
+    }
+
+    /// Files of the pass that starts with `next`, if their cached pages are to be dropped before it; then `next` comes
+    /// again.
+    pub(super) fn begin_pass(&mut self, next: Next) -> Option<Range<usize>> {
+        let files = self.offsets.begin_pass()?;
+        self.mix.hold(next);
+        Some(files)
     }
 
     /// Counts a requested operation.

@@ -5,6 +5,7 @@ mod direct;
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -27,6 +28,8 @@ pub(crate) const SEND_BATCH: usize = 8;
 pub(crate) struct LocalFiles {
     files: Vec<File>,
     devices: Vec<bool>,
+    /// Offset and bytes of the worker's region in each file.
+    regions: Vec<(i64, i64)>,
 }
 
 impl LocalFiles {
@@ -38,7 +41,8 @@ impl LocalFiles {
         let files = plans.iter().map(|plan| open_file(open, plan, writes)).collect::<Result<Vec<_>, _>>()?;
         let is_device = |file: &File| file.metadata().is_ok_and(|status| status.file_type().is_block_device());
         let devices = files.iter().map(is_device).collect();
-        Ok(Self { files, devices })
+        let regions = plans.iter().map(|plan| (plan.offset_bytes as i64, plan.bytes as i64)).collect();
+        Ok(Self { files, devices, regions })
     }
 
     /// Returns `true` if the request goes to a block device.
@@ -57,6 +61,20 @@ impl LocalFiles {
                 }
                 libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
             }
+        }
+        Ok(())
+    }
+
+    /// Drops the regions' clean pages of these files from the page cache, as fio does: dirty pages of a device are written
+    /// first (its `BLKFLSBUF`), those of a file stay.
+    pub(crate) fn drop_cached_pages(&self, files: Range<usize>) -> Result<(), EngineError> {
+        for number in files {
+            let (file, (offset, bytes)) = (&self.files[number], self.regions[number]);
+            if self.devices[number] {
+                file.sync_data().map_err(|source| EngineError::System { action: "flush a device", source })?;
+            }
+            // SAFETY: only numbers are passed. Pages that stay in the cache are no failure.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_DONTNEED) };
         }
         Ok(())
     }
@@ -268,6 +286,23 @@ mod tests {
         assert_eq!(cached_pages(scratch.path(), 1 << 20), 0);
     }
 
+    #[test]
+    fn a_further_pass_drops_the_pages_of_the_region_alone() {
+        // A page of the cache can have up to 2 MiB, and goes only as a whole.
+        const BYTES: usize = 8 << 20;
+        let scratch = Scratch::with_file("passes", BYTES);
+        File::open(scratch.path()).unwrap().sync_data().unwrap();
+        let half = BYTES as u64 / 2;
+        let files = [plan(scratch.path(), 0, 2 * half), plan(scratch.path(), half, half)];
+        let files = LocalFiles::open(&open(false), &files, false).unwrap();
+        fs::read(scratch.path()).unwrap();
+        assert_eq!(cached_pages(scratch.path(), BYTES), 2048);
+        files.drop_cached_pages(1..2).unwrap();
+        assert_eq!(cached_pages(scratch.path(), BYTES), 1024);
+        files.drop_cached_pages(0..2).unwrap();
+        assert_eq!(cached_pages(scratch.path(), BYTES), 0);
+    }
+
     fn cached_pages(path: &str, bytes: usize) -> usize {
         let file = File::open(path).unwrap();
         let mut residency = vec![0_u8; bytes.div_ceil(4096)];
@@ -303,7 +338,11 @@ mod tests {
     #[test]
     fn files_that_may_block_are_detected() {
         // procfs has never been able to start a read without blocking.
-        let procfs = LocalFiles { files: vec![File::open("/proc/self/mounts").unwrap()], devices: vec![false] };
+        let procfs = LocalFiles {
+            files: vec![File::open("/proc/self/mounts").unwrap()],
+            devices: vec![false],
+            regions: Vec::new(),
+        };
         assert!(!procfs.start_without_blocking());
         let scratch = Scratch::with_file("blocking", 4096);
         let files = LocalFiles::open(&open(false), &[scratch.plan(4096)], false).unwrap();

@@ -1,6 +1,7 @@
 //! Linux native AIO (`io_submit`, `io_getevents`), which other tools call libaio.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -178,6 +179,10 @@ impl Engine for AioEngine {
 
     fn settle(&mut self) -> Result<(), EngineError> {
         self.files.settle()
+    }
+
+    fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
+        self.files.drop_cached_pages(files)
     }
 
     fn describe(&self) -> String {

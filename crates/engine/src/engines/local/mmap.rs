@@ -1,6 +1,7 @@
 //! Copies from and to files mapped into memory; a flush is msync.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 
@@ -115,6 +116,10 @@ impl Engine for MmapEngine {
 
     fn settle(&mut self) -> Result<(), EngineError> {
         self.files.settle()
+    }
+
+    fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
+        self.files.drop_cached_pages(files)
     }
 
     fn describe(&self) -> String {

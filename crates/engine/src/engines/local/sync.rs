@@ -1,6 +1,7 @@
 //! pread and pwrite, fsync and fallocate, one at a time.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 
 use iocurve_meter::Nanos;
@@ -58,6 +59,10 @@ impl Engine for SyncEngine {
 
     fn settle(&mut self) -> Result<(), EngineError> {
         self.files.settle()
+    }
+
+    fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
+        self.files.drop_cached_pages(files)
     }
 
     fn describe(&self) -> String {

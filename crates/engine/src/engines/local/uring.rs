@@ -1,6 +1,7 @@
 //! `io_uring` with registered files and buffers. Sending and waiting share a kernel entry.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -222,6 +223,10 @@ impl Engine for UringEngine {
 
     fn settle(&mut self) -> Result<(), EngineError> {
         self.files.settle()
+    }
+
+    fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
+        self.files.drop_cached_pages(files)
     }
 
     fn describe(&self) -> String {

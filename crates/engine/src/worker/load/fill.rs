@@ -117,7 +117,7 @@ impl Load<'_> {
             Ok(next) => next,
             Err(wake) => return Ok(Issue::Blocked(wake)),
         };
-        let Some(address) = self.supply.address(next.operation) else { return self.submit_last(engine, now) };
+        let Some(address) = self.supply.address(next.operation) else { return self.pass_over(engine, next, now) };
         self.supply.issued(next.operation, address.length);
         if self.data.verifier.is_some() {
             return self.submit_verified(engine, next, address, now);
@@ -126,9 +126,14 @@ impl Load<'_> {
         Ok(Issue::Submitted)
     }
 
-    /// No address is left: only verification may have operations to submit.
+    /// Drops the cached pages of files that start another pass: the operation comes again, with the time after that. If no
+    /// address is left, only verification may have operations to submit.
     #[cold]
-    fn submit_last<E: Engine>(&mut self, engine: &mut E, now: Nanos) -> Result<Issue, EngineError> {
+    fn pass_over<E: Engine>(&mut self, engine: &mut E, next: Next, now: Nanos) -> Result<Issue, EngineError> {
+        if let Some(files) = self.supply.begin_pass(next) {
+            engine.drop_cached_pages(files)?;
+            return Ok(Issue::Blocked(Wake::Now));
+        }
         self.supply.end();
         self.submit_next(engine, now)
     }

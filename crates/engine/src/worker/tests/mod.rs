@@ -3,12 +3,14 @@
 mod batch;
 mod flush;
 mod pacing;
+mod passes;
 mod replay;
 mod search;
 mod submissions;
 mod think;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::*;
@@ -48,6 +50,10 @@ struct Simulated {
     full_at: Option<usize>,
     /// The flag that is set after this many requests.
     end_at: Option<(usize, Arc<AtomicBool>)>,
+    /// Duration of a drop of cached pages.
+    drop_ns: Nanos,
+    /// Drops of cached pages: requests before, and files.
+    drops: Vec<(usize, Range<usize>)>,
 }
 
 impl Simulated {
@@ -66,6 +72,8 @@ impl Simulated {
             fail_at: None,
             full_at: None,
             end_at: None,
+            drop_ns: 0,
+            drops: Vec::new(),
         }
     }
 }
@@ -111,6 +119,12 @@ impl Engine for Simulated {
         Ok(())
     }
 
+    fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
+        self.drops.push((self.requests.len(), files));
+        self.clock.advance(self.drop_ns);
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         "simulated".into()
     }
@@ -124,6 +138,7 @@ struct Simulation {
     /// Time at which each request was submitted, since the group's start.
     times: Vec<Nanos>,
     batches: Vec<usize>,
+    drops: Vec<(usize, Range<usize>)>,
     depths: BTreeMap<String, u64>,
     submits: BTreeMap<String, u64>,
     completes: BTreeMap<String, u64>,
@@ -173,6 +188,7 @@ fn simulate_on(plan: &Worker, service: Service, prepare: impl FnOnce(&mut Simula
         requests: engine.requests,
         times,
         batches: engine.batches,
+        drops: engine.drops,
         depths,
         submits,
         completes,
