@@ -226,6 +226,28 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_volume_in_order(runtime: Path, number: signal.Signals) -> None:
+    with serve("--unlimited") as server:
+        os.kill(server.pid, number)
+        assert status_of(server.pid) == 0
+    assert list((runtime / "iocurve").iterdir()) == []
+
+
+def test_a_volume_that_ignores_hang_ups_goes_on() -> None:
+    with serve("--unlimited", prefix=("nohup",)) as server:
+        os.kill(server.pid, signal.SIGHUP)
+        assert stats(server)["connections"] == []
+        assert not os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+
+def status_of(pid: int) -> int:
+    """The exit status of a process, which is left for its parent to collect; -1 if a signal ended it."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -1
+
+
 def test_a_volume_that_was_restarted_counts_from_its_start(served: Server) -> None:
     with control.Client(str(served.port)) as client:
         now = client.stats().replace(uptime_ns=10**9, threads_starved_ns=(3 * 10**8,))

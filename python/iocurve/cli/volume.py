@@ -23,7 +23,6 @@ from iocurve.volume.messages import SetRequest
 from iocurve.volume.spec import REPLACING, Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
-ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 app = App(name="volume", help="Serve an NFS volume with a service level; change it and watch it.")
@@ -173,7 +172,7 @@ def serve_volume(
     """
     one = limits.settings(unlimited=unlimited) | given({"speed": speed, "store": store}) | access.settings()
     spec = _volume_spec(one, export, config, volume.settings())
-    _hold_the_end_back()
+    ending = _hold_the_end_back()
     served = volumes.serve(spec.config())
     answers = control.Control(served, spec.export)
     with ExitStack() as stack:
@@ -190,7 +189,7 @@ def serve_volume(
             found = VolumeMetrics(answers.stats)
             print(f"metrics: {stack.enter_context(openmetrics.metrics_server(found, metrics_address, metrics))}")
         print("Ctrl-C ends it", flush=True)
-        _wait_for_the_end()
+        signal.sigwait(ending)
     return 0
 
 
@@ -280,14 +279,14 @@ def _volume_spec(
     return volume_of(specs, whole)
 
 
-def _hold_the_end_back() -> None:
-    """Blocks SIGINT and SIGTERM until ``_wait_for_the_end``, also in threads started later.
+def _hold_the_end_back() -> set[signal.Signals]:
+    """Blocks the signals that end the volume, also in threads started later, and returns them for ``sigwait``.
 
-    A handler could run while the main thread is about to wait, and would then wait for itself.
+    A handler could run while the main thread is about to wait, and would then wait for itself. A volume that ignores
+    SIGHUP (nohup) goes on ignoring it.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-
-
-def _wait_for_the_end() -> None:
-    """Returns after SIGINT or SIGTERM."""
-    signal.sigwait(ENDING)
+    ending = {signal.SIGINT, signal.SIGTERM}
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        ending.add(signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    return ending
