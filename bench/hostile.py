@@ -1,4 +1,4 @@
-"""``python -m bench.hostile``: what NFSv4.1 clients that do not behave can do to others, on a volume of its own.
+"""``python -m bench.hostile``: what hostile NFSv4.1 clients can do to others, on a new volume.
 
 Attackers call from other addresses of the loopback network than their victims. Each row is what a victim saw; the exit
 status is 1 if one was kept from its work.
