@@ -138,7 +138,7 @@ truth-simulated: build ## the part of make truth that is simulated
 # LIMITS keeps the runs, and a second call continues there; SEED is that of the first run.
 LIMITS := target/limits
 SEED := 1
-SIMULATED_LIMITS := known hidden hogs held-out-hidden held-out-hogs
+SIMULATED_LIMITS := known hidden hogs held-out-hidden held-out-hogs page-short page-long
 .PHONY: truth-simulated-limits
 truth-simulated-limits: build ## count how often limits are named rightly in simulated time: all kinds, 20 runs, three settings
 	mkdir -p $(LIMITS)

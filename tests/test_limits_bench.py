@@ -123,6 +123,13 @@ def test_a_simulated_limit_is_named(setting: simulated.Setting, name: str, final
 
 
 @needs_gcc
+@pytest.mark.parametrize(("seconds", "judged", "took"), [(8.0, "right", 4.2), (2.0, "undecided", 1.8)])
+def test_probes_of_a_first_page_keep_their_time(seconds: float, judged: str, took: float) -> None:
+    found = simulated.probed(seconds, "byte cap", 7001)
+    assert (found["judged"], found["probe_s"]) == (judged, took)
+
+
+@needs_gcc
 def test_a_simulated_load_gets_the_rate_of_the_limit() -> None:
     load = Load(depth=16)
     with simulated.simulated(Case(("bucket,rate=1000,burst=1",), (0,), SERVER, load), 1, beside_hogs=False) as server:

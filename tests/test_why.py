@@ -23,7 +23,7 @@ from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli import main
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
-from iocurve.measure import variations, why
+from iocurve.measure import variations
 from iocurve.measure.confirm import EXPERIMENTS, Confirmation, Experiment, judged, run_experiment
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
@@ -256,12 +256,15 @@ def test_a_server_that_slows_down_spends_no_credits() -> None:
     assert found.code == "server_parallelism"
 
 
-def test_little_time_gives_less_confidence_and_then_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_time_gives_less_confidence_and_then_no_verdict() -> None:
     target = on_operations()
-    monkeypatch.setattr(why, "monotonic", lambda: target.now)
-    found, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED), patience_s=9)
+
+    def disturbed(plan: Plan) -> Point:
+        return target.run(plan).replace(machine=DISTURBED)
+
+    found, _ = diagnose(load(), SILENT, disturbed, 8, lambda: target.now)
     assert (found.code, found.confidence, found.next_step) == ("volume_iops", "possible", "")
-    found, _ = diagnose(load(), SILENT, target.run, patience_s=3)
+    found, _ = diagnose(load(), SILENT, target.run, 3, lambda: target.now)
     assert (found.code, found.text) == ("unknown", "the time for probes was over before they could tell")
 
 
@@ -272,6 +275,18 @@ def test_one_series_of_probes_is_enough_where_nothing_disturbs_it() -> None:
     disturbed, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED))
     assert quiet.code == disturbed.code == "volume_iops"
     assert target.runs - runs > 1.5 * runs
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "runs"), [(on_operations(), "volume_iops", 7), (served(64, lambda *_: 0.005), "depth", 5)]
+)
+def test_a_quiet_machine_repeats_nothing(target: Target, code: str, runs: int) -> None:
+    """A cap: the load, again without saved-up operations, more of all, half the blocks, a mix, bursts, their depth.
+
+    A latency: the load, more of all, more depth, bursts, the load again.
+    """
+    found, _ = diagnose(load(), SILENT, target.run)
+    assert (found.code, target.runs) == (code, runs)
 
 
 # ---- variations

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from bench.limits import held_out, kinds, own, simulated, tables
 from bench.limits.case import HELD_OUT, KINDS
 from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
+from iocurve.measure.scenario import probes
 
 assert kinds
 assert held_out  # their definition registers them
@@ -33,10 +35,12 @@ TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] =
     "known": (own.NAMES, own.known),
     "hidden": (own.HIDDEN_NAMES, own.hidden),
     **{f"simulated-{name}": (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
+    "simulated-page-short": (tuple(KINDS), partial(simulated.probed, probes.SHORT_S)),
+    "simulated-page-long": (tuple(KINDS), partial(simulated.probed, probes.PATIENCE_S)),
     **{f"simulated-held-out-{name}": (tuple(HELD_OUT), simulated.EXAMINERS[name]) for name in ("hidden", "hogs")},
 }
-"""The stub server, iocurve's own volume and disks that state their limits or hide them, and the stub server's limits in
-simulated time: kinds, and how one is examined."""
+"""The stub server, iocurve's own volume and disks that state their limits or hide them, the stub server's limits in
+simulated time, and the probes of a first page on them: kinds, and how one is examined."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -322,7 +322,7 @@ def record(directory: Path, ready: Bed, points: Sequence[Point], *, hidden: bool
         "kind": ready.kind.name,
         "right": ready.kind.right(hidden=hidden),
         "target": (HIDDEN if hidden else ready.facts.replace(service_level="one limit")).to_builtins(),
-        "points": [_slim(point).to_builtins() for point in points],
+        "points": [(point if hidden else _slim(point)).to_builtins() for point in points],
     }
     name = f"{'hidden' if hidden else 'known'}-{ready.kind.name}.json"
     text = re.sub(r'[^"]*/iocurve-limits-[^"/]+', "/data", json.dumps(document, separators=(",", ":")))

@@ -28,7 +28,7 @@ from bench.limits.case import Case, Load, drawn
 from bench.limits.examine import REDRAWN_MAX, Machine, binding, final_name, judged_name
 from bench.truth.instruments import program
 from iocurve._native import Histogram
-from iocurve.analysis.limits import verdicts_of
+from iocurve.analysis.limits import verdicts_of, wants_probe
 from iocurve.dialects.native.command import prepare
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import (
@@ -44,6 +44,7 @@ from iocurve.engine.outcome import (
 from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.measure import variations
 from iocurve.measure.confirm import RUNTIME_NS, tested
+from iocurve.measure.why import diagnose
 from iocurve.result import host
 from iocurve.result.caps import Burst, Cap, Kind, Quantity, Scope
 from iocurve.result.document import MachineUse, Point, Result, TargetFacts
@@ -56,6 +57,8 @@ WAKE_UPS = Path(__file__).with_name("wake_ups_beside_hogs.txt")
 ADDRESS = "nfs://127.0.0.1/stub"
 GAP_NS = 60 * MILLISECOND_NS
 """Time between two runs: mounts and connections."""
+RUN_S = 0.1
+"""Time that a run takes in addition to its ramp and its measured time."""
 CPUS = 2
 IDLE_SHARE, HOGS_SHARE = 0.03, 0.97
 """Share of the processors that other programs use on an idle machine and next to the hogs."""
@@ -100,6 +103,29 @@ def _examined(setting: Setting, name: str, seed: int) -> dict[str, Any]:
         "evidence": list(found.evidence),
         "judged": judged_name(case.right, final, share),
         "judged_first": judged_name(case.right, final_name(alone), share),
+    }
+
+
+def probed(seconds: float, name: str, seed: int) -> dict[str, Any]:
+    """Examines a case as the first page does: the verdict on the run, or a probe of at most ``seconds`` after it."""
+    case, machine = drawn(name, seed), Machine()
+    facts = TargetFacts(kind="nfs", address=ADDRESS)
+    with simulated(case, seed, beside_hogs=False) as server:
+        point = server.run(planned(case.load, seed))
+        result = Result.start("run", point.name, host.collect(), facts, None).replace(points=(point,))
+        (found,) = verdicts_of(result)
+        binds, began_s = binding(case, server.account(point)), server.clock_s
+        if not point.summary().paced and wants_probe(found):
+            found, _ = diagnose(_on_own_files(point.plan), facts, server.run, seconds, lambda: server.clock_s)
+    final = final_name(found.to_builtins() if found else {})
+    return {
+        "kind": name,
+        "seed": seed,
+        **machine.facts(),
+        "final": final,
+        "evidence": [found.text, *found.evidence] if found else [],
+        "probe_s": round(server.clock_s - began_s, 2),
+        "judged": judged_name(case.right, final, IDLE_SHARE) if binds else "void",
     }
 
 
@@ -189,6 +215,8 @@ class Server:
     beside_hogs: bool
     held_s: tuple[float, ...] = ()
     """Time for which each limit held requests of the last run."""
+    clock_s: float = 0.0
+    """Time of all runs so far."""
 
     def run(self, plan: Plan) -> Point:
         """Runs a plan."""
@@ -199,6 +227,7 @@ class Server:
         (count,) = self._read(1)
         done = np.array(self._read(count * len(COLUMNS)), dtype=np.int64).reshape(count, len(COLUMNS))
         threads = self._read(2 * len(workers))
+        self.clock_s += max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers) / SECOND_NS + RUN_S
         self.held_s = tuple(held / SECOND_NS for held in self._read(len(self.case.limits)))
         outcomes = [
             _outcome(number, worker, done[done[:, 0] == number], threads[2 * number + 1], plan.interval_ns)

@@ -49,6 +49,11 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     lines = [line(COLUMNS), line(["---", *["---:"] * (len(COLUMNS) - 1)]), *rows, _row("all", records)]
     void = sum(record["judged"] == "void" for record in records)
     note = f"\n\nIn {void} further runs the server's account said that another limit was binding." if void else ""
+    probes = sorted(record["probe_s"] for record in records if record.get("probe_s"))
+    if probes:
+        note += (
+            f"\n\nProbes of {len(probes):,} runs took {median(probes):.1f} s in the median, {probes[-1]:.1f} s at most."
+        )
     return "\n".join(lines) + note
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
@@ -181,6 +181,19 @@ FASTER = Variation("rate", "twice the rate", _faster)
 UNPACED = Variation("unpaced", "no rate", _unpaced)
 THOUGHTLESS = Variation("think", "no think time", _thoughtless)
 OTHER_OFFSETS = Variation("offsets", "fresh offsets", _other_offsets)
+
+
+def together(plan: Plan, changes: Sequence[Variation]) -> Variation:
+    """Several changes of a load at once; those that it cannot have are left out."""
+    possible = [change for change in changes if change.apply(plan) is not None]
+
+    def apply(plan: Plan) -> Plan | None:
+        changed: Plan | None = plan
+        for change in possible:
+            changed = changed and change.apply(changed)
+        return changed if possible else None
+
+    return Variation("together", ", ".join(change.text for change in possible), apply)
 
 
 def in_bursts(size: int, iops: float) -> Variation:

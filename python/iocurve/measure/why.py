@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
+from functools import partial
+from statistics import fmean, median
 from time import monotonic
 
 from iocurve.analysis import bursts as pauses
 from iocurve.analysis import fingerprints
 from iocurve.analysis.bursts import Bursts
-from iocurve.analysis.fingerprints import Response
+from iocurve.analysis.fingerprints import MATTERS, Response
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
@@ -21,6 +22,7 @@ from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
 from iocurve.result.disturbance import STARVED, disturbance, starved_share
 from iocurve.result.document import Point, TargetFacts
+from iocurve.result.stats import series_mean
 from iocurve.units import SECOND_NS
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)
@@ -40,23 +42,27 @@ REPEATS = 2
 """Repetitions of a probe that was held up, at most; and of a load whose credits may have run out."""
 LEVEL = 0.2
 """A level is found again if the repetition is within this fraction of it."""
+LEVEL_ALIKE = 0.03
+"""The halves of a run are level if their rates differ by no more than this fraction."""
 HELD_UP = "foreign_cpu"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
-PRECISION = 0.035
-"""Probes last until half of the interval of a rate is this fraction of it, within bounds."""
+PRECISION, PRECISION_HURRIED = 0.035, 0.06
+"""Probes last until half of the interval of a rate is this fraction of it, within bounds; the other if hurried."""
 LENGTH_MAX_NS = 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
 PATIENCE_S = 60.0
 HURRIED_S = 30.0
-"""With less time the first run is not longer than the others."""
+"""With less time than this, runs are shorter."""
 OVERHEAD_S = 0.1
 """Time that a run takes in addition to its ramp and its measured time."""
 
 Run = Callable[[Plan], Point]
 """Carries a plan out and returns it as a point."""
+Clock = Callable[[], float]
+"""The time in seconds."""
 
 
 @dataclass
@@ -68,7 +74,10 @@ class Probes:
     run: Run
     base: Point
     until_s: float = math.inf
-    """End of the time for probes, by the monotonic clock."""
+    """End of the time for probes, by the clock."""
+    clock: Clock = monotonic
+    is_hurried: bool = False
+    """True where runs are short, as there is little time."""
     responses: list[Response] = field(default_factory=list)
     starved: bool = False
     """The load or a probe got too little of the processors, also when it was repeated."""
@@ -106,12 +115,13 @@ class Probes:
     @property
     def length_ns(self) -> int:
         """Measured time of a probe: the more the rate of the load varies, the longer."""
-        needed = self.load.summary.window_ns * (fingerprints.rate_of(self.load).precision / PRECISION) ** 2
+        precision = PRECISION_HURRIED if self.is_hurried else PRECISION
+        needed = self.load.summary.window_ns * (fingerprints.rate_of(self.load).precision / precision) ** 2
         return round(min(max(needed, variations.PROBE_NS), LENGTH_MAX_NS))
 
     def response(self, variation: Variation, base: Point | None = None, least_ns: int = 0) -> Response | None:
         """The response to a change; None where the load cannot be changed so, or nothing was done."""
-        point = self.changed(variation, least_ns)
+        point = self.changed(variation, max(self.length_ns, least_ns))
         if point is None:
             return None
         found = Response(variation.text, self.of(base or self.base), self.of(point))
@@ -122,7 +132,7 @@ class Probes:
         """The response to a change that can only help.
 
         One that harmed was held up by this machine, and is repeated. One that helped is repeated with the load without
-        the change, which may have been held up.
+        the change, unless the machine was quiet: it may have been held up.
         """
         found = self.response(variation)
         for _ in range(REPEATS):
@@ -130,27 +140,27 @@ class Probes:
                 break
             self.responses.remove(found)
             found = self.response(variation)
-        if found is None or found.is_same:
+        if found is None or found.is_same or (found.grows and self.is_quiet):
             return found
         self.responses.remove(found)
         self.base = max(self.base, self.measured(self.plan), key=self._iops)
         return self.response(variation)
 
-    def changed(self, variation: Variation, least_ns: int = 0) -> Point | None:
-        """The load with a change, for the length of a probe or a longer one."""
+    def changed(self, variation: Variation, length_ns: int | None = None) -> Point | None:
+        """The load with a change, for the length of a probe or another one."""
         plan = variation.apply(self.plan)
         if plan is None:
             return None
-        point = self.measured(plan, least_ns)
+        point = self.measured(plan, length_ns)
         if starved_share(point.machine) >= STARVED:
-            point = self.measured(plan, least_ns)
+            point = self.measured(plan, length_ns)
         self.starved = self.starved or starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
 
-    def measured(self, plan: Plan, least_ns: int = 0) -> Point:
-        """One run for the length of a probe. Raises ``TimeoutError`` if it would end too late."""
-        length_ns = min(max(self.length_ns, least_ns), BURSTS_NS_MAX)
-        if monotonic() + (variations.RAMP_NS + length_ns) / SECOND_NS + OVERHEAD_S > self.until_s:
+    def measured(self, plan: Plan, length_ns: int | None = None) -> Point:
+        """One run, for the length of a probe or another one. Raises ``TimeoutError`` if it would end too late."""
+        length_ns = self.length_ns if length_ns is None else length_ns
+        if self.clock() + (variations.RAMP_NS + length_ns) / SECOND_NS + OVERHEAD_S > self.until_s:
             raise TimeoutError
         point = self.run(shortened(plan, length_ns))
         use = point.machine
@@ -166,14 +176,18 @@ class Probes:
         """Bursts of a number of operations, with pauses in which a bucket gains more than a burst takes."""
         iops = fingerprints.rate_of(self.load).mean
         enough_ns = round(BURSTS * (1 + variations.PAUSE) * size / iops * SECOND_NS) if iops else 0
-        point = self.changed(variations.in_bursts(size, iops), enough_ns) if iops else None
+        least_ns = variations.PROBE_NS if self.is_hurried else self.length_ns
+        length_ns = min(max(enough_ns, least_ns), BURSTS_NS_MAX)
+        point = self.changed(variations.in_bursts(size, iops), length_ns) if iops else None
         return pauses.bursts_of(self.of(point), size) if point else None
 
     def _iops(self, point: Point) -> float:
         return fingerprints.rate_of(self.of(point)).mean
 
 
-def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATIENCE_S) -> tuple[Limit, Point]:
+def diagnose(
+    plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATIENCE_S, clock: Clock = monotonic
+) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
     Where other work on this machine disturbed a run, probes name a limit when two series of them agree: one that was
@@ -183,24 +197,27 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATI
 
     Raises what ``run`` raises.
     """
-    until_s = monotonic() + patience_s
-    first_ns = BASE_NS if patience_s < HURRIED_S else 2 * BASE_NS
+    until_s, is_hurried = clock() + patience_s, patience_s < HURRIED_S
+    first_ns = BASE_NS if is_hurried else 2 * BASE_NS
     named: dict[str, Limit] = {}
-    probes = Probes(plan, target, run, run(measured_alike(plan, first_ns)), until_s)
+    series = partial(Probes, plan, target, run, until_s=until_s, clock=clock, is_hurried=is_hurried)
+    probes = series(run(measured_alike(plan, first_ns)))
     for attempt in range(ATTEMPTS):
         try:
             if attempt:
-                probes = Probes(plan, target, run, probes.measured(plan), until_s)
+                probes = series(probes.measured(plan))
             own = _own(probes)
             if own and own.code != HELD_UP:
                 return own, probes.base
             # A limit may show in spite of others that hold the processors: then every response is crisp.
             probes.starved = own is not None
-            if not attempt:
+            if not attempt and not _is_level(probes.load):
                 # The first run may have begun with saved-up operations.
                 probes.base = probes.measured(plan)
             found = _probed(probes)
-            probes.check()
+            # A last change without an effect shows that the target is as it was.
+            if not (probes.is_quiet and probes.responses and probes.responses[-1].is_same):
+                probes.check()
         except TimeoutError:
             return _at_the_end(probes, named), probes.base
         if not probes.is_consistent or found.code == UNKNOWN:
@@ -209,6 +226,15 @@ def diagnose(plan: Plan, target: TargetFacts, run: Run, patience_s: float = PATI
             return found, probes.base
         named[found.code] = found
     return own or _held_up(probes, found), probes.base
+
+
+def _is_level(load: MeasuredLoad) -> bool:
+    """The rate of the first half of a run is that of the second, as far as the noise of the second tells."""
+    series = fingerprints.rates(load)
+    first, second = series[: len(series) // 2], series_mean(series[len(series) // 2 :])
+    if not first or not second.mean:
+        return False
+    return abs(fmean(first) / second.mean - 1) <= max(LEVEL_ALIKE, min(second.precision, MATTERS))
 
 
 def _at_the_end(probes: Probes, named: dict[str, Limit]) -> Limit:
@@ -261,6 +287,13 @@ def _held_up(probes: Probes, found: Limit) -> Limit:
 
 
 def _probed(probes: Probes) -> Limit:
+    changes = (variations.DEEPER, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS)
+    more = probes.response(variations.together(probes.plan, changes))
+    if more and more.is_same:
+        found = _cap(probes, probes.fastest)
+        return found.replace(evidence=(*found.evidence, more.evidence))
+    # One of these changes helps or harms; each by itself tells which.
+    probes.responses.clear()
     deeper = probes.increase(variations.DEEPER)
     if deeper and deeper.grows:
         return fingerprints.depth_verdict(deeper, probes.bursts(1))
