@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 
 import pytest
 
@@ -47,6 +48,7 @@ def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: 
     words = ["-n", "4", "-z", "1", "-b", "2", "--np", "4", "-N", "1", "--clients", "2", "-d", volume.url]
     result = jobs.run(MDTEST, words, cluster=in_process)
     assert result is not None
+    assert result.name == f"mdtest {' '.join(words)}"
     done = {point.name: sum(worker.operations for worker in [point.summary()]) for point in result.points}
     assert done["File creation"] == done["File stat"] == done["File removal"] == 12
     assert "4 total task(s) on 2 node(s)" in capsys.readouterr().out
@@ -58,6 +60,7 @@ def test_threads_of_elbencho_have_ranks_over_all_load_clients(
     words = f"--numhosts=2 -d -w -r -F -D -t 2 -n 2 -N 3 -s 8k -b 4k --csvfile {tmp_path}/csv {tmp_path}".split()
     result = jobs.run(ELBENCHO, words, cluster=in_process)
     assert result is not None
+    assert result.name == shorten(f"elbencho {' '.join(words)}", 100, placeholder=" …")
     assert [(point.name, len(point.clients)) for point in result.points] == [
         (name, 2) for name in ("MKDIRS", "WRITE", "READ", "RMFILES", "RMDIRS")
     ]

@@ -207,7 +207,7 @@ def test_an_operation_that_fails_is_named(fault: str, errno: str, tmp_path: Path
             check=False,
         )
         shown = subprocess.run(
-            [IOCURVE, "volume", "stats", str(server.port), "--once", "--json"],
+            [IOCURVE, "volume", "stats", str(server.port), "--json"],
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     [record] = records(tmp_path)

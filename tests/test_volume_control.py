@@ -112,7 +112,7 @@ def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
 def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None:
     ran = subprocess.run(load(served), capture_output=True, check=False)
     assert ran.returncode == 0
-    shown = iocurve("volume", "stats", str(served.port), "--once", "--interval", "10ms", "--json")
+    shown = iocurve("volume", "stats", str(served.port), "--interval", "10ms", "--json")
     found = json.loads(shown.stdout)
     [export] = found["exports"]
     assert (export["path"], export["profile"], export["quota_bytes"]) == ("/vol", "anf-ultra", TIB)
@@ -125,7 +125,7 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
         connections = wait_for_connection(served)
         host, port = connection.getsockname()
         assert [(one["peer"], one["in_flight"], one["reads"]) for one in connections] == [(f"{host}:{port}", 0, 0)]
-    table = iocurve("volume", "stats", str(served.port), "--once", "--interval", "10ms")
+    table = iocurve("volume", "stats", str(served.port), "--interval", "10ms")
     assert table.returncode == 0
     assert "128 MiB/s" in table.stdout
 
@@ -135,7 +135,7 @@ def test_stats_show_the_burst_bucket() -> None:
         [export] = stats(server)["exports"]
         assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
         assert export["burst_credits"] == 21_513_600
-        shown = iocurve("volume", "stats", str(server.port), "--once", "--interval", "10ms")
+        shown = iocurve("volume", "stats", str(server.port), "--interval", "10ms")
     assert "21,513,600" in shown.stdout
 
 
@@ -153,7 +153,7 @@ def test_stats_show_bucket_levels(tmp_path: Path) -> None:
         assert stats(server)["exports"][0]["buckets"] == [
             bucket | {"client": None, "connection": None} for bucket in rested
         ]
-        shown = iocurve("volume", "stats", str(server.port), "--once", "--interval", "10ms").stdout
+        shown = iocurve("volume", "stats", str(server.port), "--interval", "10ms").stdout
         rows = [line.split() for line in shown.splitlines()]
         assert ["/vol", "iops_read", "100", "100", "6,400"] in rows
         with urllib.request.urlopen(url, timeout=10) as answer:
@@ -469,7 +469,7 @@ def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
         with pytest.raises(TargetError) as refused:
             control.find(None)
         assert str(refused.value) == listed
-        assert listed in iocurve("volume", "stats", "--once").stderr
+        assert listed in iocurve("volume", "stats").stderr
 
 
 def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> None:

@@ -231,16 +231,16 @@ def set_volume(
     return 0
 
 
-@app.command(name="stats", help_epilogue=example("iocurve volume stats --once --json"))
+@app.command(name="stats", help_epilogue=example("iocurve volume stats --watch"))
 def volume_stats(
     volume: str | None = None,
     /,
     *,
     interval: TimeNs = SECOND_NS,
-    once: Flag = False,
+    watch: Flag = False,
     json: Flag = False,
 ) -> int:
-    """Show rates and latencies of a running volume by export, client and connection, until Ctrl-C.
+    """Show rates and latencies of a running volume by export, client and connection.
 
     Parameters
     ----------
@@ -248,8 +248,8 @@ def volume_stats(
         Port, nfs:// URL or control socket of the volume. Default: the one that runs on this machine.
     interval
         Sampling interval for rates, 10ms to 30m.
-    once
-        Stop after one interval.
+    watch
+        Show one interval after another, until Ctrl-C.
     json
         Print a line of JSON for each interval.
     """
@@ -257,7 +257,7 @@ def volume_stats(
     if not 0.01 <= seconds <= control.IDLE_S_MAX / 2:
         raise DialectError([Diagnostic(f"--interval {format_duration(interval)}: choose 10ms to 30m")])
     with control.Client(volume) as client:
-        volume_view.show(client.stats, lambda: time.sleep(seconds), once=once, as_json=json)
+        volume_view.show(client.stats, lambda: time.sleep(seconds), watch=watch, as_json=json)
     return 0
 
 

@@ -26,6 +26,14 @@ RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
 
+SHARED_HELP = (
+    ("--out", "DIR", "write result.json, report.html and points.csv to DIR"),
+    ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
+    ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
+    ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
+)
+"""Options of iocurve that every dialect has: name, value, description."""
+
 TEXT_BYTES_MAX = 2 << 20
 """Largest job file or parameter file, which is read within a second or two."""
 
@@ -37,6 +45,16 @@ def read_job_file(path: Path, encoding: str, errors: str) -> str:
     if len(data) > TEXT_BYTES_MAX:
         raise ValueError(f"it is larger than {TEXT_BYTES_MAX >> 20} MiB")
     return data.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
+
+
+TITLE_LENGTH = 100
+"""Most characters of a command line in a title."""
+
+
+def shared_help(column: int, mark: str = " ") -> str:
+    """Help of the options that every dialect has: descriptions start in ``column``, ``mark`` is before a value."""
+    lines = ((f"  {name}{mark if name else ''}{value}", text.format(mark)) for name, value, text in SHARED_HELP)
+    return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
 
 
 @dataclass(frozen=True)
@@ -107,6 +125,11 @@ class Prepared(ABC):
     @property
     def source(self) -> str:
         """The command line, for the first line of the job file converted from it."""
+        return ""
+
+    @property
+    def title(self) -> str:
+        """Title of the report; empty: the name of the first plan."""
         return ""
 
     @property

@@ -95,7 +95,9 @@ def _measured(
     with interrupts.deferred():
         with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
             campaign = Campaign(
-                campaigns.started(kind, plans[0].name, target_facts(plans), with_ceiling=out is not None),
+                campaigns.started(
+                    kind, prepared.title or plans[0].name, target_facts(plans), with_ceiling=out is not None
+                ),
                 view,
                 directory.keep if directory else lambda _: None,
                 count=len(plans),

@@ -83,16 +83,16 @@ def rates(before: ServedStats, after: ServedStats) -> VolumeRates:
     )
 
 
-def show(read: Callable[[], ServedStats], pause: Callable[[], None], *, once: bool, as_json: bool) -> None:
-    """Prints the rates over each pause, until interrupted or once."""
+def show(read: Callable[[], ServedStats], pause: Callable[[], None], *, watch: bool, as_json: bool) -> None:
+    """Prints the rates over a pause; with ``watch`` over one pause after another, until interrupted."""
     intervals = _intervals(read, pause)
-    if once or as_json:
+    if as_json or not watch:
         for found in intervals:
             if as_json:
                 print(json.dumps(found.to_builtins()), flush=True)
             else:
                 Console().print(tables(found))
-            if once:
+            if not watch:
                 return
     with Live(auto_refresh=False) as live:
         for found in intervals:

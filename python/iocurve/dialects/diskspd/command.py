@@ -9,7 +9,7 @@ from datetime import UTC
 from pathlib import Path
 
 from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, TimedJob
+from iocurve.dialects.base import Dialect, TimedJob, shared_help
 from iocurve.dialects.diskspd.job import Built, PreparedSpan, build
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
@@ -46,10 +46,7 @@ iocurve adds
   --clients=N           run the command line on N load clients of a cluster at the same instant; print their threads and
                         totals. Default with --on: on all
   --on=CLUSTER          the cluster: auto (the one of this machine, default), or HOST:PORT of its head
-  --out=DIR             write result.json, report.html and points.csv to DIR
-  --fail-if=EXPR        exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
-                        --junit=FILE and --markdown=FILE write the checks: docs/howto-pipeline.md
-  --metrics=PORT        serve OpenMetrics while it runs; HOST:PORT serves other machines
+{shared}
 
 To see what a command line would do, with warnings: iocurve explain diskspd ...
 """
@@ -196,7 +193,7 @@ def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Bu
 def _information(arguments: Sequence[str]) -> str | None:
     if arguments and "-?" not in arguments and tuple(arguments) not in (("--help",), ("/?",)):
         return None
-    return HELP.format(flags="\n".join(flag_lines())).rstrip("\n")
+    return HELP.format(flags="\n".join(flag_lines()), shared=shared_help(24, "=")).rstrip("\n")
 
 
 DIALECT = Dialect("diskspd", prepare, _information, on_hosts=lambda hosts: [f"--clients={len(hosts)}"])

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from textwrap import shorten
 
 from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import TITLE_LENGTH, ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import Options, parse
 from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, root_of
@@ -26,7 +27,7 @@ from iocurve.result.summary import summarise
 from iocurve.units import SECOND_NS, counted, format_bytes
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-HELP = """\
+HELP = f"""\
 Usage: iocurve elbencho [elbencho's options] PATH [PATH…]
 
 Runs elbencho's phases on directories, files, block devices or NFS exports, and prints elbencho's table. A path is
@@ -47,10 +48,7 @@ Runs elbencho's phases on directories, files, block devices or NFS exports, and 
 iocurve adds
   --hosts vm[1-12]            run -t threads on each of these hosts, over ssh: docs/howto-many-machines.md
   --numhosts N, --on CLUSTER  run on N load clients of a cluster: auto (of this machine, default), or HOST:PORT
-  --out DIR                   write result.json, report.html and points.csv to DIR
-  --fail-if EXPR              exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
-                              --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
-  --metrics PORT              serve OpenMetrics while it runs; HOST:PORT serves other machines
+{shared_help(30)}
 
 To see what a command line would do: iocurve explain elbencho ...
 """
@@ -83,6 +81,11 @@ class Prepared(base.Prepared):
     def source(self) -> str:
         """The command line."""
         return " ".join(("elbencho", *self.options.arguments))
+
+    @property
+    def title(self) -> str:
+        """The command line, shortened."""
+        return shorten(self.source, TITLE_LENGTH, placeholder=" …")
 
     def output_without_run(self) -> str | None:
         """The size of the data set with --dryrun."""

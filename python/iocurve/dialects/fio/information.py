@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from iocurve.dialects.base import shared_help
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION
 from iocurve.dialects.fio.read.draft import Option
 from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_ENGINES
@@ -12,7 +13,7 @@ from iocurve.dialects.fio.read.parse import closest, commands
 from iocurve.dialects.fio.read.values import either
 from iocurve.errors import Diagnostic, DialectError
 
-HELP = """\
+HELP = f"""\
 Usage: iocurve fio [fio's options] [job files]
 
 Runs fio job files and fio command lines unchanged; fio's manual describes the options. iocurve adds
@@ -23,10 +24,7 @@ Runs fio job files and fio command lines unchanged; fio's manual describes the o
   --nfs_timeout=TIME  stop when the NFS server has not answered for this long (default 60 s)
   --on=CLUSTER        the cluster of the hosts that --client names: auto (the one of this machine, default), or
                       HOST:PORT of its head
-  --out=DIR           write result.json, report.html and points.csv to DIR
-  --fail-if=EXPR      exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
-                      --junit=FILE and --markdown=FILE write the checks: docs/howto-pipeline.md
-  --metrics=PORT      serve OpenMetrics while it runs; HOST:PORT serves other machines
+{shared_help(22, "=")}
 
 --output-format=normal,terse,json,json+ selects fio's output formats. --enghelp[=ENGINE] and --cmdhelp[=OPTION] list
 the supported I/O engines and options. To see what a job would do, with warnings: iocurve explain fio ...

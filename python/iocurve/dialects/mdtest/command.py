@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from textwrap import shorten
 
 from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import TITLE_LENGTH, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.names import Shape
 from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, parse
@@ -25,7 +26,7 @@ from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
 from iocurve.units import SECOND_NS, counted
 
-HELP = """\
+HELP = f"""\
 Usage: iocurve mdtest [mdtest's options]
 
 Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table of rates. mdtest's options:
@@ -46,10 +47,7 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
 iocurve adds
   --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
   --hosts LIST   run the tasks on hosts that ssh reaches ('vm[1-4]', a file); --clients N [--on CLUSTER] on a cluster
-  --out DIR      write result.json, report.html and points.csv to DIR
-  --fail-if EXPR exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
-                 --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
-  --metrics PORT serve OpenMetrics while it runs; HOST:PORT serves other machines
+{shared_help(17)}
 
 To see what a command line would do: iocurve explain mdtest ...
 """
@@ -79,6 +77,11 @@ class Prepared(base.Prepared):
     def source(self) -> str:
         """The command line."""
         return " ".join(("mdtest", *self.options.arguments))
+
+    @property
+    def title(self) -> str:
+        """The command line, shortened."""
+        return shorten(self.source, TITLE_LENGTH, placeholder=" …")
 
     @property
     def places_workers(self) -> bool:

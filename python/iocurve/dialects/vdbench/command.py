@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
 from iocurve.dialects.vdbench.planned import Course
@@ -28,7 +28,7 @@ from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
 from iocurve.units import SECOND_NS
 
-HELP = """\
+HELP = f"""\
 Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
 
 Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench's options:
@@ -46,12 +46,9 @@ iocurve adds
   --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
   --on CLUSTER        run each host on the load client of that name (its system=, else its label, or TO of --map-host);
                       CLUSTER is auto, or HOST:PORT of the head. Default: all hosts are workers on this machine
-  --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {sd} and {host}
+  --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {{sd}} and {{host}}
   --size SIZE         override every size=, to try a parameter file
-  --out DIR           write result.json, report.html and points.csv to DIR
-  --fail-if EXPR      exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;
-                      --junit FILE and --markdown FILE write the checks: docs/howto-pipeline.md
-  --metrics PORT      serve OpenMetrics while it runs; HOST:PORT serves other machines
+{shared_help(22)}
 A lun may be nfs://host[:port]/export/file?nconnect=8.
 
 To see what a parameter file would do, with warnings: iocurve explain vdbench ...
