@@ -42,7 +42,7 @@ Attack = Callable[[Server], Iterator[Row]]
 
 
 def clients(server: Server, count: int) -> Iterator[Row]:
-    """Clients with sessions from one address, twice as many as there is room for."""
+    """Makes twice as many clients with sessions, all from one address, as there is room for."""
     with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
         started = time.monotonic()
         found = Counter(_client(peer, b"c%d" % number) for number in range(count))
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _row(server: Server, attack: str, found: Counter[int], works: Callable[[], int]) -> Row:
-    """What a client that was there before sees, and one that comes from an address that has nothing yet."""
+    """Calls as a client that was there before, and as one from an address that has nothing yet."""
     after = works()
     started = time.monotonic()
     with Peer(server.port, NEWCOMER) as peer:
