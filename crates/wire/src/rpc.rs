@@ -100,20 +100,12 @@ impl Encode for CallHeader<'_> {
 impl<'a> Decode<'a> for CallHeader<'a> {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, XdrError> {
-        let xid = reader.u32()?;
-        match reader.u32()? {
-            CALL => {}
-            value => return Err(XdrError::BadValue { what: "call", value }),
+        let [xid, value, rpcvers, prog, vers, proc] = reader.words()?;
+        if value != CALL {
+            return Err(XdrError::BadValue { what: "call", value });
         }
-        Ok(Self {
-            xid,
-            rpcvers: reader.u32()?,
-            prog: reader.u32()?,
-            vers: reader.u32()?,
-            proc: reader.u32()?,
-            cred: opaque_auth::decode(reader)?,
-            verf: opaque_auth::decode(reader)?,
-        })
+        let (cred, verf) = (opaque_auth::decode(reader)?, opaque_auth::decode(reader)?);
+        Ok(Self { xid, rpcvers, prog, vers, proc, cred, verf })
     }
 }
 

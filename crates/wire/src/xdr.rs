@@ -112,6 +112,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Unsigned integers, whose bytes are checked to be there once for all.
+    #[inline]
+    pub fn words<const COUNT: usize>(&mut self) -> Result<[u32; COUNT], XdrError> {
+        let (words, _) = self.bytes(4 * COUNT)?.as_chunks();
+        Ok(std::array::from_fn(|at| u32::from_be_bytes(words[at])))
+    }
+
     /// An unsigned hyper integer.
     #[inline]
     pub fn u64(&mut self) -> Result<u64, XdrError> {
