@@ -221,3 +221,17 @@ def test_the_failure_beyond_those_that_are_counted_ends_the_worker(tmp_path: Pat
     assert ended.error.startswith(f"create {tmp_path}/vdb.1_2.dir/vdb_f000")
     assert "Not a directory" in ended.error
     assert [(row.kind, row.count) for row in ended.failures] == [("mkdir", 1), ("create", 2)]
+
+
+@pytest.mark.parametrize("task", ["transfer", "create", "write_file", "getattr", "readdir", "rmdir"])
+@pytest.mark.parametrize("select", [plan.SequentialSelect(), plan.RandomSelect()])
+def test_a_walk_that_finds_nothing_it_could_use_ends_at_once(
+    tmp_path: Path, task: plan.TreeTask, select: plan.TreeSelect
+) -> None:
+    """Neither the files nor the directories that they would be in exist."""
+    end = plan.End(runtime_ns=600 * SECOND_NS, bytes=None, operations=None)
+    shares: dict[plan.OperationKind, int] = {"write": 1}
+    walks = walk(local_engine(keep_open=True), str(tmp_path), task, shares=shares, end=end, select=select)
+    (ended,) = run(walks.replace(depth=2)).workers
+    assert done(run(walks)) == [{}]
+    assert ended.window_end_ns < 60 * SECOND_NS

@@ -279,7 +279,7 @@ impl Walk {
         let Some((entry, kind)) = self.lanes[lane as usize].then.take() else { return Ok(None) };
         let decided = match kind {
             OperationKind::Create if self.task() == Some(TreeTask::Transfer) => {
-                self.open_to_transfer(lane, entry, None)
+                self.create_in_directory(lane, entry).map(Some)
             }
             kind => self.on_reserved(lane, entry, kind),
         };
@@ -307,7 +307,10 @@ impl Walk {
                 Some(task) => self.on_existing_file(lane, task),
             };
             match decided {
-                Ok(Some(step)) => return Ok(step),
+                Ok(Some(step)) => {
+                    self.pick.rejected = 0;
+                    return Ok(step);
+                }
                 // The next task begins.
                 Ok(None) => self.task += 1,
                 Err(halt) => return Err(halt),
@@ -416,20 +419,23 @@ impl Walk {
             Some(bytes) => bytes > 0 || !needs_data,
             None => may_create,
         };
-        let (entry, length) = self.select(suits, &[TreeTask::Create])?;
+        let (entry, length) = self.select(suits, &[TreeTask::Create, TreeTask::Mkdir])?;
         if length.is_some() && self.work.delete_first && self.write_share > 0 {
             self.lanes[lane as usize].then = Some((entry, OperationKind::Create));
             return Ok(Some(Step::on(self.state.current(entry), OperationKind::Delete, Effect::Deleted)));
         }
-        self.open_to_transfer(lane, entry, length)
-    }
-
-    fn open_to_transfer(&mut self, lane: u32, entry: u32, length: Option<u64>) -> Result<Option<Step>, Halt> {
-        if length.is_none() && !self.state.enter(entry) {
-            return self.without_directory(entry);
-        }
         let open = self.opened(entry, length);
         Ok(Some(self.open_file(lane, length, open)))
+    }
+
+    /// Creates a reserved file that does not exist, in the directory that it is in.
+    fn create_in_directory(&mut self, lane: u32, entry: u32) -> Result<Step, Halt> {
+        if !self.state.enter(entry) {
+            self.state.release(entry);
+            return Err(Halt::Wait);
+        }
+        let open = self.opened(entry, None);
+        Ok(self.open_file(lane, None, open))
     }
 
     fn opened(&self, entry: u32, length: Option<u64>) -> Open {
@@ -494,19 +500,13 @@ impl Walk {
     }
 
     fn create(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
-        let (entry, _) = self.select(|_, _, length| length.is_none(), &[TreeTask::Delete])?;
-        if !self.state.enter(entry) {
-            return self.without_directory(entry);
-        }
+        let (entry, _) = self.select(|_, _, length| length.is_none(), &[TreeTask::Delete, TreeTask::Mkdir])?;
         let open = self.opened(entry, None);
         Ok(Some(self.open_file(lane, None, open)))
     }
 
     fn write_file(&mut self, lane: u32) -> Result<Option<Step>, Halt> {
-        let (entry, length) = self.select(|_, _, _| true, &[])?;
-        if length.is_none() && !self.state.enter(entry) {
-            return self.without_directory(entry);
-        }
+        let (entry, length) = self.select(|_, _, _| true, &[TreeTask::Mkdir])?;
         Ok(Some(self.written(lane, entry, length)))
     }
 
@@ -550,13 +550,7 @@ impl Walk {
                 Some(name) => (removes(name), false),
                 None => (Step::on(current, OperationKind::Delete, Effect::Deleted), kind == OperationKind::Delete),
             },
-            OperationKind::Create => {
-                if !state.enter(entry) {
-                    return self.without_directory(entry);
-                }
-                let open = self.opened(entry, None);
-                (self.open_file(lane, None, open), true)
-            }
+            OperationKind::Create => (self.create_in_directory(lane, entry)?, true),
             OperationKind::Open => {
                 let open = self.opened(entry, length);
                 (self.open_file(lane, length, open), true)
@@ -597,23 +591,17 @@ impl Walk {
         Ok(Some(step))
     }
 
-    /// The file cannot be created before its directory.
-    fn without_directory(&mut self, entry: u32) -> Result<Option<Step>, Halt> {
-        self.state.release(entry);
-        self.pick.rejected += 1;
-        let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
-        Err(if all_seen && !self.state.expects(&[TreeTask::Mkdir]) { Halt::Over } else { Halt::Wait })
-    }
-
-    /// Selects and reserves a file whose length (`None`: it does not exist) suits. `makers` are the tasks of other
-    /// workers that bring such files into being.
+    /// Selects and reserves a file whose length (`None`: it does not exist) suits. A file that does not exist is counted in
+    /// its directory, which must exist. `makers` are the tasks of other workers that bring such files into being.
     fn select(
         &mut self,
         suits: impl Fn(&TreeState, u32, Option<u64>) -> bool,
         makers: &[TreeTask],
     ) -> Result<(u32, Option<u64>), Halt> {
+        let suits = |state: &TreeState, entry, length: Option<u64>| {
+            suits(state, entry, length) && (length.is_some() || state.enter(entry))
+        };
         if let Some(found) = self.find(pick::TRIES, suits)? {
-            self.pick.rejected = 0;
             return Ok(found);
         }
         let all_seen = self.pick.rejected >= self.pick.rejections_max(self.state.used_files());
@@ -646,7 +634,6 @@ impl Walk {
         let makes = self.task() == Some(TreeTask::Mkdir);
         let total = u64::from(self.state.shape().directories());
         if let Some(step) = self.find_directory(pick::TRIES, makes) {
-            self.pick.rejected = 0;
             return Ok(Some(step));
         }
         let others = if makes { &[TreeTask::Rmdir][..] } else { &[TreeTask::Mkdir, TreeTask::Delete] };
@@ -680,7 +667,6 @@ impl Walk {
         for _ in 0..total.min(pick::TRIES) {
             let Some(entry) = self.pick.listed(&self.state, &mut self.rng) else { return Err(Halt::Over) };
             if self.state.use_directory(entry) {
-                self.pick.rejected = 0;
                 return Ok(Some(Step::on(entry, kind, Effect::DirectoryLooked)));
             }
             self.pick.rejected += 1;
