@@ -222,3 +222,49 @@ def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None
     assert ended.returncode != 0
     assert "is not a verification map; name another file" in ended.stderr
     assert (tmp_path / "sd1.iocurve-map").read_text() == "another program's data" * 9
+
+
+FSD = "fsd=fsd1,anchor=/d/tree,depth=1,width=2,files=3,size=8k\n"
+FWD = "fwd=fwd1,fsd=fsd*,operation=read,xfersize=4k\n"
+FILES_RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "expected"),
+    [
+        (FSD + FWD + FILES_RD, "-v", []),
+        (FSD + FWD + FILES_RD, "-jn", ["journals (-j, journal=) are not supported for FSDs"]),
+        (
+            FSD + FSD.replace("fsd1", "fsd2") + FWD + FILES_RD,
+            "-v",
+            ["/d/tree is the anchor of several FSDs; data validation needs separate anchors"],
+        ),
+        (
+            FSD + FWD + FILES_RD + ",forwidth=(2,4)",
+            "-v",
+            ["rd=rd1: data validation needs the same directories, files and sizes in all runs"],
+        ),
+        (
+            FSD + FWD.replace("xfersize", "fileio=(random,shared),xfersize") + FILES_RD,
+            "-v",
+            ["fwd=fwd1: fileio=(random,shared) is not supported with data validation"],
+        ),
+    ],
+)
+def test_file_systems_are_validated_and_what_cannot_be_is_refused(
+    tmp_path: Path, text: str, option: str, expected: list[str]
+) -> None:
+    made = prepared(tmp_path, text + "\n", option)
+    assert [found.text for found in made.file_plans.obstacles(made.runs)] == expected
+
+
+def test_a_validated_file_system_has_blocks_of_the_divisor_of_all_transfers(tmp_path: Path) -> None:
+    made = prepared(tmp_path, FSD + FWD.replace("4k", "6k") + FILES_RD + ",format=yes\n", "-v")
+    assert made.validation
+    assert made.validation.interval_bytes == 2048
+    planned = [made.file_plans.formats(made.runs[0], already=False), made.file_plans.run(made.runs[0], None)]
+    workers = [worker for one in planned if one for group in one.plan.groups for worker in group.workers]
+    assert {worker.verify.map.paths for worker in workers if worker.verify and worker.verify.map} == {
+        ("a temporary directory/fsd1.iocurve-map",)
+    }
+    assert all(worker.verify for worker in workers)

@@ -154,7 +154,8 @@ pub struct WorkerOutcome {
     pub log: Option<LogOutcome>,
 }
 
-/// A block, or an interval of one, that does not hold what was written.
+/// A block, or an interval of one, that does not hold what was written; or a name or a size that is not as it was left, without
+/// offsets and lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DifferenceOutcome {
@@ -197,6 +198,12 @@ pub enum DifferenceKind {
     MisdirectedWrite,
     /// Anything else.
     Damaged,
+    /// A file or directory is not there.
+    Missing,
+    /// A file or directory is there that was removed or renamed.
+    Unexpected,
+    /// The size of a file is not that of what was written.
+    WrongSize,
 }
 
 /// A write near the end of a worker.
@@ -419,6 +426,10 @@ pub struct IntervalKind {
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]
     pub late: u64,
+    /// Entries of directories that they listed; 0 for all kinds but `readdir` and `readdirplus`.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub entries: u64,
     /// Mean service latency.
     pub mean_ns: f64,
     /// Its standard deviation, of the population.
@@ -453,6 +464,7 @@ impl IntervalKind {
         self.bytes += later.bytes;
         self.errors += later.errors;
         self.late += later.late;
+        self.entries += later.entries;
     }
 }
 

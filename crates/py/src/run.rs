@@ -134,7 +134,8 @@ fn run_error(py: Python<'_>, error: &EngineError) -> PyErr {
         | EngineError::Nfs { .. }
         | EngineError::Connection(_)
         | EngineError::Operation { .. }
-        | EngineError::Verification { .. } => "TargetError",
+        | EngineError::Verification { .. }
+        | EngineError::Name { .. } => "TargetError",
     };
     raise(py, name, error.to_string())
 }

@@ -116,7 +116,8 @@ class VolumeOptions:
     """Most open connections; further ones are closed at once. Default: 8192."""
     fault: Annotated[tuple[str, ...], Many] = ()
     """Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
-    1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc (per operation, default 1e-3)."""
+    1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc, lost-create, misdirected-rename,
+    stale-attributes (per operation, default 1e-3)."""
     fault_seed: int | None = None
     """Decides which operations are hit: the same operations in the same order are hit again. Default: 0."""
     fault_log: Path | None = None

@@ -137,7 +137,8 @@ def cpu_share(worker: WorkerOutcome) -> float:
 def difference_text(found: DifferenceOutcome) -> str:
     """A difference with its place, in one line."""
     kind = found.kind.replace("_", " ")
-    return f"{kind}: {found.length} bytes at offset {found.offset} of {found.path}: {found.text}"
+    place = f"{found.length} bytes at offset {found.offset} of {found.path}" if found.length else found.path
+    return f"{kind}: {place}: {found.text}"
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,9 @@ DifferenceKind = Literal[
     "older_data",
     "misdirected_write",
     "damaged",
+    "missing",
+    "unexpected",
+    "wrong_size",
 ]
 """Nature of a difference.
 
@@ -135,11 +138,15 @@ stale_read: An older write was read; a second read is right.
 older_data: A lost write or a stale read, and it is not known which.
 misdirected_write: The block belongs elsewhere.
 damaged: Anything else.
+missing: A file or directory is not there.
+unexpected: A file or directory is there that was removed or renamed.
+wrong_size: The size of a file is not that of what was written.
 """
 
 
 class DifferenceOutcome(Struct):
-    """A block, or an interval of one, that does not hold what was written."""
+    """A block, or an interval of one, that does not hold what was written; or a name or a size that is not as it was
+    left, without offsets and lengths."""
 
     path: str
     """Path of the file."""
@@ -181,6 +188,8 @@ class IntervalKind(Struct):
     """Operations that failed."""
     late: int = 0
     """Operations whose response took longer than the plan's ``response_limit_ns``; 0 without one."""
+    entries: int = 0
+    """Entries of directories that they listed; 0 for all kinds but ``readdir`` and ``readdirplus``."""
     mean_ns: float
     """Mean service latency."""
     stddev_ns: float

@@ -237,6 +237,7 @@ def _kind(parts: Sequence[IntervalKind]) -> IntervalKind:
         bytes=work.bytes,
         errors=work.errors,
         late=sum(part.late for part in parts),
+        entries=sum(part.entries for part in parts),
         mean_ns=work.mean_ns,
         stddev_ns=work.stddev_ns,
         p50_ns=None,

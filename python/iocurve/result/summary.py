@@ -560,6 +560,7 @@ def live_kind(parts: Sequence[KindOutcome]) -> IntervalKind:
         bytes=sum(part.bytes for part in parts),
         errors=sum(part.errors for part in parts),
         late=sum(part.late for part in parts),
+        entries=sum(part.entries for part in parts),
         mean_ns=latency.mean_ns,
         stddev_ns=latency.stddev_ns,
         p50_ns=round(latency.percentile(50)),

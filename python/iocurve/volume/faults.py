@@ -15,6 +15,9 @@ DEFAULT_RATES = {
     "misdirected-write": 1e-3,
     "eio": 1e-3,
     "enospc": 1e-3,
+    "lost-create": 1e-3,
+    "misdirected-rename": 1e-3,
+    "stale-attributes": 1e-3,
 }
 """Every kind of fault, with the rate that it has if none is given: of each operation, for ``flip-bit`` of each bit."""
 
@@ -70,7 +73,14 @@ def _parse_fault(word: str) -> FaultRate:
 
 
 def _unit(kind: str) -> str:
-    return "of bits read" if kind == "flip-bit" else "of READs" if kind == "stale-read" else _OPERATIONS[kind == "eio"]
+    return _UNITS.get(kind, "of WRITEs")
 
 
-_OPERATIONS = ("of WRITEs", "of READs and WRITEs")
+_UNITS = {
+    "flip-bit": "of bits read",
+    "stale-read": "of READs",
+    "eio": "of READs and WRITEs",
+    "lost-create": "of new files",
+    "misdirected-rename": "of RENAMEs",
+    "stale-attributes": "of GETATTRs",
+}

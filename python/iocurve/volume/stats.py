@@ -48,6 +48,9 @@ class FaultStats(Struct):
     misdirected_write: int
     eio: int
     enospc: int
+    lost_create: int
+    misdirected_rename: int
+    stale_attributes: int
 
 
 class ExportStats(IoStats):

@@ -194,7 +194,8 @@ fn refused_metadata(worker: &Worker) -> Option<&'static str> {
     if worker.disk.is_some() {
         return Some("an emulated disk does not model metadata operations; leave it out");
     }
-    worker.verify.is_some().then_some("a metadata engine does not verify data; leave the verification out")
+    let verifies = worker.verify.is_some() && worker.tree.is_none();
+    verifies.then_some("a metadata engine verifies data only on a directory tree; leave the verification out")
 }
 
 /// A tree is walked one step after another, by an engine that keeps the file open between them.

@@ -39,7 +39,10 @@ pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
         EnginePlan::Mmap { .. } => Capabilities { immediate: true, can_grow: false, ..kernel },
         EnginePlan::Space { .. } => Capabilities { immediate: true, keeps_payload: false, ..kernel },
         EnginePlan::Metadata { .. } => Capabilities { can_trim: false, does_metadata: true, ..kernel },
-        EnginePlan::NfsMetadata { .. } => Capabilities { local: false, can_trim: false, does_metadata: true, ..kernel },
+        EnginePlan::NfsMetadata { mount, .. } => {
+            let keeps_payload = mount.keep_payload;
+            Capabilities { local: false, can_trim: false, does_metadata: true, keeps_payload, ..kernel }
+        }
         // NFSv3 has no trim.
         EnginePlan::Nfs { mount } => {
             Capabilities { local: false, can_trim: false, keeps_payload: mount.keep_payload, ..kernel }

@@ -52,6 +52,13 @@ pub(crate) enum Fault {
         /// Offset that it was read from.
         wanted: u64,
     },
+    /// The interval belongs to another file, or elsewhere in the file.
+    Place {
+        /// Path of that file.
+        path: String,
+        /// Offset that it was written to.
+        offset: u64,
+    },
     /// The interval holds a write other than the newest.
     Sequence {
         /// Number of the write found.
@@ -97,6 +104,7 @@ impl Display for Fault {
                 write!(text, "it was written as {got} bytes instead of {wanted}; use the same block size or interval")
             }
             Self::File { offset } => write!(text, "it holds data of offset {offset} of another file"),
+            Self::Place { path, offset } => write!(text, "it holds data of offset {offset} of {path}"),
             Self::Offset { got, wanted } => write!(text, "it holds data of offset {got} instead of {wanted}"),
             Self::Sequence { got, wanted } => {
                 write!(text, "it holds write number {got} instead of the newest, {wanted}")

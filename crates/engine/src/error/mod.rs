@@ -75,6 +75,14 @@ pub enum EngineError {
         /// The difference, the number of further ones, and the names of dumped files.
         text: String,
     },
+    /// Verification found a name or a size that is not as it was left.
+    #[error("verification of {path} failed: {text}")]
+    Name {
+        /// Path of the file or directory.
+        path: String,
+        /// The difference, and the number of further ones.
+        text: String,
+    },
     /// Another system call failed.
     #[error("{action}: {source}{}", hint(source))]
     System {
@@ -93,7 +101,7 @@ impl EngineError {
             Self::Path { source, .. } | Self::Operation { source, .. } | Self::System { source, .. } => {
                 source.raw_os_error().unwrap_or(libc::EIO)
             }
-            Self::Verification { .. } => libc::EILSEQ,
+            Self::Verification { .. } | Self::Name { .. } => libc::EILSEQ,
             _ => libc::EIO,
         }
     }

@@ -86,6 +86,11 @@ impl Tally {
         if self.lists { 0 } else { self.moved }
     }
 
+    /// Entries listed; 0 if the operations move bytes.
+    fn entries(&self) -> u64 {
+        if self.lists { self.moved } else { 0 }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.operations == 0 && self.errors == 0
     }
@@ -103,6 +108,7 @@ impl Tally {
             bytes: self.bytes(),
             errors: self.errors,
             late: self.late(),
+            entries: self.entries(),
             mean_ns: self.service.mean(),
             stddev_ns: self.service.stddev(),
             p50_ns: Some(self.service.percentile(50.0)),
@@ -119,7 +125,7 @@ impl Tally {
             bytes: self.bytes(),
             errors: self.errors,
             short: self.short,
-            entries: if self.lists { self.moved } else { 0 },
+            entries: self.entries(),
             late: self.late(),
             service: latency_outcome(&self.service),
             response: self.response.as_ref().map(latency_outcome),

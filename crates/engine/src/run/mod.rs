@@ -193,7 +193,7 @@ fn run_group(
     let order = GroupOrder::new(group);
     board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
     let trees = trees::of_group(group, &board.stop)?;
-    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees);
+    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees.clone());
     let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, ((positions, flow), tree)))| {
         let (order, closed) = (&order, Cell::new(0));
         WorkerThread { group: index, number, worker, positions, tree, flow, disks, order, board, closed }
@@ -202,7 +202,11 @@ fn run_group(
     // If one worker could not be prepared, its error is the group's, and the other results are `None`.
     let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
     let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
-    Ok((outcomes?.into_iter().map(steady).collect(), order.ends_run()))
+    let mut outcomes: Vec<WorkerOutcome> = outcomes?.into_iter().map(steady).collect();
+    if !board.stopped() {
+        trees::verify(group, &trees, &mut outcomes, &board.stop);
+    }
+    Ok((outcomes, order.ends_run()))
 }
 
 /// Runs each member on its own thread, and waits for all of them.

@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::engines::nfs;
 use crate::error::EngineError;
+use crate::outcome::{State, WorkerOutcome};
 use crate::plan::{Group, NfsMount, OperationKind, Tree, TreeTask, Worker};
-use crate::tree::{CONTROL_FILE, DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
+use crate::tree::{CONTROL_FILE, Differences, DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
 
 /// The tree of each worker of a group. Its root is created if it is missing.
 pub(super) fn of_group(group: &Group, stop: &AtomicBool) -> Result<Vec<Option<Arc<TreeState>>>, EngineError> {
@@ -28,6 +29,39 @@ pub(super) fn of_group(group: &Group, stop: &AtomicBool) -> Result<Vec<Option<Ar
         known.push((place, state));
     }
     Ok(trees)
+}
+
+/// Compares the names and sizes of each verified tree with what its workers have left. The first worker on a tree gets the
+/// differences.
+pub(super) fn verify(
+    group: &Group,
+    trees: &[Option<Arc<TreeState>>],
+    outcomes: &mut [WorkerOutcome],
+    stop: &AtomicBool,
+) {
+    let mut known: Vec<&Arc<TreeState>> = Vec::new();
+    for (number, tree) in trees.iter().enumerate() {
+        let Some(tree) = tree.as_ref().filter(|tree| tree.is_verified()) else { continue };
+        let Some(place) = Place::of(&group.workers[number]) else { continue };
+        if known.iter().any(|other| Arc::ptr_eq(other, tree)) {
+            continue;
+        }
+        known.push(tree);
+        let Some(outcome) = outcomes.iter_mut().find(|outcome| outcome.worker as usize == number) else { continue };
+        let error = match place.differences(tree, stop) {
+            Ok(mut differences) => {
+                let error = differences.failure();
+                outcome.differences.append(&mut differences.list);
+                error
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            outcome.state = State::Failed;
+            outcome.errno.get_or_insert(error.errno());
+            outcome.error.get_or_insert(error.to_string());
+        }
+    }
 }
 
 /// A tree, where it is.
@@ -68,7 +102,23 @@ impl<'a> Place<'a> {
         if let Some(target) = self.target {
             self.find(target, stop)?.iter().for_each(|entry| state.add_target(entry));
         }
-        Ok(state)
+        let workers = group.workers.iter().filter(|worker| Self::of(worker).is_some_and(|other| other == *self));
+        let mut intervals = workers.map(|worker| worker.verify.as_ref().map(|verify| verify.interval_bytes));
+        let first = intervals.next().flatten();
+        if intervals.any(|other| other != first) {
+            let text = "of the workers on a directory tree all verify it, in the same intervals, or none";
+            return Err(EngineError::Plan(format!("{}: {text}", self.root)));
+        }
+        Ok(match first {
+            Some(interval) => state.verified(interval),
+            None => state,
+        })
+    }
+
+    /// Lists the tree again: what is there, and what its workers have left.
+    fn differences(&self, state: &TreeState, stop: &AtomicBool) -> Result<Differences, EngineError> {
+        let target = self.target.map(|target| self.find(target, stop)).transpose()?;
+        Ok(state.differences(&self.find(self.root, stop)?, &target.unwrap_or_default()))
     }
 
     fn find(&self, root: &str, stop: &AtomicBool) -> Result<Vec<Found>, EngineError> {

@@ -12,6 +12,7 @@ mod list;
 mod names;
 mod sizes;
 mod state;
+mod verified;
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -22,6 +23,7 @@ use crate::plan::Tree;
 
 pub(crate) use self::list::{DirectoryEntry, EntryKind, Lister, list};
 pub(crate) use self::state::{Found, Reservation, TreeState};
+pub(crate) use self::verified::{Differences, Row};
 
 pub(crate) use self::names::{CONTROL_FILE, Name};
 use self::names::{ENTRIES_MAX, Kind, kind_of};
@@ -211,6 +213,11 @@ impl Paths {
             Self::Listed(paths) => (number as usize) < paths.len(),
             Self::Tree(tree) => tree.has(number),
         }
+    }
+
+    /// Returns `true` if attributes are compared: an operation that gets them results in the size of the file.
+    pub(crate) fn is_verified(&self) -> bool {
+        matches!(self, Self::Tree(tree) if tree.is_verified())
     }
 
     pub(crate) fn text(&self, number: u32) -> Cow<'_, str> {

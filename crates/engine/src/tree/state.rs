@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Name, Shape};
+use super::{Name, Row, Shape};
 use crate::error::EngineError;
 use crate::plan::{Tree, TreeTask};
 
@@ -19,6 +19,9 @@ const DIRECTORY_BUSY: u32 = 1 << 30;
 /// It could not be created, or cannot be used.
 const DIRECTORY_FAILED: u32 = 1 << 29;
 const DIRECTORY_ENTRIES: u32 = DIRECTORY_FAILED - 1;
+
+/// An operation on the file failed, and may have been carried out nevertheless.
+const UNCERTAIN: u64 = 1 << 55;
 
 /// The bit of a file that says that it has a name. The renamed file has no other.
 const fn bit(name: Name) -> u64 {
@@ -36,6 +39,16 @@ pub(crate) struct Found {
     pub(crate) bytes: u64,
     /// The directory has entries that are not of a tree, or is above one that has.
     pub(crate) has_others: bool,
+}
+
+/// What is known of a file, by the numbers of its names.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// `None` if the file does not exist.
+    pub(super) length: Option<u64>,
+    /// The name that it is used by.
+    pub(super) current: u32,
+    pub(super) others: Vec<u32>,
 }
 
 /// Result of reserving a file.
@@ -74,6 +87,8 @@ pub(crate) struct TreeState {
     tasks: Vec<TreeTask>,
     /// Offsets at which sequential transfers continue, for files that were not transferred to their end.
     positions: Mutex<HashMap<u32, u64>>,
+    /// Where the bytes of each file are in the verification of all of them; absent without verification.
+    row: Option<Row>,
 }
 
 impl TreeState {
@@ -101,6 +116,7 @@ impl TreeState {
             removal_levels: Vec::new(),
             tasks,
             positions: Mutex::new(HashMap::new()),
+            row: None,
         };
         let depth = |path: &str| path.matches('/').count();
         let mut found: Vec<&Found> = found.iter().collect();
@@ -352,6 +368,46 @@ impl TreeState {
         } else {
             positions.insert(entry, position);
         }
+    }
+
+    /// An operation that changes names of a file failed.
+    pub(crate) fn uncertain(&self, entry: u32) {
+        self.file(entry).fetch_or(UNCERTAIN, Ordering::AcqRel);
+    }
+
+    /// What is known of a file that no operation is on.
+    pub(super) fn settled(&self, entry: u32) -> Option<Settled> {
+        let value = self.file(entry).load(Ordering::Acquire);
+        let has = |name| value & bit(name) != 0;
+        (value & (USERS | UNCERTAIN) == 0).then(|| Settled {
+            length: (value & EXISTS != 0).then_some(value & LENGTH),
+            current: self.current(entry),
+            others: FURTHER.into_iter().filter(|&name| has(name)).map(|name| self.further(entry, name)).collect(),
+        })
+    }
+
+    /// The number of a file by a further name.
+    fn further(&self, entry: u32, name: Name) -> u32 {
+        if name == Name::Copy { self.destination(entry, name) } else { name.of(entry) }
+    }
+
+    /// Returns `true` if a directory exists, `None` while an operation is on it and after one that failed.
+    pub(super) fn settled_directory(&self, entry: u32) -> Option<bool> {
+        let value = self.directories[entry as usize].load(Ordering::Acquire);
+        (value & (DIRECTORY_BUSY | DIRECTORY_FAILED) == 0).then_some(value & DIRECTORY_EXISTS != 0)
+    }
+
+    /// Verifies contents in intervals of this length, sizes and names.
+    pub(crate) fn verified(self, interval_bytes: u32) -> Self {
+        Self { row: Some(Row::new(&self.shape, interval_bytes)), ..self }
+    }
+
+    pub(crate) fn is_verified(&self) -> bool {
+        self.row.is_some()
+    }
+
+    pub(crate) fn row(&self) -> Option<&Row> {
+        self.row.as_ref()
     }
 
     fn file(&self, entry: u32) -> &AtomicU64 {

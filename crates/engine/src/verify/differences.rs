@@ -3,7 +3,6 @@
 use crate::engines::request::Address;
 use crate::error::Fault;
 use crate::outcome::{DifferenceKind, DifferenceOutcome};
-use crate::plan::Worker;
 
 /// Most differences that are described one by one; all are counted.
 const DIFFERENCES_MAX: usize = 1000;
@@ -80,8 +79,9 @@ impl Differences {
         }
     }
 
-    pub(super) fn outcomes(&self, worker: &Worker) -> Vec<DifferenceOutcome> {
-        self.list.iter().map(|difference| difference.outcome(worker)).collect()
+    /// `file_at` gives the path of a place, and the offset in the file.
+    pub(super) fn outcomes(&self, file_at: impl Fn(Address) -> (String, u64)) -> Vec<DifferenceOutcome> {
+        self.list.iter().map(|difference| difference.outcome(file_at(difference.place))).collect()
     }
 }
 
@@ -127,14 +127,14 @@ impl Difference {
         }
     }
 
-    fn outcome(&self, worker: &Worker) -> DifferenceOutcome {
-        let Address { file, offset, length } = self.place;
+    fn outcome(&self, (path, offset): (String, u64)) -> DifferenceOutcome {
+        let length = self.place.length;
         let byte = match self.nature {
             Nature::FlippedBits { byte, .. } | Nature::Torn { byte } => byte,
             _ => 0,
         };
         DifferenceOutcome {
-            path: worker.files[file as usize].path.clone(),
+            path,
             offset,
             length,
             first_offset: offset + byte as u64,
@@ -151,7 +151,7 @@ impl Nature {
     /// From the fault, and from the content that was expected, if it is known.
     pub(super) fn of(fault: &Fault, interval: &[u8], expected: Option<&[u8]>) -> Self {
         match fault {
-            Fault::Offset { .. } | Fault::File { .. } => Self::Misplaced,
+            Fault::Offset { .. } | Fault::File { .. } | Fault::Place { .. } => Self::Misplaced,
             Fault::Sequence { .. } => Self::Older { is_zero: false },
             _ if interval.iter().all(|byte| *byte == 0) && !interval.is_empty() => Self::Older { is_zero: true },
             Fault::Magic { .. } => Self::Older { is_zero: false },

@@ -15,11 +15,14 @@ mod proof;
 mod tests;
 mod written;
 
+use std::sync::Arc;
+
 use crate::engines::request::Address;
 use crate::error::{EngineError, Fault};
 use crate::outcome::{DifferenceOutcome, LastWrite};
 use crate::payload::{Filler, Material};
 use crate::plan::{FilePlan, OperationKind, Verify, VerifyMethod, Worker};
+use crate::tree::{Name, Row, TreeState};
 
 use differences::{Difference, Differences, Nature};
 use last_writes::LastWrites;
@@ -87,6 +90,8 @@ pub(crate) struct Verifier<'a> {
     differences: Differences,
     dumped: Vec<String>,
     last_writes: LastWrites,
+    /// The tree whose files the worker uses: its map has all of them in one row.
+    tree: Option<Arc<TreeState>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +103,11 @@ enum Stage {
 
 impl<'a> Verifier<'a> {
     /// `None` if the plan has no verification. Allocates all memory.
-    pub(crate) fn new(worker: &'a Worker, depth: u32) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn new(
+        worker: &'a Worker,
+        depth: u32,
+        tree: Option<&Arc<TreeState>>,
+    ) -> Result<Option<Self>, EngineError> {
         let Some(plan) = &worker.verify else { return Ok(None) };
         let interval_bytes = plan::interval_bytes(worker, plan);
         let writes = worker.writes();
@@ -110,7 +119,7 @@ impl<'a> Verifier<'a> {
             interval_bytes,
             largest: worker.block_bytes_max(),
             written,
-            maps: maps(worker, plan, interval_bytes)?,
+            maps: maps(worker, plan, interval_bytes, tree.and_then(|tree| tree.row()))?,
             in_flight: vec![0; depth as usize],
             stage: Stage::Load,
             writes_waiting: 0,
@@ -118,7 +127,8 @@ impl<'a> Verifier<'a> {
             checked: 0,
             differences: Differences::default(),
             dumped: Vec::new(),
-            last_writes: LastWrites::new(if writes { worker.files.len() } else { 0 }, depth),
+            last_writes: LastWrites::new(if writes && tree.is_none() { worker.files.len() } else { 0 }, depth),
+            tree: tree.cloned(),
         }))
     }
 
@@ -130,6 +140,7 @@ impl<'a> Verifier<'a> {
     /// Fills the block of a write in `slot`, and records the write.
     #[inline]
     pub(crate) fn stamp(&mut self, filler: &mut Filler, block: &mut [u8], slot: u32, address: Address) {
+        let Some(address) = self.place(address) else { return filler.renew(block, address.offset) };
         let seed = filler.seeds().draw();
         let newest = filler.seeds().newest();
         let (map, file) = (self.maps.get(address.file as usize), self.key(address.file));
@@ -151,6 +162,9 @@ impl<'a> Verifier<'a> {
     /// Records a completed operation; returns `true` if its block must be compared ([`Self::compare`]).
     #[inline]
     pub(crate) fn completed(&mut self, done: &CompletedOperation) -> bool {
+        if self.tree.is_some() {
+            return self.completed_in_tree(done);
+        }
         if done.kind == OperationKind::Write {
             self.last_writes.completed(done.address);
         }
@@ -174,6 +188,59 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// As [`Self::completed`], on a file of the tree that nothing else uses.
+    fn completed_in_tree(&self, done: &CompletedOperation) -> bool {
+        let Some(map) = self.maps.first() else { return false };
+        let is_whole = done.bytes == done.address.length && done.bytes <= self.largest;
+        match (done.kind, self.place(done.address)) {
+            (OperationKind::Read | OperationKind::ReadFile, Some(_)) => return done.address.length <= self.largest,
+            (OperationKind::Write | OperationKind::WriteFile, Some(place)) if is_whole => {
+                map.written(place.offset, place.length);
+            }
+            (OperationKind::Write | OperationKind::WriteFile, _) => self.failed(done.kind, done.address),
+            (OperationKind::Delete, _) => self.deleted(done.address.file),
+            _ => {}
+        }
+        false
+    }
+
+    /// Called when an operation on a file of the tree has failed: the content of a write is unknown.
+    pub(crate) fn failed(&self, kind: OperationKind, address: Address) {
+        let writes = matches!(kind, OperationKind::Write | OperationKind::WriteFile);
+        if let (Some(map), Some(place), true) = (self.maps.first(), self.place(address), writes && self.tree.is_some())
+        {
+            map.forget(place.offset, place.length);
+        }
+    }
+
+    /// A file of the tree was deleted by one of its names: the content of a new one is unknown.
+    fn deleted(&self, number: u32) {
+        let Some((tree, row)) = self.tree.as_ref().and_then(|tree| Some((tree, tree.row()?))) else { return };
+        let Some((entry, name)) = Name::split(number) else { return };
+        if !tree.is_directory(entry) && matches!(name, Name::File | Name::Renamed | Name::Target) {
+            if let (Some(map), Some(range)) = (self.maps.first(), row.range(entry)) {
+                range.step_by(self.interval_bytes as usize).for_each(|place| map.forget(place, 1));
+            }
+        }
+    }
+
+    /// Where the map has the range of an operation; `None` if it has not.
+    #[inline]
+    fn place(&self, address: Address) -> Option<Address> {
+        let Some(tree) = &self.tree else { return Some(address) };
+        let offset = tree.row()?.place(address.file, address.offset, address.length)?;
+        Some(Address { file: 0, offset, ..address })
+    }
+
+    /// The path of a place, and the offset in the file.
+    fn file_at(&self, place: Address) -> (String, u64) {
+        let in_tree = self.tree.as_ref().and_then(|tree| {
+            let (entry, offset) = tree.row()?.at(place.offset)?;
+            Some((tree.path(tree.current(entry)), offset))
+        });
+        in_tree.unwrap_or_else(|| (self.worker.files[place.file as usize].path.clone(), place.offset))
+    }
+
     /// Compares a block that was read with the data written there. Returns `true` if it is to be read again: a second
     /// read tells data that are wrong from data that were read wrong. An error ends the worker.
     pub(crate) fn compare(
@@ -183,7 +250,8 @@ impl<'a> Verifier<'a> {
         read: &CompletedOperation,
     ) -> Result<bool, EngineError> {
         let before = self.differences.count();
-        let (Address { file, offset, .. }, step) = (read.address, self.interval_bytes as usize);
+        let Some(Address { file, offset, .. }) = self.place(read.address) else { return Ok(false) };
+        let step = self.interval_bytes as usize;
         for (number, interval) in block.chunks(step).enumerate() {
             let start = number * step;
             let place = Address { file, offset: offset + start as u64, length: interval.len() as u32 };
@@ -201,7 +269,8 @@ impl<'a> Verifier<'a> {
                 }
             }
         }
-        Ok(!read.reads_again && self.differences.count() > before && !self.differences.is_full())
+        // A walk does not read again.
+        Ok(self.tree.is_none() && !read.reads_again && self.differences.count() > before && !self.differences.is_full())
     }
 
     /// Locks a range, unless it is locked.
@@ -225,7 +294,7 @@ impl<'a> Verifier<'a> {
 
     /// Returns `true` if operations lock their ranges.
     pub(crate) fn locks_ranges(&self) -> bool {
-        !self.maps.is_empty()
+        !self.maps.is_empty() && self.tree.is_none()
     }
 
     /// Returns `true` if a range is read and compared before it is written.
@@ -332,11 +401,27 @@ impl<'a> Verifier<'a> {
         let right = |number: &u32| self.proof.check(interval, map.key(), offset, Some(*number)).is_ok();
         match possible.into_iter().flatten().find(right) {
             Some(number) if known.is_open => map.settle(offset, number),
-            None if known.newest != 0 => return self.proof.check(interval, map.key(), offset, Some(known.newest)),
+            None if known.newest != 0 => {
+                return self
+                    .proof
+                    .check(interval, map.key(), offset, Some(known.newest))
+                    .map_err(|fault| self.named(fault));
+            }
             None if known.is_open => map.forget(offset, 1),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Names the file that a block of a tree belongs to.
+    fn named(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Offset { got, .. } if self.tree.is_some() => {
+                let (path, offset) = self.file_at(Address { file: 0, offset: got, length: 0 });
+                Fault::Place { path, offset }
+            }
+            fault => fault,
+        }
     }
 
     /// Records the result of a second read.
@@ -360,8 +445,8 @@ impl<'a> Verifier<'a> {
         let expected_write = self.expected_write(filler, place);
         self.differences.add(Difference { place, fault, nature, found_write, expected_write, persists });
         if self.plan.dump && self.differences.count() <= DUMPS_MAX {
-            let path = &self.worker.files[place.file as usize].path;
-            self.dumped.push(dump::dump(path, place.offset, interval, expected.as_deref()));
+            let (path, offset) = self.file_at(place);
+            self.dumped.push(dump::dump(&path, offset, interval, expected.as_deref()));
         }
     }
 
@@ -411,13 +496,13 @@ impl<'a> Verifier<'a> {
         let more = (count > 1).then(|| format!("{count} of {checked} intervals differ, this is the first"));
         let parts = [first.text()].into_iter().chain(more).chain(self.dumped.iter().cloned());
         let text = parts.collect::<Vec<_>>().join("; ");
-        let path = self.worker.files[place.file as usize].path.clone();
-        Some(EngineError::Verification { path, offset: place.offset, length: place.length, text })
+        let (path, offset) = self.file_at(place);
+        Some(EngineError::Verification { path, offset, length: place.length, text })
     }
 
     /// The differences one by one.
     pub(crate) fn differences(&self) -> Vec<DifferenceOutcome> {
-        self.differences.outcomes(self.worker)
+        self.differences.outcomes(|place| self.file_at(place))
     }
 
     /// The last writes that completed in each file, newest first.
@@ -439,8 +524,9 @@ fn whole_sequence(low: u32, newest: u64) -> u64 {
 }
 
 /// Opens the maps of the worker's files, if the plan has them.
-fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32) -> Result<Vec<Map>, EngineError> {
+fn maps(worker: &Worker, plan: &Verify, interval_bytes: u32, row: Option<&Row>) -> Result<Vec<Map>, EngineError> {
     let Some(map) = &plan.map else { return Ok(Vec::new()) };
-    let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, file.offset_bytes + file.bytes);
+    let bytes = |file: &FilePlan| row.map_or(file.offset_bytes + file.bytes, Row::bytes);
+    let open = |(path, file): (&String, &FilePlan)| Map::open(path, interval_bytes, bytes(file));
     map.paths.iter().zip(&worker.files).map(open).collect()
 }

@@ -48,6 +48,9 @@ pub(crate) fn check(worker: &Worker) -> Result<(), EngineError> {
     if plan.read_back && worker.does(OperationKind::Trim) {
         return refuse("trimmed data cannot be read back and compared; leave out the trims or the verification".into());
     }
+    if let Some(what) = tree_fault(worker, plan) {
+        return refuse(what.into());
+    }
     if let Some(what) = plan.map.as_ref().and_then(|map| map_fault(worker, plan, map)) {
         return refuse(what.into());
     }
@@ -78,6 +81,16 @@ fn map_fault(worker: &Worker, plan: &Verify, map: &VerifyMap) -> Option<&'static
     }
     let trims = worker.does(OperationKind::Trim);
     trims.then_some("a verification map cannot record trims; leave out the trims or the verification")
+}
+
+/// Error for invalid verification of a tree.
+fn tree_fault(worker: &Worker, plan: &Verify) -> Option<&'static str> {
+    let tree = worker.tree.as_ref()?;
+    let Some(map) = &plan.map else { return Some("verification on a directory tree needs a verification map") };
+    if map.before_write || map.after_write {
+        return Some("on a directory tree data are compared when a task reads them; switch further reads off");
+    }
+    tree.files_shared.then_some("verification on a directory tree needs files that one operation uses at a time")
 }
 
 /// Labels that follow from the plan alone.

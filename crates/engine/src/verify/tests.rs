@@ -82,7 +82,7 @@ impl<'a> Bench<'a> {
     fn new(worker: &'a Worker) -> Self {
         let mut buffer = vec![0; BLOCK as usize];
         let filler = Filler::new(worker, std::iter::once(&mut buffer[..])).unwrap();
-        let verifier = Verifier::new(worker, 1).unwrap().unwrap();
+        let verifier = Verifier::new(worker, 1, None).unwrap().unwrap();
         Self { verifier, filler, buffer, reads_back: worker.writes(), reads_again: false }
     }
 

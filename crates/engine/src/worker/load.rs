@@ -16,6 +16,7 @@ use super::submit_gate::SubmitGate;
 use super::supply::Supply;
 use super::timeline::{Publish, Timeline};
 use super::wake::Wake;
+use super::walk::Walk;
 use super::{Ended, STOP_CHECK, Shared, Start};
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Completion, Engine};
@@ -75,7 +76,7 @@ impl<'a> Load<'a> {
             data: Data {
                 filler: Filler::new(plan, buffers.slots_mut())?,
                 buffers,
-                verifier: Verifier::new(plan, depth)?,
+                verifier: Verifier::new(plan, depth, shared.tree.as_ref())?,
                 locks: RangeLocks::new(depth),
                 read_back: ReadBack::default(),
                 is_full: false,
@@ -105,6 +106,8 @@ impl<'a> Load<'a> {
         let now = self.shared.clock.now();
         timeline.finish(now, &mut self.recorder);
         let (state, error) = self.verdict(driven);
+        let mut differences = self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::differences);
+        differences.extend(self.supply.walk().map(Walk::take_differences).into_iter().flatten());
         let ended = Ended {
             state,
             error,
@@ -116,7 +119,7 @@ impl<'a> Load<'a> {
             depth_found: self.gate.as_ref().and_then(SubmitGate::depth_found),
             failures: self.failures.into_rows(),
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
-            differences: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::differences),
+            differences,
             last_writes: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::last_writes),
         };
         (ended, self.recorder)
@@ -157,7 +160,7 @@ impl<'a> Load<'a> {
             }
             let wanted = self.reap(engine, wake, timeline.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
             now = self.advance(timeline);
-            self.complete_reaped(&mut done, wanted, now, timeline);
+            self.complete_reaped::<E>(&mut done, wanted, now, timeline);
         }
     }
 
@@ -238,11 +241,6 @@ impl<'a> Load<'a> {
         let wanted = self.gate.as_ref().map_or(1, |gate| gate.reap_min(wake, self.slots.count()));
         let known = done.len();
         engine.reap(wanted.saturating_sub(known), wake.at().min(limit), done)?;
-        if E::WALKS
-            && let Some(walk) = self.supply.walk()
-        {
-            done[known..].iter().for_each(|completion| walk.completed(completion.slot, completion.result));
-        }
         Ok(wanted)
     }
 

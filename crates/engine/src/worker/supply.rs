@@ -117,8 +117,11 @@ impl Supply {
         self.issued_bytes
     }
 
-    /// The error that ended a replay early, if one did.
+    /// The error that ended a replay early, or the difference that a walk found, if there is one.
     pub(super) fn failure(&self) -> Option<EngineError> {
-        self.replay.as_ref().and_then(Replay::failure)
+        match &self.mix {
+            Mix::Walked(walk) => walk.failure(),
+            _ => self.replay.as_ref().and_then(Replay::failure),
+        }
     }
 }

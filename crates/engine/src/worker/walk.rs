@@ -21,8 +21,9 @@ use super::wake::Wake;
 use crate::engines::request::Address;
 use crate::error::EngineError;
 use crate::offsets::{Handover, Lengths};
+use crate::outcome::DifferenceOutcome;
 use crate::plan::{OperationKind, StopAfter, TreeTask, TreeWork, Worker};
-use crate::tree::{Name, Reservation, TreeState};
+use crate::tree::{Differences, Name, Reservation, TreeState};
 
 /// Pause before a walk looks again for a file that is not in use.
 const RETRY_NS: Nanos = 200_000;
@@ -57,6 +58,8 @@ pub(super) struct Walk {
     /// Lane of the step that was issued last.
     issued: u32,
     handover: Handover,
+    /// Sizes that were not as they should be.
+    differences: Differences,
 }
 
 /// One file or directory in progress.
@@ -162,6 +165,7 @@ impl Walk {
             pending: None,
             issued: 0,
             handover: Handover::default(),
+            differences: Differences::default(),
         }))
     }
 
@@ -218,6 +222,32 @@ impl Walk {
     /// Called with the slot that the step issued last is in.
     pub(super) fn submitted(&mut self, slot: u32) {
         self.of_slot[slot as usize] = self.issued;
+    }
+
+    /// Called with the result of the step in a slot before it is recorded. Compares the size of a file that attributes were got
+    /// of, and returns the result without it.
+    pub(super) fn checked(&mut self, slot: u32, result: i64) -> i64 {
+        let Some(step) = self.lanes[self.of_slot[slot as usize] as usize].step else { return result };
+        if step.kind != OperationKind::Getattr || result < 0 || !self.state.is_verified() {
+            return result;
+        }
+        let number = step.address.file;
+        if let Some((entry, _)) = Name::split(number)
+            && let Some(wanted) = self.state.existing_length(entry)
+            && wanted != result as u64
+        {
+            self.differences.size(self.state.path(number), result as u64, wanted);
+        }
+        0
+    }
+
+    /// The first difference that was found, if there is one.
+    pub(super) fn failure(&self) -> Option<EngineError> {
+        self.differences.failure()
+    }
+
+    pub(super) fn take_differences(&mut self) -> Vec<DifferenceOutcome> {
+        std::mem::take(&mut self.differences.list)
     }
 
     /// Called when the step in a slot has completed, with its result.

@@ -157,6 +157,7 @@ def prepare(
     request = _validation_request(cli, definitions, errors)
     errors += validation_errors(definitions, topology, request)
     errors += _cluster_errors(cli, definitions, request)
+    trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
     prepared = Prepared(
         notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs.runs)),
         out=cli.out,
@@ -164,11 +165,11 @@ def prepare(
         options=cli,
         text=text,
         definitions=definitions,
-        file_systems=file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors),
+        file_systems=trees,
         topology=topology,
         runs=tuple(_from(cli.first_run, runs.runs)),
         directory=directory,
-        validation=validation(definitions, topology, runs.runs, request, directory),
+        validation=validation(definitions, topology, trees, runs.runs, request, directory),
         arguments=tuple(arguments),
         cluster=_cluster(cli, topology),
     )

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlsplit
 
-from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.planned import Course, Planned, Share, requested_rate, starting
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.validation import Validation
 from iocurve.engine import plan as plans
 from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import Diagnostic, PlanError, Where
 from iocurve.job.model import PlanNote
 from iocurve.targets.target import NfsTarget
-from iocurve.units import KIB, SECOND_NS
+from iocurve.units import SECOND_NS
 
 FORMAT_THREADS = 8
-FORMAT_TRANSFER = 128 * KIB
-"""vdbench's defaults for a format; fwd=format overrides them."""
+"""vdbench's threads of a format; fwd=format overrides them."""
 WORKERS_MAX = 4096
 _ENDLESS = frozenset({"transfer", "getattr", "setattr", "access", "open"})
 """Tasks that run until the time is over; the others end when nothing is left to do."""
@@ -40,6 +41,8 @@ class FilePlans:
     seed: Callable[[], int]
     cleans: bool
     """-c: delete the files and directories of an anchor before the first run that uses it."""
+    validation: Validation | None = None
+    """Data validation; None if it is off."""
 
     def operations(self, runs: Iterable[Run]) -> frozenset[str]:
         """All operations of all runs; a format adds its own."""
@@ -154,10 +157,29 @@ class FilePlans:
                     text = f"fwd={workload.name}: nothing can be written to files of sizes=0"
                     hint = "vdbench ends it with 'zero xfersize'; give the files a size"
                     yield Diagnostic(text, self._position(workload.name), hint)
+        yield from self._obstacles_to_validation(runs) if self.validation else ()
         for tree in self.file_systems.trees.values():
             if tree.anchor[1:2] == ":" or tree.anchor.startswith("\\\\"):
                 text = f"{tree.anchor} is a Windows path"
                 yield Diagnostic(text, None, f"map it to a directory: --map-lun '{tree.anchor}=/data'")
+
+    def _obstacles_to_validation(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
+        assert self.validation
+        if self.validation.request.journal:
+            text = "journals (-j, journal=) are not supported for FSDs"
+            yield Diagnostic(text, None, "-v verifies what the same command wrote")
+        anchors = Counter(tree.anchor for tree in self.file_systems.trees.values())
+        for anchor in (anchor for anchor, count in anchors.items() if count > 1):
+            yield Diagnostic(f"{anchor} is the anchor of several FSDs; data validation needs separate anchors")
+        for run in {id(run.rd): run for run in runs}.values():
+            loops = run.loops
+            if loops.depth or loops.width or loops.files or loops.sizes:
+                text = f"rd={run.rd.name}: data validation needs the same directories, files and sizes in all runs"
+                yield Diagnostic(text, run.rd.where, "leave out depth=, width=, files= and sizes= of the RD, or -v")
+            for workload in self.file_systems.of_run(run):
+                if workload.io.shared:
+                    text = f"fwd={workload.name}: fileio=(random,shared) is not supported with data validation"
+                    yield Diagnostic(text, self._position(workload.name))
 
     def check(self, run: Run) -> None:
         """Plans a run to find errors. Raises ``PlanError``."""
@@ -224,6 +246,7 @@ class FilePlans:
             ends_others="on_error",
             seed=self.seed(),
             payload=_payload(run.loops.compratio or general.get("compratio"), general.get("dedupratio")),
+            verify=self.validation.of_tree(tree) if self.validation else None,
         )
 
     def _opened(self, run: Run, workload: str | None, tree: Tree) -> Opening:

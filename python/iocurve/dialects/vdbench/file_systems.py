@@ -12,6 +12,10 @@ from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSe
 from iocurve.dialects.vdbench.runs import Loops, Run
 from iocurve.errors import Diagnostic
 from iocurve.job.model import PlanNote
+from iocurve.units import KIB
+
+FORMAT_TRANSFER = 128 * KIB
+"""vdbench's transfer size of a format; fwd=format overrides it."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,12 @@ class FileSystems:
 
     trees: Mapping[str, Tree]
     workloads: Mapping[str, Workload]
+
+    def transfer_sizes(self, runs: Sequence[Run]) -> set[int]:
+        """Sizes of all transfers of all workloads, in bytes."""
+        shares = [workload.transfers for workload in (*self.workloads.values(), _default(self.trees))]
+        loops = {run.loops.xfersize for run in runs if run.loops.xfersize}
+        return loops | {size for one in shares for size, _ in one.parts}
 
     def of_run(self, run: Run) -> list[Workload]:
         """The workloads of a run, with the values that the run overrides. Raises ``ValueError``."""

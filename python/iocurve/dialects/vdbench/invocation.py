@@ -66,7 +66,8 @@ class Invocation:
         """Plans of file system workloads."""
         assert self.file_systems, "the parameter file has no FSDs"
         cleans = self.options.cleans
-        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, self.machine.fresh_seed, cleans)
+        seed = self.machine.fresh_seed
+        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, seed, cleans, self.validation)
 
     @property
     def table(self) -> Table:
@@ -202,8 +203,6 @@ def check(
 def _check_files(invocation: Invocation) -> tuple[list[PlanNote], list[Diagnostic]]:
     plans = invocation.file_plans
     obstacles = list(plans.obstacles(invocation.runs))
-    if invocation.validation:
-        obstacles.append(Diagnostic("data validation (-v, -j, validate=, journal=) is not supported for FSDs"))
     for run in invocation.first_runs() if not obstacles else ():
         plans.check(run)
     return list(plans.notes(invocation.runs)), obstacles

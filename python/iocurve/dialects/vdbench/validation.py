@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree
 from iocurve.dialects.vdbench.placements import BLOCKS
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest
@@ -51,6 +52,12 @@ class Validation:
             ),
         )
 
+    def of_tree(self, tree: Tree) -> Verify:
+        """Verification of a worker on the files of an FSD: what a task reads is compared, and nothing else is read."""
+        paths = (str(self.directory / f"{tree.name}{SUFFIX}"),)
+        counted = VerifyMap(paths=paths, before_write=False, after_write=False, take_over=False)
+        return Verify(method="crc32c", interval_bytes=self.interval_bytes, read_back=False, map=counted)
+
     def path(self, storage: Storage, lun: str) -> Path:
         """Path of the map of an SD's LUN."""
         several = list(dict.fromkeys(storage.luns.values()))
@@ -82,11 +89,18 @@ class Validation:
 
 
 def validation(
-    definitions: Definitions, topology: Topology, runs: Sequence[Run], request: ValidationRequest, cwd: Path
+    definitions: Definitions,
+    topology: Topology,
+    trees: FileSystems | None,
+    runs: Sequence[Run],
+    request: ValidationRequest,
+    cwd: Path,
 ) -> Validation | None:
     """Settings of data validation; None if it is off."""
     if not request.active:
         return None
+    if trees is not None:
+        return Validation(request, math.gcd(FORMAT_TRANSFER, *trees.transfer_sizes(runs)))
     sizes = [storage.offset for storage in topology.storage.values()]
     sizes += [storage.align for storage in topology.storage.values()]
     sizes += [run.loops.xfersize for run in runs if run.loops.xfersize]

@@ -652,8 +652,11 @@ impl<P: Mountable> NfsMetadataEngine<P> {
                 }
             }
             (Step::Close, _) => return self.closed(slot),
-            (Step::Last(Procedure::Getattr), Some(handle)) if !found.has_attributes => {
+            (Step::Last(Procedure::Getattr), Some(handle)) if found.size.is_none() => {
                 self.call(slot, Procedure::Getattr, handle, Vec::new());
+            }
+            (Step::Last(Procedure::Getattr), _) if self.paths.is_verified() => {
+                self.complete(slot, found.size.unwrap_or(0) as i64);
             }
             (Step::Last(Procedure::Mkdir), Some(handle)) => {
                 self.directories.insert(self.paths.text(request.address.file).into_owned(), handle);

@@ -88,8 +88,8 @@ pub(super) struct Named<H, S> {
     pub handle: Option<H>,
     /// State of an open.
     pub state: S,
-    /// The reply has the object's attributes.
-    pub has_attributes: bool,
+    /// The object's size, if the reply has its attributes.
+    pub size: Option<u64>,
     /// The caller may read.
     pub may_read: bool,
     /// Bytes that were read, as a part of the results, or written.

@@ -3,7 +3,7 @@
 use iocurve_meter::Nanos;
 
 use super::Load;
-use crate::engines::request::{Address, Completion};
+use crate::engines::request::{Address, Completion, Engine};
 use crate::error::EngineError;
 use crate::record::Done;
 use crate::worker::search::Verdict;
@@ -17,7 +17,7 @@ const NO_SPACE: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
 impl Load<'_> {
     /// Completes the reaped operations; with a limit on completions at once, the rest waits for the next round.
     #[inline]
-    pub(super) fn complete_reaped(
+    pub(super) fn complete_reaped<E: Engine>(
         &mut self,
         done: &mut Vec<Completion>,
         wanted: usize,
@@ -29,9 +29,21 @@ impl Load<'_> {
         if timeline.measures() && (taken > 0 || wanted == 0) {
             self.recorder.levels.completed(taken);
         }
-        for completion in done.drain(..taken) {
+        for mut completion in done.drain(..taken) {
+            let Completion { slot, result } = completion;
+            if E::WALKS
+                && let Some(walk) = self.supply.walk()
+            {
+                completion.result = walk.checked(slot, result);
+            }
             if let Err(error) = self.complete(completion, now, timeline) {
                 self.fail(error, now, timeline);
+            }
+            // Only now may other workers use the file.
+            if E::WALKS
+                && let Some(walk) = self.supply.walk()
+            {
+                walk.completed(slot, result);
             }
         }
     }
@@ -87,6 +99,9 @@ impl Load<'_> {
         let &InFlight { address, operation, .. } = done;
         let kind = self.kinds[operation as usize];
         self.finish_range_step(slot, kind, address, true);
+        if let Some(verifier) = &self.data.verifier {
+            verifier.failed(kind, address);
+        }
         if self.plan.end.when_full && NO_SPACE.contains(&-result) {
             self.supply.end();
             self.data.is_full = true;

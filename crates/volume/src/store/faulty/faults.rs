@@ -25,7 +25,7 @@ pub struct FaultRate {
     pub rate: f64,
 }
 
-/// A kind of fault. The first four READs and WRITEs below are answered as if nothing had happened.
+/// A kind of fault. But for the two errors, operations are answered as if nothing had happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
@@ -43,6 +43,12 @@ pub enum FaultKind {
     Eio,
     /// A WRITE fails with `NFS3ERR_NOSPC`.
     Enospc,
+    /// A new file is not under its name, but under that name with `.lost` behind it.
+    LostCreate,
+    /// A RENAME moves the file to another name of the directory: the new one with `.misdirected` behind it.
+    MisdirectedRename,
+    /// Attributes are those from before the newest WRITE that made the file longer.
+    StaleAttributes,
 }
 
 /// Number of injected faults, by kind.
@@ -62,6 +68,12 @@ pub struct FaultStats {
     pub eio: u64,
     /// WRITEs that failed with `NFS3ERR_NOSPC`.
     pub enospc: u64,
+    /// New files that are not under their names.
+    pub lost_create: u64,
+    /// RENAMEs to another name.
+    pub misdirected_rename: u64,
+    /// Older attributes that were returned.
+    pub stale_attributes: u64,
 }
 
 impl FaultStats {
@@ -74,6 +86,9 @@ impl FaultStats {
             FaultKind::MisdirectedWrite => &mut self.misdirected_write,
             FaultKind::Eio => &mut self.eio,
             FaultKind::Enospc => &mut self.enospc,
+            FaultKind::LostCreate => &mut self.lost_create,
+            FaultKind::MisdirectedRename => &mut self.misdirected_rename,
+            FaultKind::StaleAttributes => &mut self.stale_attributes,
         }
     }
 }
@@ -87,7 +102,7 @@ pub struct FaultRecord<'a> {
     pub export: &'a str,
     /// Path of the file below the export, as clients have looked it up; its file number if none has.
     pub file: &'a str,
-    /// `READ` or `WRITE`.
+    /// `READ`, `WRITE`, `CREATE`, `RENAME` or `GETATTR`; offset and length are 0 for the last three.
     pub operation: &'a str,
     /// Offset of the bytes that are wrong (of a failed operation: of its range).
     pub offset: u64,

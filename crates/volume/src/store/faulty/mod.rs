@@ -1,4 +1,4 @@
-//! A store that injects faults into the READs and WRITEs of another ([`Faults`]). A volume without faults has none.
+//! A store that injects faults into the READs and WRITEs of another, and into names and attributes ([`Faults`]). A volume without faults has none.
 //!
 //! Operations on one file come one after the other, so that the same operations in the same order are hit again.
 
@@ -50,6 +50,8 @@ struct FaultyFile {
     path: String,
     chances: Chances,
     sectors: Sectors,
+    /// Attributes before the newest WRITE that made the file longer.
+    older: Option<fattr3>,
 }
 
 /// A WRITE of which not everything, or nothing, is stored where it belongs.
@@ -104,7 +106,7 @@ impl<S: Store> FaultyStore<S> {
         }
         let path = lock(&self.paths).get(file).cloned().unwrap_or_else(|| format!("file number {fileid}"));
         let (chances, sectors) = (Chances::new(&self.faults, &path), Sectors::new(self.older_bytes.clone()));
-        let made = Arc::new(Mutex::new(FaultyFile { path, chances, sectors }));
+        let made = Arc::new(Mutex::new(FaultyFile { path, chances, sectors, older: None }));
         files.insert(file.to_vec(), Arc::clone(&made));
         made
     }
@@ -164,6 +166,32 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
+    /// Returns `true` if a kind that is about names or attributes hits the file.
+    fn hits(&self, file: &[u8], fileid: u64, kind: FaultKind, operation: &'static str) -> bool {
+        if !self.has(kind) {
+            return false;
+        }
+        let state = self.file(file, fileid);
+        let mut state = lock(&state);
+        if !state.chances.hits(kind) {
+            return false;
+        }
+        let record = self.record(&state, operation, kind, (0, 0));
+        self.injected.note(&FaultRecord { file: &state.path, ..record });
+        true
+    }
+
+    /// Gives a file another name than the client knows: with an end behind it.
+    fn move_away(&self, directory: &[u8], name: &[u8], end: &[u8]) -> Result<(), nfsstat3> {
+        let elsewhere = [name, end].concat();
+        let (mut source, mut target) = (wcc_data::default(), wcc_data::default());
+        self.inner.rename((directory, name), (directory, &elsewhere), (&mut source, &mut target))
+    }
+
+    fn has(&self, kind: FaultKind) -> bool {
+        self.faults.rates.iter().any(|rate| rate.kind == kind)
+    }
+
     /// Changes data that were read, or fails the READ.
     fn spoil_read(&self, file: &mut FaultyFile, offset: u64, data: &mut [u8]) -> Result<(), nfsstat3> {
         let length = data.len() as u64;
@@ -210,6 +238,9 @@ impl<S: Store> FaultyStore<S> {
         let (offset, length) = (write.offset, write.data.len() as u64);
         self.refuse_write(&mut file, offset, length)?;
         let size = self.inner.getattr(write.file)?.size;
+        if size < offset + length {
+            file.older = Some(fattr3 { size, ..before });
+        }
         let held = self.content(write.file, offset, write.data.len())?;
         let Some(spoiled) = choose(&mut file.chances, offset, length, size).filter(|it| it.shows(&held, write.data))
         else {
@@ -317,7 +348,6 @@ macro_rules! pass_on {
 impl<S: Store> Store for FaultyStore<S> {
     pass_on! {
         fn root(&self) -> nfs_fh3;
-        fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
         fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
         fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
         fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
@@ -325,6 +355,17 @@ impl<S: Store> Store for FaultyStore<S> {
         fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
         fn space(&self) -> Space;
         fn budget(&self) -> &Budget;
+    }
+
+    fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
+        let right = self.inner.getattr(file)?;
+        if !self.has(FaultKind::StaleAttributes) {
+            return Ok(right);
+        }
+        let known = lock(&self.files).get(file).map(Arc::clone);
+        let older = known.and_then(|known| lock(&known).older);
+        let is_stale = older.is_some() && self.hits(file, right.fileid, FaultKind::StaleAttributes, "GETATTR");
+        Ok(older.filter(|_| is_stale).unwrap_or(right))
     }
 
     fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
@@ -378,8 +419,16 @@ impl<S: Store> Store for FaultyStore<S> {
         caller: Caller,
         wcc: &mut wcc_data,
     ) -> Result<nfs_fh3, nfsstat3> {
+        let is_file = matches!(what, Creation::File(_));
+        let is_new = self.has(FaultKind::LostCreate) && is_file && self.inner.lookup(directory, name).is_err();
         let made = self.inner.create(directory, name, what, caller, wcc)?;
         self.name(directory, name, &made);
+        if is_new {
+            let fileid = self.inner.getattr(made.as_bytes())?.fileid;
+            if self.hits(made.as_bytes(), fileid, FaultKind::LostCreate, "CREATE") {
+                self.move_away(directory, name, b".lost")?;
+            }
+        }
         Ok(made)
     }
 
@@ -406,6 +455,17 @@ impl<S: Store> Store for FaultyStore<S> {
         let replaced = self.inner.lookup(to.0, to.1).ok();
         self.inner.rename(from, to, wcc)?;
         self.forget(replaced);
+        if self.has(FaultKind::MisdirectedRename)
+            && let Ok(moved) = self.inner.lookup(to.0, to.1)
+            && self.hits(
+                moved.as_bytes(),
+                self.inner.getattr(moved.as_bytes())?.fileid,
+                FaultKind::MisdirectedRename,
+                "RENAME",
+            )
+        {
+            return self.move_away(to.0, to.1, b".misdirected");
+        }
         if let Ok(moved) = self.inner.lookup(to.0, to.1) {
             self.name(to.0, to.1, &moved);
         }

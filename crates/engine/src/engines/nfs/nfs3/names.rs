@@ -101,13 +101,13 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
         // GETATTR and LOOKUP differ in their lengths: attributes without a handle before them.
         Procedure::Getattr if results.len() == GETATTR_BYTES => {
             let got: GETATTR3res = parsed(results)?;
-            Ok(value(got, |_| Found::<Nfs3> { has_attributes: true, ..Found::<Nfs3>::default() }))
+            Ok(value(got, |got| Found::<Nfs3> { size: Some(got.obj_attributes.size), ..Found::<Nfs3>::default() }))
         }
         Procedure::LookUp | Procedure::Open | Procedure::OpenToRead | Procedure::Getattr | Procedure::Close => {
             let found: LOOKUP3res = parsed(results)?;
             Ok(value(found, |found| Found::<Nfs3> {
                 handle: Some(found.object),
-                has_attributes: found.obj_attributes.is_some(),
+                size: found.obj_attributes.map(|attributes| attributes.size),
                 ..Found::<Nfs3>::default()
             }))
         }

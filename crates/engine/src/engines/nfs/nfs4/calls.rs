@@ -327,7 +327,7 @@ fn made_here(attributes: &[u8]) -> fattr4<'_> {
     from_bytes(attributes).expect("attributes that were made here")
 }
 
-fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
+pub(super) fn attributes<'a>(result: &nfs_resop4<'a>) -> Option<Attributes<'a>> {
     match result {
         nfs_resop4::GETATTR(Ok(found)) => found.obj_attributes.values().ok(),
         _ => None,

@@ -14,7 +14,7 @@ use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
 use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs4;
-use super::calls::{LISTED, STAT};
+use super::calls::{LISTED, STAT, attributes};
 use super::client::Registration;
 use super::opens::{Handle, Open, put};
 
@@ -176,7 +176,10 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
                 found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(procedure));
                 is_open = true;
             }
-            nfs_resop4::GETATTR(Ok(_)) => (found.has_attributes, is_complete) = (true, true),
+            result @ nfs_resop4::GETATTR(Ok(_)) => {
+                found.size = attributes(&result).and_then(|attributes| attributes.size);
+                is_complete = true;
+            }
             nfs_resop4::ACCESS(Ok(checked)) => {
                 found.may_read = checked.access & access::ACCESS3_READ != 0;
                 is_complete = true;

@@ -1,0 +1,228 @@
+"""Verified trees: contents prove file and write, sizes and names are as operations left them, locally and over NFS."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.faults.victims import VolumeProcess, volume_process
+from bench.servers import IOCURVE
+from bench.servers import volume as served
+from iocurve.engine import plan
+from iocurve.engine.outcome import Live, Outcome
+from iocurve.measure import local
+from iocurve.units import MILLISECOND_NS, SECOND_NS
+from plans import nfs_engine
+from test_metadata import local_engine, nfs_metadata
+from test_tree_operations import FILES, place, tree, tree_volume, walk
+
+__all__ = ["place", "tree_volume"]
+
+pytestmark = pytest.mark.slow
+
+INTERVAL = 1024
+
+
+def verified(worker: plan.Worker, directory: Path) -> plan.Worker:
+    """The worker with verification, and a map in this directory."""
+    if isinstance(worker.engine, plan.NfsMetadataEngine):
+        kept_payload = worker.engine.mount.replace(keep_payload=True)
+        worker = worker.replace(engine=worker.engine.replace(mount=kept_payload))
+    kept = plan.VerifyMap(
+        paths=(str(directory / "tree.map"),), before_write=False, after_write=False, take_over=False
+    )
+    verify = plan.Verify(method="crc32c", interval_bytes=INTERVAL, read_back=False, map=kept)
+    return worker.replace(verify=verify)
+
+
+def run(directory: Path, *workers: plan.Worker) -> Outcome:
+    """Runs each worker, verified, in a separate group."""
+    groups = tuple(plan.Group(workers=(verified(one, directory),)) for one in workers)
+    return local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+
+
+def found(outcome: Outcome) -> list[tuple[str, str]]:
+    """Kind and path of each difference, without the root."""
+    return sorted(
+        (one.kind, "/".join(one.path.split("/")[-2:])) for worker in outcome.workers for one in worker.differences
+    )
+
+
+def names(suffix: str = "file") -> list[str]:
+    return [f"vdb.1_{1 + number // 4}.dir/vdb_f{number:04}.{suffix}" for number in range(FILES)]
+
+
+MIX: dict[plan.OperationKind, int] = {
+    **{"getattr": 20, "lookup": 5, "read_file": 25, "write_file": 20, "create": 5, "delete": 10},
+    **{"link": 2, "symlink": 2, "readlink": 3, "rename": 10, "copy": 3, "readdir": 3},
+}
+
+
+def mix(engine: plan.EnginePlan, root: str, operations: int = 5000, **work: Any) -> plan.Worker:
+    end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=operations)
+    return walk(engine, root, "mix", shares=MIX, end=end, **work)
+
+
+def test_a_mix_finds_no_difference_where_there_is_none(
+    place: tuple[plan.EnginePlan, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    engine, root = place
+    outcome = run(
+        tmp_path_factory.mktemp("map"),
+        walk(engine, root, "make_directories", "fill"),
+        walk(engine, root, "transfer"),
+        mix(engine, root),
+        walk(engine, root, "read_file"),
+        walk(engine, root, "remove"),
+    )
+    assert [worker.error for worker in outcome.workers] == [None] * 5
+    assert found(outcome) == []
+    assert outcome.workers[2].operations["rename"].operations > 100
+
+
+def test_what_was_written_to_another_file_is_named(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    engine, root, maps = local_engine(keep_open=True), str(tmp_path), tmp_path_factory.mktemp("map")
+    assert found(run(maps, walk(engine, root, "make_directories"), walk(engine, root, "write_file"))) == []
+    first, second = (tmp_path / name for name in names()[:2])
+    first.rename(tmp_path / "kept")
+    second.rename(first)
+    (tmp_path / "kept").rename(second)
+    (ended,) = run(maps, walk(engine, root, "read_file")).workers
+    texts = {one.path: one.text.split(";")[0] for one in ended.differences if one.offset == 0}
+    assert texts == {
+        str(first): f"it holds data of offset 0 of {second}",
+        str(second): f"it holds data of offset 0 of {first}",
+    }
+    assert {(one.kind, one.length) for one in ended.differences} == {
+        ("misdirected_write", 1024),
+        ("misdirected_write", 952),
+    }
+    assert ended.state == "failed"
+
+
+def test_files_that_another_program_removed_are_named(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    engine = local_engine(keep_open=True)
+    maps = tmp_path_factory.mktemp("map")
+    makes = verified(walk(engine, str(tmp_path), "make_directories", "fill"), maps)
+    # Workers on two spellings of a root do not know of each other.
+    removes = walk(engine, f"{tmp_path}/", "remove").replace(wait_for=("fill",))
+    group = plan.Group(workers=(makes, removes))
+    # The second worker lists before the first makes anything, so the tree is made once before.
+    assert found(run(maps, walk(engine, str(tmp_path), "make_directories", "fill"))) == []
+    outcome = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=(group,)))
+    directories = [("missing", f"{tmp_path.name}/vdb.1_{number}.dir") for number in (1, 2, 3)]
+    assert found(outcome) == sorted([*directories, *(("missing", name) for name in names())])
+    assert outcome.workers[0].error == (
+        f"verification of {tmp_path}/vdb.1_1.dir failed: the directory is not there; 15 names differ, this is the first"
+    )
+
+
+def records(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "log").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("store", ["memory", "directory"])
+@pytest.mark.parametrize("version", ["3", "4.1"])
+@pytest.mark.parametrize("fault", ["lost-create", "misdirected-rename", "stale-attributes", "lost-write"])
+def test_every_fault_of_names_attributes_and_contents_is_named(
+    fault: str, version: str, store: str, tmp_path: Path
+) -> None:
+    (directory := tmp_path / "files").mkdir()
+    kept = ["--store", str(directory), "--no-root-squash"] if store == "directory" else []
+    faults = ["--fault", f"{fault}=0.5", "--fault-seed", "3", "--fault-log", str(tmp_path / "log")]
+    with served("--unlimited", *kept, *faults) as server:
+        engine = nfs_metadata(server, version, keep_open=True)
+        makes = walk(engine, "tree", "create" if fault == "lost-create" else "write_file")
+        then: dict[str, plan.TreeTask] = {"misdirected-rename": "rename", "stale-attributes": "getattr", "lost-write": "read_file"}
+        more = [walk(engine, "tree", then[fault])] if fault in then else []
+        outcome = run(tmp_path, walk(engine, "tree", "make_directories"), makes, *more)
+    injected = {record["file"].removeprefix("tree/") for record in records(tmp_path)}
+    assert len(injected) > 1
+    differences = found(outcome)
+    assert outcome.workers[-1].error is not None
+    if fault == "lost-create":
+        assert differences == sorted(("missing", name) for name in injected)
+    elif fault == "misdirected-rename":
+        assert differences == sorted(("missing", name.replace(".file", ".renamed")) for name in injected)
+    elif fault == "lost-write":
+        assert {name for _, name in differences} == injected
+        assert {kind for kind, _ in differences} == {"older_data"}
+    else:
+        assert {kind for kind, _ in differences} == {"wrong_size"}
+        assert {name for _, name in differences} <= injected
+
+
+class Killer:
+    """Kills a volume twice while a load runs, and starts it again each time."""
+
+    def __init__(self, server: VolumeProcess) -> None:
+        self._server, self.kills = server, 0
+
+    def __call__(self, live: Live) -> bool:
+        if live.phase == "run" and not live.waiting and live.intervals >= 5 * (self.kills + 1) and self.kills < 2:
+            self._server.kill()
+            time.sleep(0.3)
+            self._server.start()
+            self.kills += 1
+        return False
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(version: str, tmp_path: Path) -> None:
+    with volume_process(tmp_path) as server:
+        url = f"{server.url()}?mountport={server.port}&vers={version}"
+        mount = plan.NfsMetadataEngine(mount=nfs_engine(url).mount, keep_open=True)
+        assert found(run(tmp_path, walk(mount, "tree", "make_directories"), walk(mount, "tree", "write_file"))) == []
+        rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
+        load = verified(mix(mount, "tree", 4000).replace(rate=rate), tmp_path)
+        killer = Killer(server)
+        group = plan.Group(workers=(load,))
+        outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)), killer)
+        read = run(tmp_path, walk(mount, "tree", "read_file"))
+    assert [one.error for one in (*outcome.workers, *read.workers)] == [None, None]
+    assert killer.kills == 2
+    assert (found(outcome), found(read)) == ([], [])
+
+
+PARAMETERS = """fsd=fsd1,anchor={anchor},depth=1,width=3,files=4,size=12k
+fwd=default,fsd=fsd1,xfersize=4k,fileio=random,fileselect=random,threads=2
+fwd=fwd1,operation=write
+fwd=fwd2,operation=read
+fwd=fwd3,operation=getattr
+rd=rd1,fwd=fwd*,fwdrate=1000,elapsed=2,interval=1,format=yes
+rd=rd2,fwd=fwd2,fwdrate=1000,elapsed=2,interval=1
+"""
+
+
+def vdbench(directory: Path, anchor: str) -> tuple[str, str]:
+    """What a run with -v prints, and its log of errors."""
+    (directory / "p").write_text(PARAMETERS.format(anchor=anchor))
+    command = [str(IOCURVE), "vdbench", "-v", "-f", "p", "-o", "output"]
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    log = directory / "output/errorlog.html"
+    return ended.stdout, log.read_text() if log.exists() else ""
+
+
+@pytest.mark.parametrize("version", ["local", "3", "4.1"])
+def test_vdbench_verifies_file_systems_with_v(version: str, tmp_path: Path) -> None:
+    if version == "local":
+        printed, errors = vdbench(tmp_path, str(tmp_path / "tree"))
+    else:
+        with served("--unlimited") as server:
+            printed, errors = vdbench(tmp_path, server.url_of(version).replace("?", "/tree?"))
+    assert "Vdbench execution completed successfully" in printed
+    assert "verification" not in errors
+
+
+def test_vdbench_names_the_file_of_a_lost_write_and_of_a_lost_name(tmp_path: Path) -> None:
+    with served("--unlimited", "--fault", "lost-create=0.2", "--fault-log", str(tmp_path / "log")) as server:
+        printed, errors = vdbench(tmp_path, server.url.replace("?", "/tree?"))
+    injected = {record["file"] for record in records(tmp_path)}
+    assert injected
+    assert all(f"missing: {name}: it was created, and is not there" in errors for name in injected)
+    assert "rd2" not in printed
