@@ -19,7 +19,7 @@ from iocurve.measure import local
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine
 from test_metadata import local_engine, nfs_metadata
-from test_tree_operations import FILES, place, tree, tree_volume, walk
+from test_tree_operations import FILES, place, tree_volume, walk
 
 __all__ = ["place", "tree_volume"]
 
@@ -33,9 +33,7 @@ def verified(worker: plan.Worker, directory: Path) -> plan.Worker:
     if isinstance(worker.engine, plan.NfsMetadataEngine):
         kept_payload = worker.engine.mount.replace(keep_payload=True)
         worker = worker.replace(engine=worker.engine.replace(mount=kept_payload))
-    kept = plan.VerifyMap(
-        paths=(str(directory / "tree.map"),), before_write=False, after_write=False, take_over=False
-    )
+    kept = plan.VerifyMap(paths=(str(directory / "tree.map"),), before_write=False, after_write=False, take_over=False)
     verify = plan.Verify(method="crc32c", interval_bytes=INTERVAL, read_back=False, map=kept)
     return worker.replace(verify=verify)
 
@@ -138,7 +136,11 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
     with served("--unlimited", *kept, *faults) as server:
         engine = nfs_metadata(server, version, keep_open=True)
         makes = walk(engine, "tree", "create" if fault == "lost-create" else "write_file")
-        then: dict[str, plan.TreeTask] = {"misdirected-rename": "rename", "stale-attributes": "getattr", "lost-write": "read_file"}
+        then: dict[str, plan.TreeTask] = {
+            "misdirected-rename": "rename",
+            "stale-attributes": "getattr",
+            "lost-write": "read_file",
+        }
         more = [walk(engine, "tree", then[fault])] if fault in then else []
         outcome = run(tmp_path, walk(engine, "tree", "make_directories"), makes, *more)
     injected = {record["file"].removeprefix("tree/") for record in records(tmp_path)}
@@ -200,7 +202,7 @@ rd=rd2,fwd=fwd2,fwdrate=1000,elapsed=2,interval=1
 
 
 def vdbench(directory: Path, anchor: str) -> tuple[str, str]:
-    """What a run with -v prints, and its log of errors."""
+    """Returns the output and the error log of a run with -v."""
     (directory / "p").write_text(PARAMETERS.format(anchor=anchor))
     command = [str(IOCURVE), "vdbench", "-v", "-f", "p", "-o", "output"]
     ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)

@@ -41,7 +41,7 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
-/// What is known of a file, by the numbers of its names.
+/// A file that no operation is on, by the numbers of its names.
 #[derive(Debug)]
 pub(super) struct Settled {
     /// `None` if the file does not exist.
@@ -375,7 +375,7 @@ impl TreeState {
         self.file(entry).fetch_or(UNCERTAIN, Ordering::AcqRel);
     }
 
-    /// What is known of a file that no operation is on.
+    /// The file, if no operation is on it and none that changes it has failed.
     pub(super) fn settled(&self, entry: u32) -> Option<Settled> {
         let value = self.file(entry).load(Ordering::Acquire);
         let has = |name| value & bit(name) != 0;

@@ -75,8 +75,12 @@ impl TreeState {
                 seen.insert(if is_target { Name::Target.of(number) } else { name.of(number) }, entry.bytes);
             }
         };
-        found.iter().for_each(|entry| add(entry, false));
-        in_target.iter().for_each(|entry| add(entry, true));
+        for entry in found {
+            add(entry, false);
+        }
+        for entry in in_target {
+            add(entry, true);
+        }
         let mut differences = Differences::default();
         for entry in 0..self.shape().directories() {
             match (self.settled_directory(entry), seen.remove(&entry)) {

@@ -217,10 +217,12 @@ impl<'a> Verifier<'a> {
     fn deleted(&self, number: u32) {
         let Some((tree, row)) = self.tree.as_ref().and_then(|tree| Some((tree, tree.row()?))) else { return };
         let Some((entry, name)) = Name::split(number) else { return };
-        if !tree.is_directory(entry) && matches!(name, Name::File | Name::Renamed | Name::Target) {
-            if let (Some(map), Some(range)) = (self.maps.first(), row.range(entry)) {
-                range.step_by(self.interval_bytes as usize).for_each(|place| map.forget(place, 1));
-            }
+        let is_its_own = matches!(name, Name::File | Name::Renamed | Name::Target);
+        if !tree.is_directory(entry)
+            && is_its_own
+            && let (Some(map), Some(range)) = (self.maps.first(), row.range(entry))
+        {
+            range.step_by(self.interval_bytes as usize).for_each(|place| map.forget(place, 1));
         }
     }
 
