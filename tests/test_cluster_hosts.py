@@ -21,15 +21,16 @@ from typing import Any
 import pytest
 
 from iocurve.cli.dialects import run as run_dialect
-from iocurve.cluster import keeper
+from iocurve.cluster import hosts, keeper
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
+from iocurve.cluster.hosts import Connection, Greeting
 from iocurve.cluster.started import StartedCluster
 from iocurve.dialects.registry import load
-from iocurve.errors import DialectError, PlanError
+from iocurve.errors import DialectError, PlanError, RunError
 
 
 @pytest.mark.parametrize(
-    ("text", "hosts"),
+    ("text", "expected"),
     [
         ("vm1", [Host("vm1")]),
         ("vm1,root@vm2:2222", [Host("vm1"), Host("vm2", "root", 2222)]),
@@ -39,8 +40,8 @@ from iocurve.errors import DialectError, PlanError
         ("10.0.0.4 10.0.0.5", [Host("10.0.0.4"), Host("10.0.0.5")]),
     ],
 )
-def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, hosts: list[Host]) -> None:
-    assert list(parse_hosts(text)) == hosts
+def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, expected: list[Host]) -> None:
+    assert list(parse_hosts(text)) == expected
 
 
 def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
@@ -190,12 +191,84 @@ def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     assert not [one for one in Path("/proc").glob("[0-9]*/environ") if str(tmp_path).encode() in _content(one)]
 
 
+# Stands in for ssh: the host is this machine, with another home.
+SSH = """#!/bin/sh
+for command; do :; done
+export HOME={home} SSH_CONNECTION='198.18.0.1 1 198.18.0.2 22' PATH=/usr/bin:/bin
+unset XDG_CACHE_HOME
+exec sh -c "$command"
+"""
+PYTHON = f"""#!/bin/sh
+case $2 in *"sys.exit('3.99'"*) exit 0;; esac
+exec {sys.executable} "$@"
+"""
+UV = """#!/bin/sh
+case $2 in install) touch "$HOME/python" ;; *) [ -e "$HOME/python" ] && echo {python} ;; esac
+"""
+
+
+def _script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def _greeting(connection: Connection) -> Greeting:
+    connection.send({"key": "packages-1"})
+    return connection.answer(30, Greeting)
+
+
+@pytest.mark.parametrize("source", ["archive", "uv"])
+def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "own_version", lambda: "3.99")
+    home = tmp_path / "home"
+    python = _script(tmp_path / "root/bin/python3.99", PYTHON)
+    archive = None
+    if source == "archive":
+        archive = tmp_path / "python.tar.gz"
+        with tarfile.open(archive, "w:gz") as packed:
+            packed.add(tmp_path / "root", ".")
+    else:
+        _script(home / ".local/bin/uv", UV.format(python=python))
+    ssh = _script(tmp_path / "ssh", SSH.format(home=home))
+    for lacks in (True, False):
+        connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
+        greeting = _greeting(connection)
+        assert bool(greeting.lacks) is lacks, "it is there from the first time"
+        if lacks:
+            connection.carry_interpreter(archive)
+            greeting = _greeting(connection)
+        assert (greeting.lacks, greeting.connection[2], greeting.has) == (None, "198.18.0.2", False)
+        connection.input.close()
+        assert connection.process.wait(30) == 0
+
+
+def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed: make build installs it")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(hosts, "own_version", lambda: "3.99")
+    monkeypatch.setattr(hosts, "interpreter", lambda: None)
+    ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
+    told: list[str] = []
+    with pytest.raises(RunError, match="1 of 1 host cannot take part") as error:
+        hosts.up([Host("vm1")], str(ssh), lambda host, text: told.append(f"{host}: {text}"))
+    (line,) = re.findall(r"\n  (vm1: .*)", str(error.value))
+    assert re.match(r"vm1: it has (Python \S+|no Python) and needs Python 3\.99, as this machine has: install", line)
+    assert line.endswith("uv: not found")
+    assert len(told) == 1
+    assert StartedCluster.known() is None
+
+
 # Composed after the documentation of these tools, with the fields that they print.
 INVENTORIES = Path(__file__).parent / "inventories"
 
 
 @pytest.mark.parametrize(
-    ("name", "hosts"),
+    ("name", "expected"),
     [
         ("az-vmss-list-instances.json", [Host("load000000"), Host("load000001"), Host("load000002")]),
         ("az-vm-list-d.json", [Host("10.0.0.4"), Host("10.0.0.5")]),
@@ -206,8 +279,8 @@ INVENTORIES = Path(__file__).parent / "inventories"
         ),
     ],
 )
-def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, hosts: list[Host]) -> None:
-    assert list(parse_hosts(str(INVENTORIES / name))) == hosts
+def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, expected: list[Host]) -> None:
+    assert list(parse_hosts(str(INVENTORIES / name))) == expected
 
 
 def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) -> None:

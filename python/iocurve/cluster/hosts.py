@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -23,7 +23,7 @@ import msgspec
 
 from iocurve.cluster import credentials, nodes, ray_options, session
 from iocurve.cluster.host_lists import Host
-from iocurve.cluster.packages import Packages, needed
+from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
 from iocurve.errors import RunError
 from iocurve.measure.group import ClientGroup
@@ -42,8 +42,28 @@ FREE_BYTES_MIN = 1 << 30
 MEMORY_BYTES_MIN = 1 << 29
 CLOCK_NS_MAX = 60 * SECOND_NS
 """A clock that is further off is reported. A run corrects it; logs and the time stamps of files it does not."""
-NO_PYTHON = 127
-"""Exit status of a shell that does not find a command."""
+START = r"""
+PATH=$PATH:$HOME/.local/bin
+run() { command -v "$1" >/dev/null && "$1" -c "$check" </dev/null 2>/dev/null && exec "$1" -u -c "$keeper"; }
+at=${XDG_CACHE_HOME:-$HOME/.cache}/iocurve/$python
+run "$python"; run "/usr/local/bin/$python"; run python3; run "$at/bin/$python"
+run "$(uv python find "$version" 2>/dev/null)"
+read -r message || exit
+echo "{\"machine\": \"$(uname -m)\", \"lacks\": \"$(python3 -V 2>/dev/null || echo no Python)\"}"
+read -r size || exit
+if [ "$size" -gt 0 ]; then
+    mkdir -p "$at.$$" && head -c "$size" | tar -xz -C "$at.$$" && { [ -d "$at" ] || mv "$at.$$" "$at"; }
+    rm -rf "$at.$$"; run "$at/bin/$python"
+else
+    uv python install "$version" </dev/null && run "$(uv python find "$version")"
+fi
+exit 127
+"""
+"""Starts the keeper by a Python of this minor version, which modules in machine code need, also by one that uv has.
+
+Where there is none, the shell takes the message that is for the keeper, tells what the host has instead, and reads the
+size of an archive with an interpreter, and the archive; without one (0) uv installs an interpreter if it is there.
+"""
 Report = Callable[[Host, str], None]
 """Called with each step of a host."""
 T = TypeVar("T")
@@ -53,13 +73,15 @@ class Greeting(msgspec.Struct):
     """A host as its keeper tells about it."""
 
     machine: str
-    connection: list[str]
+    connection: list[str] = []
     """Addresses and ports of the client and of the server of the connection, as sshd has them."""
-    free_bytes: int
-    memory_bytes: int
-    time_ns: int
-    has: bool
+    free_bytes: int = 0
+    memory_bytes: int = 0
+    time_ns: int = 0
+    has: bool = False
     """The packages are there from an earlier time."""
+    lacks: str | None = None
+    """The Python of a host that has none of this minor version. There is no keeper yet, so nothing else is known."""
 
 
 class Answer(msgspec.Struct):
@@ -86,7 +108,7 @@ class Connection:
         words = [*ssh, "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
         words += ["-p", str(host.port)] if host.port else []
         words += ["-l", host.user] if host.user else []
-        words += ["--", host.name, _remote_command()]
+        words += ["--", host.name, remote_command()]
         pipe = subprocess.PIPE
         try:
             with self._log.open("wb") as answers, self._errors.open("wb") as errors:
@@ -98,7 +120,7 @@ class Connection:
         assert self.process.stdin is not None
         self.input: IO[bytes] = self.process.stdin
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Mapping[str, object] | int) -> None:
         """Sends a message. Raises ``HostError``."""
         try:
             self.input.write(msgspec.json.encode(message) + b"\n")
@@ -133,41 +155,39 @@ class Connection:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         lines = [line.strip() for line in self._errors.read_text(errors="replace").splitlines() if line.strip()]
-        if self.process.returncode == NO_PYTHON:
-            has = lines[-1] if lines else "no Python"
-            return f"it has {has}; this machine runs Python {_own_python()}: install python{_own_python()} there"
         return lines[-1] if lines else f"ssh ended with status {self.process.returncode}"
 
     def carry(self, archive: Path) -> None:
         """Sends the packages. Raises ``HostError``."""
         self.send({"carry": archive.stat().st_size})
-        try:
-            with archive.open("rb") as content:
-                while part := content.read(1 << 20):
-                    self.input.write(part)
-            self.input.flush()
-        except OSError:
-            raise HostError(self._why_ended()) from None
+        self._send_file(archive)
         answer = self.answer(CARRY_S, Answer)
         if answer.error:
             raise HostError(answer.error)
 
+    def carry_interpreter(self, archive: Path | None) -> None:
+        """Sends a Python to the shell that waits for one, or no Python. Raises ``HostError``."""
+        self.send(archive.stat().st_size if archive else 0)
+        if archive:
+            self._send_file(archive)
 
-def _own_python() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+    def _send_file(self, path: Path) -> None:
+        try:
+            with path.open("rb") as content:
+                shutil.copyfileobj(content, self.input, 1 << 20)
+            self.input.flush()
+        except OSError:
+            raise HostError(self._why_ended()) from None
 
 
-def _remote_command() -> str:
-    """Starts the keeper by the Python of the same minor version, which modules in machine code need."""
-    text = files("iocurve.cluster").joinpath("keeper.py").read_text(encoding="utf-8")
-    own = f"python{_own_python()}"
-    check = shlex.quote(f"import sys; sys.exit('{own}' != 'python%d.%d' % sys.version_info[:2])")
-    tried = (
-        f"for p in {own} /usr/local/bin/{own} python3; do command -v $p >/dev/null && $p -c {check} && exec $p -u -c"
-    )
-    others = "for p in python3.1? python3; do command -v $p >/dev/null && $p -V >&2 && break; done"
-    script = f"{tried} {shlex.quote(text)}; done; {others}; exit {NO_PYTHON}"
-    return f"sh -c {shlex.quote(script)}"
+def remote_command() -> str:
+    """Runs ``START`` in the shell of a host."""
+    keeper = files("iocurve.cluster").joinpath("keeper.py").read_text(encoding="utf-8")
+    version = own_version()
+    check = f"import sys; sys.exit('{version}' != '%d.%d' % sys.version_info[:2])"
+    values = {"keeper": keeper, "version": version, "python": f"python{version}", "check": check}
+    given = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+    return f"sh -c {shlex.quote(given + START)}"
 
 
 @contextmanager
@@ -238,7 +258,7 @@ class _Starting:
             for host in hosts:
                 self._connections.append(Connection(host, ssh, self._directory))
                 self._cluster.adopt(self._connections[-1].process.pid, "ssh")
-            self._greetings = self._on_all(partial(_greeted, key=packages.key))
+            self._greetings = self._greeted(packages.key)
         for host, greeting in self._greetings.items():
             if (off_ns := abs(greeting.time_ns - time.time_ns())) > CLOCK_NS_MAX:
                 self._report(host, f"its clock is off by {format_duration(off_ns)}: set it by NTP")
@@ -246,6 +266,23 @@ class _Starting:
         if lacking:
             with self._timed("copy"):
                 self._carry(packages, lacking)
+
+    def _greeted(self, key: str) -> dict[Host, Greeting]:
+        """The greetings of the hosts; those without a Python of this version get one."""
+        replies = self._on_all(partial(_reply, key=key))
+        lacks = {host: reply.lacks for host, reply in replies.items() if reply.lacks}
+        archive = interpreter() if lacks else None
+        for host, other in lacks.items():
+            source = f"gets it ({format_bytes(archive.stat().st_size)})" if archive else "its own uv is tried"
+            self._report(host, f"has {other} and needs Python {own_version()}: {source}")
+
+        def greet(connection: Connection) -> Greeting:
+            reply = replies[connection.host]
+            if reply.lacks:
+                reply = _after_python(connection, reply.lacks, archive, key)
+            return _fit(reply)
+
+        return self._on_all(greet)
 
     def _carry(self, packages: Packages, lacking: Set[Host]) -> None:
         archive = packages.archive()
@@ -293,8 +330,7 @@ class _Starting:
         ends: Counter[Host] = Counter()
         until = time.monotonic() + JOIN_S
         while missing:
-            joined = {node.address for node in nodes.listed(self._cluster.address) if node.is_load_client}
-            for at in joined & missing.keys():
+            for at in (self._cluster.joined() or set()) & missing.keys():
                 self._report(missing.pop(at).host, "has joined")
             for connection in missing.values():
                 while line := connection.next_line():
@@ -362,12 +398,28 @@ def _told(failed: Mapping[Host, HostError], hosts: int) -> str:
     return f"{len(failed)} of {counted(hosts, 'host')} cannot take part:{lines}"
 
 
-def _greeted(connection: Connection, key: str) -> Greeting:
+def _reply(connection: Connection, key: str, seconds: float = GREET_S) -> Greeting:
     connection.send({"key": key})
-    greeting = connection.answer(GREET_S, Greeting)
+    reply = connection.answer(seconds, Greeting)
     own = os.uname().machine
-    if greeting.machine != own:
-        raise HostError(f"its processor is {greeting.machine}, that of this machine {own}")
+    if reply.machine != own:
+        raise HostError(f"its processor is {reply.machine}, that of this machine {own}")
+    return reply
+
+
+def _after_python(connection: Connection, lacks: str, archive: Path | None, key: str) -> Greeting:
+    """The greeting of a host that gets a Python from here, or by its own uv."""
+    own = own_version()
+    try:
+        connection.carry_interpreter(archive)
+        return _reply(connection, key, CARRY_S)
+    except HostError as error:
+        remedy = f"install python{own} or uv there, or uv on this machine, which then carries it (pip install uv)"
+        raise HostError(f"it has {lacks} and needs Python {own}, as this machine has: {remedy}; {error}") from None
+
+
+def _fit(greeting: Greeting) -> Greeting:
+    """The greeting of a host that can take part."""
     if len(greeting.connection) < 4:
         raise HostError("sshd does not tell the addresses of the connection (SSH_CONNECTION)")
     if not greeting.has and greeting.free_bytes < FREE_BYTES_MIN:

@@ -7,6 +7,9 @@ in machine code fit Python of the same minor version on the same kind of process
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import tarfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,15 +43,16 @@ class Packages:
     """Files by their path below a directory of ``sys.path``."""
 
     files: dict[str, Path]
+    name: str = "packages"
 
     @cached_property
     def key(self) -> str:
         """A name that changes with the content: sizes and times of change stand for it."""
         digest = sha256()
         for name, path in sorted(self.files.items()):
-            found = path.stat()
+            found = path.lstat()
             digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
-        return f"packages-{digest.hexdigest()[:16]}"
+        return f"{self.name}-{digest.hexdigest()[:16]}"
 
     def archive(self) -> Path:
         """The archive (tar, gzip), which is kept until the packages change. Raises ``RunError``."""
@@ -59,7 +63,7 @@ class Packages:
         made = directory / f".{self.key}.{os.getpid()}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            for old in directory.glob("packages-*.tar.gz"):
+            for old in directory.glob(f"{self.name}-*.tar.gz"):
                 old.unlink(missing_ok=True)
             with tarfile.open(made, "w:gz", compresslevel=1) as archive:
                 for name, source in sorted(self.files.items()):
@@ -69,6 +73,30 @@ class Packages:
             made.unlink(missing_ok=True)
             raise RunError(f"the packages for the hosts cannot be written to {directory}: {error}") from None
         return path
+
+
+def own_version() -> str:
+    """The minor version of this Python: ``3.11``."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def interpreter() -> Path | None:
+    """An archive (tar, gzip) of a Python of this minor version that runs anywhere; uv has it, or downloads it.
+
+    None where there is no uv here, or where it has none. Raises ``RunError`` where the archive cannot be written.
+    """
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if uv is None:
+        return None
+    find = [uv, "python", "find", "--managed-python", "--no-project", "--system", own_version()]
+    installing = [uv, "python", "install", "--no-bin", own_version()]
+    for command in (installing, find):
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            return None
+    root = Path(ran.stdout.strip()).resolve().parent.parent
+    files = {str(path.relative_to(root)): path for path in root.rglob("*") if not path.is_dir() or path.is_symlink()}
+    return Packages({name: path for name, path in files.items() if "__pycache__" not in name}, "python").archive()
 
 
 def needed() -> Packages:

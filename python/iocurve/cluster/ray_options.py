@@ -36,6 +36,8 @@ ENVIRONMENT = {
     # Ray would start a Python process for each processor at the first run; a load client is one process.
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
+    # Ray would kill load clients while other programs use 95 % of the memory of a machine.
+    "RAY_memory_monitor_refresh_ms": "0",
 }
 HEAD_ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "1000",

@@ -144,20 +144,32 @@ class StartedCluster(msgspec.Struct):
         state_directory().mkdir(parents=True, exist_ok=True)
         _memory().write_bytes(msgspec.json.encode(self))
 
+    def joined(self) -> set[str] | None:
+        """Addresses of the load clients that have joined; None while the head does not answer.
+
+        Raises ``RunError`` if the head or a node on this machine has ended.
+        """
+        if not all(process.is_alive for process in self._rays()):
+            raise RunError(f"a process of the cluster has ended{self.cause()}")
+        try:
+            return {node.address for node in nodes.listed(self.address, ASK_S) if node.is_load_client}
+        except RunError:
+            # Daemons that start at once on few processors keep it waiting.
+            return None
+
     def wait_for(self, count: int) -> None:
         """Returns once the cluster has that many load clients. Raises ``RunError``, also if a process ends."""
         until = time.monotonic() + UP_S
-        found: list[nodes.Node] | None = None
+        joined: set[str] = set()
         while True:
-            with suppress(RunError):
-                found = nodes.listed(self.address, ASK_S)
-            joined = sum(node.is_load_client for node in found or ())
-            if found is not None and joined >= count:
+            found = self.joined()
+            joined = joined if found is None else found
+            if found is not None and len(joined) >= count:
                 return
-            ended = len(self.alive) < len(self.processes)
-            if ended or time.monotonic() > until:
-                why = "a process of the cluster has ended" if ended else f"it is not up after {UP_S} s"
-                raise RunError(f"{why}; {joined} of {counted(count, 'node')} joined{self.cause()}")
+            if time.monotonic() > until:
+                raise RunError(
+                    f"the cluster is not up after {UP_S} s; {len(joined)} of {counted(count, 'node')} joined"
+                )
             time.sleep(POLL_S)
 
     def cause(self) -> str:
@@ -226,7 +238,7 @@ def _free_ports() -> dict[str, int]:
 def last_error(lines: Sequence[str]) -> str | None:
     """The line of Ray's logs that says why a process has ended; otherwise the last line."""
     told = [line for line in lines if ERROR.search(line)] or [line for line in lines if line.strip()][-1:]
-    return told[0].strip() if told else None
+    return told[0].rpartition("and we'll work with you to fix it. ")[2].strip() if told else None
 
 
 def _log(number: int) -> Path:
