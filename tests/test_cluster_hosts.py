@@ -102,6 +102,8 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
         assert greeting["memory_bytes"] > 0
         assert (greeting["connection"], greeting["has"]) == (["a", "1", "b", "2"], False)
         size = len(packages.getvalue())
+        assert told({"carry": 100}, packages.getvalue()[:100])["error"].startswith("the packages cannot be unpacked")
+        assert list((tmp_path / "iocurve").iterdir()) == []
         assert told({"carry": size}, packages.getvalue()) == {"unpacked": str(tmp_path / "iocurve/packages-1")}
         assert told({"key": "packages-1"})["has"]
         process.stdin.write(

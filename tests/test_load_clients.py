@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.cli.commands import run
+from iocurve.cli.measure import ClusterOptions
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live
 from iocurve.errors import ResultError, RunError, TargetError
@@ -17,7 +20,7 @@ from iocurve.measure import local
 from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
-from iocurve.measure.group import silence
+from iocurve.measure.group import ClientGroup, silence
 from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
 from iocurve.measure.group.link import Member
 from iocurve.measure.journals import Journal, merged
@@ -212,6 +215,38 @@ def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     other.write_text("text", encoding="utf-8")
     with pytest.raises(ResultError, match="is not the local file of a load client"):
         run(["result", "merge", str(out), str(other)])
+    capsys.readouterr()
+
+
+def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links = [LocalLink("one"), LocalLink("two")]
+    links[1].cut_after = 2
+    with group_of(links) as group:
+        point = local.measure(replicated(lasting(300 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        assert links[1].ended.wait(60)
+    started = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
+    lost = started.with_point(point).replace(points_planned=1).ended("failed", "two was lost")
+    lost.write(tmp_path / "result.json")
+    asked: list[str | None] = []
+
+    @contextmanager
+    def machines(options: ClusterOptions) -> Iterator[ClientGroup]:
+        asked.append(options.on)
+        with group_of([LocalLink("one"), LocalLink("two")]) as group:
+            yield group
+
+    monkeypatch.setattr(ClusterOptions, "machines", machines)
+    assert run(["result", "merge", str(tmp_path)]) == 0
+    result = Result.read(tmp_path / "result.json")
+    assert (result.state, result.incomplete_reason) == ("finished", None)
+    assert [client.state for client in result.points[0].clients] == ["finished", "merged"]
+    assert journals(tmp_path) == [], "its records are in the result"
+    assert asked == ["auto"]
+    with pytest.raises(RunError, match="lacks the records of no load client"):
+        run(["result", "merge", str(tmp_path)])
     capsys.readouterr()
 
 

@@ -100,8 +100,8 @@ def up(
         Number of nodes on this machine. They have loopback addresses; a token protects their ports.
     hosts
         The hosts, each [USER@]HOST[:PORT]: vm1,vm2, or vm[1-12], or a file with such lists, or an inventory (JSON of
-        az, aws, ansible-inventory). A host needs sshd and the same minor version of Python; it gets the rest from this
-        machine.
+        az, aws, ansible-inventory). A host needs sshd and the same minor version of Python, or uv; it gets the rest
+        from this machine.
     ssh
         The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
     tls

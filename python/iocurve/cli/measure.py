@@ -60,8 +60,8 @@ class ClusterOptions:
     auto."""
     hosts: str | None = None
     """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or
-    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python;
-    nothing of iocurve runs there afterwards."""
+    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python,
+    or uv; nothing of iocurve runs there afterwards."""
     ssh: str = SSH
     """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
     tls: Flag = False

@@ -62,6 +62,8 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: Clu
         _write_merged(changed, source)
     else:
         wanted = lost(found)
+        if not wanted:
+            raise RunError(f"{source} lacks the records of no load client")
         options = cluster if cluster.on or cluster.hosts else replace(cluster, on="auto")
         with options.machines() as machines:
             kept = [(client, machines.kept(client.run, client.client)) for client in wanted]

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.resources import files
@@ -370,6 +370,13 @@ class _Starting:
         """Runs a step for all hosts at once; those that fail are dropped."""
         with ThreadPoolExecutor(len(self._connections)) as pool:
             running = {connection.host: pool.submit(step, connection) for connection in self._connections}
+            try:
+                wait(running.values())
+            except BaseException:
+                # The pool waits for the steps, which end with their connections.
+                for connection in self._connections:
+                    connection.process.terminate()
+                raise
         self._drop({host: error for host, one in running.items() if isinstance(error := one.exception(), HostError)})
         return {host: one.result() for host, one in running.items() if host not in self.failed}
 

@@ -23,6 +23,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -82,12 +83,13 @@ class Keeper:
                 archive.extractall(made)
             stream.skip()
             made.rename(self.packages)
-        except OSError as error:
+        except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
             stream.skip()
-            shutil.rmtree(made, ignore_errors=True)
             if not self.packages.is_dir():
                 say(error=f"the packages cannot be unpacked in {self.packages.parent}: {error}")
                 return
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
         say(unpacked=str(self.packages))
 
     def keep(self, options: list[str], environment: dict[str, str], files: dict[str, str]) -> None:
