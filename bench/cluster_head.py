@@ -1,8 +1,9 @@
 """``python -m bench.cluster_head``: CPU time and memory of the head program by the number of load clients.
 
-Simulated clients send one record a second each. The group, its merging and its live view are those of a run; nothing
-generates load. CPU time is measured in real time, memory over minutes that are fed without a pause. The way of a record
-through Ray is measured apart (``--ray``): a few actors send as many records a second as so many clients would.
+Simulated clients measure one interval a second each, and send them together as load clients do. The group, its
+merging and its live view are those of a run; nothing generates load. CPU time is measured in real time, memory over
+minutes that are fed without a pause. The way of a record through Ray is measured apart (``--ray``): a few actors send
+as many records a second as so many clients would.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from iocurve.measure import local
 from iocurve.measure.deployment import replicated
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.link import Link, Member
+from iocurve.measure.group.silence import Patience
 from iocurve.measure.records import ClosedRecord, EndRecord, Introduction, StartedRecord
 from iocurve.result import host
 from iocurve.result.version import iocurve_version
@@ -192,11 +194,14 @@ class SimulatedLink(Link):
         feed.begin()
         sampled = _sampled(len(feed.lines)) if self._number == 0 else ()
         due = time.monotonic()
-        for number, line in enumerate(feed.lines):
-            if number in sampled:
+        together = _together(self._clients)
+        for first in range(0, len(feed.lines), together):
+            if sampled and first + together > sampled[0]:
                 feed.rss_bytes.append(_rss_bytes())
-            yield line
-            due += 1
+                sampled = sampled[1:]
+            lines = feed.lines[first : first + together]
+            yield b"\n".join(lines)
+            due += len(lines)
             await asyncio.sleep(max(0.0, due - time.monotonic()) if feed.is_paced else 0)
         feed.end()
         yield end_record()
@@ -208,9 +213,11 @@ class SimulatedLink(Link):
 class SimulatedClient:
     """A client that is an actor and sends records at a rate."""
 
-    def __init__(self, seconds: float, rate: float) -> None:
-        self._seconds, self._rate = seconds, rate
-        self._lines = [record(number) for number in range(round(seconds * rate))]
+    def __init__(self, seconds: float, clients: int) -> None:
+        together = _together(clients)
+        self._rate = clients / RAY_ACTORS / together
+        lines = [record(number) for number in range(round(seconds * clients / RAY_ACTORS))]
+        self._messages = [b"\n".join(lines[first : first + together]) for first in range(0, len(lines), together)]
 
     def introduce(self) -> bytes:
         """As a load client does."""
@@ -233,10 +240,10 @@ class SimulatedClient:
         """The records, at the rate."""
         yield msgspec.json.encode(StartedRecord(group=0, start_ns=start_ns))
         due = start_ns
-        for line in self._lines:
+        for message in self._messages:
             due += round(SECOND_NS / self._rate)
             time.sleep(max(0, due - time.time_ns()) / SECOND_NS)
-            yield line
+            yield message
         yield end_record()
 
     def renew_lease(self) -> None:
@@ -244,6 +251,11 @@ class SimulatedClient:
 
     def forget(self) -> None:
         """There is no local file."""
+
+
+def _together(clients: int) -> int:
+    """Intervals of a second that a client sends together."""
+    return max(1, round(Patience.of(plan(1), clients).send_s))
 
 
 def _introduction() -> Introduction:
@@ -284,7 +296,7 @@ def through_ray(clients: int, seconds: float) -> HeadCost:
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80 * MIB)
     try:
         remote = ray.remote(num_cpus=0, max_concurrency=8)(Client)
-        actors = [remote.remote(seconds, clients / RAY_ACTORS) for _ in range(RAY_ACTORS)]
+        actors = [remote.remote(seconds, clients) for _ in range(RAY_ACTORS)]
         ray.get([actor.introduce.remote() for actor in actors])
         members = [
             Member(RayLink(ray, actor, f"client-{number}"), _introduction()) for number, actor in enumerate(actors)

@@ -42,16 +42,20 @@ class LocalLink(Link):
         return await self._in_thread(getattr(self.client, method), *arguments)
 
     async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
-        records = self.client.run(start_ns)
+        messages = self.client.run(start_ns)
+        sent: list[bytes] = []
         while True:
-            record = await self._in_thread(next, records, None)
-            if record is None:
-                return
+            if not sent:
+                message = await self._in_thread(next, messages, None)
+                if message is None:
+                    return
+                sent = message.splitlines() or [b""]
+            record = sent.pop(0)
             if self.dies_after is not None and self.records >= self.dies_after:
                 self.client.stop()
                 raise ClientLostError("ActorDiedError")
             if self.cut_after is not None and self.records >= self.cut_after:
-                self._threads.submit(self._to_the_end, records)
+                self._threads.submit(self._to_the_end, messages)
                 raise ClientLostError("cut off")
             if self._is_frozen():
                 await asyncio.sleep(3600)
@@ -61,8 +65,8 @@ class LocalLink(Link):
     def abandon(self) -> None:
         self.client.stop()
 
-    def _to_the_end(self, records: Iterator[bytes]) -> None:
-        for _ in records:
+    def _to_the_end(self, messages: Iterator[bytes]) -> None:
+        for _ in messages:
             pass
         self.ended.set()
 

@@ -102,8 +102,6 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
         assert greeting["memory_bytes"] > 0
         assert (greeting["connection"], greeting["has"]) == (["a", "1", "b", "2"], False)
         size = len(packages.getvalue())
-        assert told({"carry": 100}, packages.getvalue()[:100])["error"].startswith("the packages cannot be unpacked")
-        assert list((tmp_path / "iocurve").iterdir()) == []
         assert told({"carry": size}, packages.getvalue()) == {"unpacked": str(tmp_path / "iocurve/packages-1")}
         assert told({"key": "packages-1"})["has"]
         process.stdin.write(
@@ -122,6 +120,24 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
         assert process.wait(30) == 0
     assert not Path(f"/proc/{second}").exists()
     assert not kept.exists()
+
+
+def test_a_connection_that_ends_amid_the_packages_leaves_no_half_of_them(tmp_path: Path) -> None:
+    packages = io.BytesIO()
+    with tarfile.open(fileobj=packages, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("ray/__init__.py"))
+    messages = [{"key": "packages-1"}, {"carry": len(packages.getvalue())}]
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    for kept in (1, 40, len(packages.getvalue()) - 1):
+        ran = subprocess.run(
+            [sys.executable, keeper.__file__],
+            input=lines + packages.getvalue()[:kept],
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            check=True,
+        )
+        assert "the packages cannot be unpacked" in json.loads(ran.stdout.splitlines()[1])["error"]
+        assert list((tmp_path / "iocurve").iterdir()) == []
 
 
 def _open_files(process: int) -> list[Path]:

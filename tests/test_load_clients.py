@@ -374,7 +374,7 @@ def test_a_client_prepares_runs_and_ends() -> None:
     silent = Running(group=0, heard_s=1.0, is_silent=True, waits_for=2)
     client.phase = silent
     assert client.live().state == "silent"
-    client.phase = silent.after_record(5.0)
+    client.phase = silent.after_message(5.0)
     assert (client.phase, client.live().state) == (Running(group=0, heard_s=5.0, waits_for=2), "running")
     client.lose("cut off")
     assert vars(client)["phase"] == Ended("lost", "lost after 0 ns of measuring: cut off")

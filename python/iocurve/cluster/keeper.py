@@ -82,6 +82,8 @@ class Keeper:
             with tarfile.open(fileobj=stream, mode="r|gz") as archive:
                 archive.extractall(made)
             stream.skip()
+            if stream.left:
+                raise EOFError("the connection has ended")
             made.rename(self.packages)
         except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
             stream.skip()

@@ -388,11 +388,11 @@ class RayLink(Link):
             raise _translated(error) from None
 
     async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
-        """The records of ``LoadClient.run``."""
-        records = self._actor.run.options(num_returns="streaming").remote(start_ns)
+        """The messages of ``LoadClient.run``."""
+        messages = self._actor.run.options(num_returns="streaming").remote(start_ns)
         try:
-            async for record in records:
-                yield await record
+            async for message in messages:
+                yield await message
         except Exception as error:  # noqa: BLE001 - an unknown error is raised as it is
             raise _translated(error) from None
 

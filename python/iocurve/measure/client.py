@@ -24,7 +24,6 @@ from iocurve.errors import IocurveError, RunError
 from iocurve.measure import spin
 from iocurve.measure.local import Observer, run_to_the_end
 from iocurve.measure.records import (
-    AliveRecord,
     ClosedRecord,
     EndRecord,
     Introduction,
@@ -136,8 +135,9 @@ class LoadClient:
         return run.live().encode() if run else b"null"
 
     def run(self, start_ns: int) -> Iterator[bytes]:
-        """Releases the first group at ``start_ns`` by the client's clock, and yields records until the run has ended.
+        """Releases the first group at ``start_ns`` by the client's clock, and yields messages until the run has ended.
 
+        A message is records, one a line; intervals wait for others, and an empty message says that the client is alive.
         Raises ``TargetError`` or ``RunError`` where nothing was measured.
         """
         assert self._task is not None, "prepare comes first"
@@ -145,11 +145,17 @@ class LoadClient:
         try:
             with self.journal as journal:
                 journal.add(msgspec.json.encode(self._task))
-                for record in self._records(start_ns):
-                    line = msgspec.json.encode(record)
-                    if not isinstance(record, AliveRecord):
-                        journal.add(line)
-                    yield line
+                waiting: list[bytes] = []
+                sent = time.monotonic()
+                for records in self._records(start_ns):
+                    for record in records:
+                        waiting.append(msgspec.json.encode(record))
+                        journal.add(waiting[-1])
+                    is_urgent = not all(isinstance(record, ClosedRecord) for record in records)
+                    if is_urgent or time.monotonic() - sent >= (self._task.send_s if waiting else ALIVE_S):
+                        sent = time.monotonic()
+                        yield b"\n".join(waiting)
+                        waiting.clear()
         except Exception:
             # No caller learns what the load measures from now on.
             self.stop()
@@ -195,11 +201,12 @@ class LoadClient:
             with suppress(OSError):
                 (directory / _name(run, client)).unlink(missing_ok=True)
 
-    def _records(self, start_ns: int) -> Iterator[Record]:
+    def _records(self, start_ns: int) -> Iterator[list[Record]]:
+        """The new records, at each poll of the engine."""
         assert self._run is not None
         assert self._observer is not None
-        group, outcome, sent = 0, None, time.monotonic()
-        yield StartedRecord(group=group, start_ns=self.release(group, start_ns))
+        group, outcome = 0, None
+        yield [StartedRecord(group=group, start_ns=self.release(group, start_ns))]
         while outcome is None:
             outcome = self._run.wait(POLL_S)
             live = live_of(self._run.live())
@@ -208,17 +215,14 @@ class LoadClient:
             if live.phase == "ready" and live.group > group:
                 group = live.group
                 records.append(ReadyRecord(group=group))
-            if not records and time.monotonic() - sent > ALIVE_S:
-                records.append(AliveRecord())
-            if records:
-                sent = time.monotonic()
-            yield from records
-        yield EndRecord(
+            yield records
+        end = EndRecord(
             outcome=Outcome.from_json(outcome),
             layout=self._observer.layout,
             machine=self._observer.machine(),
             local_file_error=self.journal.error if self.journal else None,
         )
+        yield [end]
 
     def _abandon(self) -> None:
         """Ends a run whose outcome no caller waits for."""

@@ -47,6 +47,8 @@ class Task(Struct):
     """Group and worker in the plan of all clients, for each worker of ``plan`` in its order."""
     lease_s: float
     """The client stops by itself when nothing has reached it for this long."""
+    send_s: float = 0.0
+    """Closed intervals of this time are sent together."""
 
 
 class StartedRecord(TaggedStruct, tag="started"):
@@ -69,10 +71,6 @@ class ClosedRecord(TaggedStruct, tag="interval"):
     interval: IntervalRecord
 
 
-class AliveRecord(TaggedStruct, tag="alive"):
-    """Nothing else happened for a second."""
-
-
 class EndRecord(TaggedStruct, tag="end"):
     """The last record of a client."""
 
@@ -83,7 +81,7 @@ class EndRecord(TaggedStruct, tag="end"):
     """Why the local file lacks records."""
 
 
-Record = StartedRecord | ReadyRecord | ClosedRecord | AliveRecord | EndRecord
+Record = StartedRecord | ReadyRecord | ClosedRecord | EndRecord
 
 # msgspec prepares a type when it is first decoded, and must not do so in two threads at once: here it is one.
 _RECORDS: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
@@ -91,6 +89,11 @@ _TASKS = msgspec.json.Decoder(Task)
 _LIVE = msgspec.json.Decoder(Live)
 _IDLE_COST = msgspec.json.Decoder(IdleCost | None)
 _INTERVALS = msgspec.json.Decoder(tuple[IntervalRecord, ...])
+
+
+def records_of(message: bytes) -> list[Record]:
+    """Reads the records that a client sent together; none says that it is alive. Raises ``ValueError``."""
+    return list(map(record_of, message.splitlines()))
 
 
 def record_of(text: bytes) -> Record:

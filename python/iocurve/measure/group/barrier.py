@@ -66,6 +66,7 @@ class Barrier:
             plan=client.part.plan,
             positions=client.part.positions,
             lease_s=self._patience.lease_s,
+            send_s=self._patience.send_s,
         )
         preparing = asyncio.ensure_future(client.member.link.call("prepare", msgspec.json.encode(task)))
         try:

@@ -33,14 +33,14 @@ class Running:
     group: int
     """Index in the whole plan of the group that runs."""
     heard_s: float
-    """Arrival of the newest record, by the monotonic clock."""
+    """Arrival of the newest message, by the monotonic clock."""
     is_silent: bool = False
     """Shown as silent since then."""
     waits_for: int | None = None
     """Index in the whole plan of the group that waits for its release."""
 
-    def after_record(self, now_s: float) -> Running:
-        """A record has arrived."""
+    def after_message(self, now_s: float) -> Running:
+        """A message has arrived."""
         return replace(self, heard_s=now_s, is_silent=False)
 
 

@@ -34,7 +34,7 @@ class Link(Protocol):
         """Calls a method of the client."""
 
     def stream(self, start_ns: int) -> AsyncIterator[bytes]:
-        """The records of ``LoadClient.run``."""
+        """The messages of ``LoadClient.run``."""
 
     def abandon(self) -> None:
         """Gives up a lost client; it is not called again."""

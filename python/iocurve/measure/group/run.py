@@ -18,7 +18,7 @@ from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
 from iocurve.measure.group.merge import LiveView, client_outcomes, merged_outcome
 from iocurve.measure.group.silence import Patience, SilenceWatch
 from iocurve.measure.machines import ClientFacts
-from iocurve.measure.records import AliveRecord, ClosedRecord, EndRecord, ReadyRecord, StartedRecord, record_of
+from iocurve.measure.records import ClosedRecord, EndRecord, ReadyRecord, Record, StartedRecord, records_of
 from iocurve.result.document import LayoutFacts
 from iocurve.units import SECOND_NS
 
@@ -29,7 +29,7 @@ class GroupRun:
     def __init__(self, clients: Sequence[GroupClient], plan: Plan, name: str, loop: asyncio.AbstractEventLoop) -> None:
         self._clients, self._loop = clients, loop
         self._run = secrets.token_hex(8)
-        self._patience = Patience.of(plan)
+        self._patience = Patience.of(plan, len(clients))
         self._view = LiveView(clients, loop)
         self._barrier = Barrier(clients, self._patience, self._view, self._run, name)
         self._silence = SilenceWatch(self._patience, self._view.publish)
@@ -89,10 +89,11 @@ class GroupRun:
     async def _follow(self, client: GroupClient, start_ns: int) -> None:
         """Follows the records of a client until its end, or until it is lost."""
         try:
-            async for record in client.member.link.stream(start_ns + client.clock.offset_ns):
+            async for message in client.member.link.stream(start_ns + client.clock.offset_ns):
                 assert isinstance(client.phase, Running), "a client that has ended is not followed"
-                client.phase = client.phase.after_record(time.monotonic())
-                self._take(client, client.phase, record, start_ns)
+                client.phase = client.phase.after_message(time.monotonic())
+                for record in records_of(message):
+                    self._take(client, client.phase, record, start_ns)
             end = client.received.end
             client.phase = Ended(end.outcome.state if end else "failed")
         except ClientLostError as lost:
@@ -106,8 +107,8 @@ class GroupRun:
         self._release_next()
         self._view.publish_soon()
 
-    def _take(self, client: GroupClient, phase: Running, line: bytes, start_ns: int) -> None:
-        record, groups = record_of(line), client.part.groups
+    def _take(self, client: GroupClient, phase: Running, record: Record, start_ns: int) -> None:
+        groups = client.part.groups
         if isinstance(record, StartedRecord):
             client.starts_ns[groups[record.group]] = record.start_ns - client.clock.offset_ns
             self._view.show(phase="ready" if record.start_ns > start_ns else "ramp")
@@ -117,10 +118,9 @@ class GroupRun:
         elif isinstance(record, ReadyRecord):
             client.phase = replace(phase, waits_for=groups[record.group])
             self._release_next()
-        elif isinstance(record, EndRecord):
-            client.received.end = record
         else:
-            assert isinstance(record, AliveRecord)
+            assert isinstance(record, EndRecord)
+            client.received.end = record
 
     def _merge(self, client: GroupClient, interval: IntervalRecord) -> None:
         client.received.add(interval, client.part.client)

@@ -18,6 +18,8 @@ LOST_AFTER_SILENCES = 2
 LOST_S_MIN = 30.0
 """A client is lost after this number of such silences, and at least after this time. TCP doubles the time between its
 attempts: after a cut of 20 s a client may be silent for 26 s."""
+SEND_S_PER_CLIENT = 0.005
+"""The more clients, the longer each collects its intervals: Ray takes 1 ms of a processor of the head for a message."""
 STOP_S = 1.5
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
@@ -28,18 +30,23 @@ SILENCE_POLL_S = 0.25
 
 @dataclass(frozen=True)
 class Patience:
-    """The times after which a run shows a client as silent, loses it, and a client stops by itself."""
+    """The times after which a run shows a client as silent, loses it, and a client stops by itself.
+
+    A client sends the intervals of ``send_s`` together.
+    """
 
     silent_s: float
     lost_s: float
     lease_s: float
+    send_s: float
 
     @classmethod
-    def of(cls, plan: Plan) -> Patience:
-        """The times for the intervals of a plan."""
-        silent_s = max(SILENT_S_MIN, SILENT_INTERVALS * plan.interval_ns / SECOND_NS)
+    def of(cls, plan: Plan, clients: int) -> Patience:
+        """The times for the intervals of a plan and the number of its clients."""
+        send_s = SEND_S_PER_CLIENT * clients
+        silent_s = send_s + max(SILENT_S_MIN, SILENT_INTERVALS * plan.interval_ns / SECOND_NS)
         lost_s = max(LOST_S_MIN, LOST_AFTER_SILENCES * silent_s)
-        return cls(silent_s, lost_s, max(LEASE_S_MIN, lost_s))
+        return cls(silent_s, lost_s, max(LEASE_S_MIN, lost_s), send_s)
 
 
 class SilenceWatch:
