@@ -281,7 +281,8 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
     assert StartedCluster.known() is None
 
 
-# Composed after the documentation of these tools, with the fields that they print.
+# ansible-inventory 2.19.14 printed its file; aws-cli 1.46.3 its own, of three instances that moto 5.2.5 simulated (one
+# was terminated). Those of az and kubectl are composed after their documentation, with the fields that they print.
 INVENTORIES = Path(__file__).parent / "inventories"
 
 
@@ -290,10 +291,10 @@ INVENTORIES = Path(__file__).parent / "inventories"
     [
         ("az-vmss-list-instances.json", [Host("load000000"), Host("load000001"), Host("load000002")]),
         ("az-vm-list-d.json", [Host("10.0.0.4"), Host("10.0.0.5")]),
-        ("aws-ec2-describe-instances.json", [Host("10.0.1.17"), Host("10.0.1.84")]),
+        ("aws-ec2-describe-instances.json", [Host("10.38.61.176"), Host("10.242.175.194")]),
         (
             "ansible-inventory-list.json",
-            [Host("10.0.0.11", "ubuntu"), Host("10.0.0.12", "ubuntu", 2222), Host("vm3.example.net")],
+            [Host("10.0.0.11", "ubuntu"), Host("10.0.0.12", "ubuntu", 2222), Host("vm3.example.net", "ubuntu")],
         ),
     ],
 )
@@ -307,7 +308,7 @@ def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) ->
             "aws-ec2-describe-instances.json",
             '"Name": "running"',
             '"Name": "stopped"',
-            "i-0a1b2c3d4e5f60718 does not run",
+            "i-48bd9266308ea00d8 does not run",
         ),
         ("az-vm-list-d.json", '"VM running"', '"VM deallocated"', "load1 does not run (VM deallocated, Succeeded)"),
     ):

@@ -46,7 +46,7 @@ BUSY_S = 1.5
 """A run that has just ended gives its load clients back within this time."""
 INTRODUCE_S = 60.0
 """Time in which a client must have loaded iocurve."""
-CHECK_S = 15.0
+CHECK_S = 30.0
 """The same for a check, which judges each client by itself."""
 SHOWN_MAX = 80
 """Characters of a command line that another run shows."""
