@@ -20,7 +20,7 @@ const DIRECTORY_BUSY: u32 = 1 << 30;
 const DIRECTORY_FAILED: u32 = 1 << 29;
 const DIRECTORY_ENTRIES: u32 = DIRECTORY_FAILED - 1;
 
-/// An operation on the file failed, and may have been carried out nevertheless.
+/// An operation on the file failed, and the server may have executed it.
 const UNCERTAIN: u64 = 1 << 55;
 
 /// The bit of a file that says that it has a name. The renamed file has no other.
@@ -87,7 +87,7 @@ pub(crate) struct TreeState {
     tasks: Vec<TreeTask>,
     /// Offsets at which sequential transfers continue, for files that were not transferred to their end.
     positions: Mutex<HashMap<u32, u64>>,
-    /// Where the bytes of each file are in the verification of all of them; absent without verification.
+    /// The place of each file among all files; absent without verification.
     row: Option<Row>,
 }
 

@@ -226,7 +226,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Where the map has the range of an operation; `None` if it has not.
+    /// Translates the range of an operation to that of the map; `None` if the map does not cover it.
     #[inline]
     fn place(&self, address: Address) -> Option<Address> {
         let Some(tree) = &self.tree else { return Some(address) };
