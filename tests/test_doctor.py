@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -462,6 +463,36 @@ def test_a_setting_is_put_back_although_the_process_is_killed(tmp_path: Path) ->
     ran = subprocess.run([sys.executable, "-c", KILLED, str(file)], capture_output=True, timeout=60, check=False)
     assert ran.returncode == -signal.SIGKILL
     assert file.read_text() == "128"
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+import iocurve.cli.doctor as doctor
+from iocurve.__main__ import main
+from iocurve.advice.doctor.checks import Diagnosis, Row, Setting
+root = Path(sys.argv[1])
+setting = Setting(path=str(root / "setting")[1:], now="128", wanted="15360", load="rw=randread bs=64k direct=1")
+row = Row(check="nfs.read_ahead", title="", subject="/mnt", state="red", found="", why="", source="", setting=setting)
+doctor.diagnose = lambda *_: Diagnosis(subject="/mnt", rows=(row,))
+sys.argv[1:] = ["doctor", "--measure", f"--directory={root}/data", f"--out={root}/out", "--size=1MiB", "--runtime=30s"]
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_termination_of_measure_puts_the_setting_back(tmp_path: Path) -> None:
+    (setting := tmp_path / "setting").write_text("128")
+    (tmp_path / "data").mkdir()
+    with subprocess.Popen([sys.executable, "-c", MEASURED, str(tmp_path)]) as ran:
+        while setting.read_text() != "15360":
+            assert ran.poll() is None
+            time.sleep(0.01)
+        ran.send_signal(signal.SIGTERM)
+        ran.wait(timeout=60)
+    assert ran.returncode == 128 + signal.SIGTERM
+    assert setting.read_text() == "128"
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_the_page_has_the_table_of_all_checks() -> None:

@@ -19,7 +19,8 @@ SYSCTL = "etc/sysctl.d/90-iocurve.conf"
 MODPROBE = "etc/modprobe.d/iocurve-nfs.conf"
 BUFFER_BYTES = 16 * MIB
 
-_IS_NFS = "BEGIN{ret=1} {if ($4 == bdi) {ret=0}} END{exit ret}"
+# udev writes a dollar as two: with one it warns of an invalid substitution.
+_IS_NFS = "BEGIN{ret=1} {if ($$4 == bdi) {ret=0}} END{exit ret}"
 READ_AHEAD_RULE = f"""# Read-ahead of NFS mounts (learn.microsoft.com, nfs-performance). iocurve doctor --fix
 SUBSYSTEM=="bdi" \\
 , ACTION=="add" \\
