@@ -177,10 +177,19 @@ def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
 def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first() -> None:
     row = row_of(examined(captured("captured-nfs3-lost")), "nfs.nconnect_shared", "/mnt/m1")
     assert (row.state, row.found) == ("red", "has 1 connection; /etc/fstab asks for 8; shares with /mnt")
-    options = "vers=3,proto=tcp,port=14049,mountport=14049,nconnect=8,nolock"
+    options = "vers=3,proto=tcp,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nconnect=8,nolock"
     assert row.fix == (
         f"umount /mnt/m1 /mnt; mount -t nfs -o {options} 10.0.0.1:/export2 /mnt/m1; "
         f"mount -t nfs -o {options} 10.0.0.1:/export1 /mnt; nconnect=8 in /etc/fstab as well: the first decides"
+    )
+
+
+def test_fixes_that_mount_again_keep_the_other_options() -> None:
+    found = examined(captured("captured-nfs3-four"))
+    again = "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nolock"
+    assert row_of(found, "nfs.slots").fix == (
+        f"sysctl -w sunrpc.tcp_max_slot_table_entries=128; umount /mnt; {again} 10.0.0.1:/export1 /mnt; "
+        "for later boots echo 'options sunrpc tcp_max_slot_table_entries=128' > /etc/modprobe.d/iocurve-nfs.conf"
     )
 
 

@@ -78,20 +78,27 @@ def check(mount: NfsMount, host: Host, service: Service, bytes_per_s: float | No
 
 
 KEPT_VALUES = {
-    "vers": (), "proto": (), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",), "timeo": ("600",),
-    "retrans": ("2",), "acregmin": ("3",), "acregmax": ("60",), "acdirmin": ("30",), "acdirmax": ("60",),
+    "vers": (), "proto": (), "nconnect": ("1",), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",),
+    "rsize": (), "wsize": (), "timeo": ("600",), "retrans": ("2",), "lookupcache": ("all",),
+    "acregmin": ("3",), "acregmax": ("60",), "acdirmin": ("30",), "acdirmax": ("60",),
 }  # fmt: skip
 """Options that a new mount must repeat, with the values that need no option."""
 KEPT_FLAGS = {
     "ro": "rw", "nosuid": "suid", "nodev": "dev", "noexec": "exec", "nolock": "lock", "noresvport": "resvport",
-    "nocto": "cto", "soft": "hard", "softerr": "hard", "noac": "ac", "sync": "async",
+    "nocto": "cto", "soft": "hard", "softerr": "hard", "noac": "ac", "sync": "async", "nosharecache": "sharecache",
+    "fsc": "nofsc",
 }  # fmt: skip
 """Flags that it must repeat, with those that replace them."""
 
 
 def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
+    """As ``mount_again``, with further options, and where they last."""
+    return f"{mount_again(mount, options, *sharing)}; {options} in /etc/fstab as well"
+
+
+def mount_again(mount: NfsMount, options: str = "", *sharing: NfsMount) -> str:
     """Commands that mount again with further options; mounts that share connections are unmounted together."""
-    changed = options_of(options)
+    changed = options_of(options) if options else {}
     every = (mount, *sharing)
     commands = [f"umount {' '.join(one.point for one in every)}"]
     for one in every:
@@ -99,13 +106,14 @@ def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
             name: value
             for name, plain in KEPT_VALUES.items()
             if (value := one.options.get(name)) is not None and value not in plain
-            # Times of the attribute cache follow from these options.
+            # Times of the attribute cache follow from these options, and other versions have other sizes.
             if not (name.startswith("ac") and {"ac", "actimeo"} & changed.keys())
+            and not (name in ("rsize", "wsize") and "vers" in changed)
         }
         words = [name if not value else f"{name}={value}" for name, value in (values | changed).items()]
         flags = [flag for flag, other in KEPT_FLAGS.items() if flag in one.options and other not in changed]
         commands.append(f"mount -t nfs -o {','.join([*words, *flags])} {one.source} {one.point}")
-    return f"{'; '.join(commands)}; {options} in /etc/fstab as well"
+    return "; ".join(commands)
 
 
 def url(mount: NfsMount, **settings: int) -> str:
@@ -227,7 +235,7 @@ def _slots(mount: NfsMount, host: Host, service: Service) -> Judged | str:
     return Judged(
         "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow",
         f"up to {slots:,} requests for each connection{_slots_used(mount)}",
-        fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}, and mount again; for later boots "
+        fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}; {mount_again(mount)}; for later boots "
         f"echo 'options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}' > {MODPROBE}",
         undo=f"sysctl -w sunrpc.tcp_max_slot_table_entries={slots}; rm {MODPROBE}; mount again",
     )
