@@ -121,30 +121,33 @@ bench: build ## measure iocurve beside its peers; results go to bench/results
 documents: build ## show the statements of the published documents, and write docs/evidence.md
 	$(BIN)/python -m bench.documents $(DOCUMENTS)
 
-# By hand. The tests run the same simulations with fewer runs. The first part measures in real time and wants a quiet
-# machine; the others do not depend on its load, and simulated limits continue where an earlier call ended.
+# By hand, at most 20 minutes. The tests run the same simulations with fewer runs. The first part measures in real time and
+# wants a quiet machine; the others do not depend on its load. No part begins a row or a run after its time: rows that are
+# left keep what an earlier call measured.
 .PHONY: truth
-truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, and write the tables of docs/truth.md
+truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, in 20 minutes, and write the tables of docs/truth.md
 
 .PHONY: truth-measured
-truth-measured: build ## the part of make truth that measures in real time
-	$(BIN)/python -m bench.truth closed open queues calls knees
-	$(BIN)/python -m bench.limits --runs 1 --seconds 60 --section drawn
+truth-measured: build ## the part of make truth that measures in real time, in 6 minutes
+	$(BIN)/python -m bench.truth closed open queues calls knees --seconds 300
+	$(BIN)/python -m bench.limits --runs 1 --seconds 45 --section drawn
 
 .PHONY: truth-simulated
-truth-simulated: build ## the part of make truth that is simulated
-	$(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load
+truth-simulated: build ## the part of make truth that is simulated, in 8 minutes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	    $(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load --seconds 440
 
-# LIMITS keeps the runs, and a second call continues there; SEED is that of the first run.
+# LIMITS keeps the runs of a commit, and a second call continues there; SEED is that of the first run.
 LIMITS := target/limits
 SEED := 1
+COMMIT = $(shell git rev-parse --short HEAD)
 SIMULATED_LIMITS := known hidden hogs held-out-hidden held-out-hogs page-short page-long
 .PHONY: truth-simulated-limits
-truth-simulated-limits: build ## count how often limits are named rightly in simulated time: all kinds, 20 runs, three settings
+truth-simulated-limits: build ## count how often limits are named rightly in simulated time: all kinds, 20 runs, in 5 minutes
 	mkdir -p $(LIMITS)
 	for setting in $(SIMULATED_LIMITS); do \
 	  $(BIN)/python -m bench.limits --target simulated-$$setting --parallel $$(nproc) --section simulated-$$setting \
-	    --seed $(SEED) --out $(LIMITS)/simulated-$$setting-$(SEED).jsonl || exit 1; \
+	    --seed $(SEED) --seconds 60 --out $(LIMITS)/simulated-$$setting-$(SEED)-$(COMMIT).jsonl || exit 1; \
 	done
 
 # By hand, too: about six hours; the last part needs root. A second call continues.

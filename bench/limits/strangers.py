@@ -178,7 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="default: all")
     parser.add_argument("--out", type=Path, help="add the records to this file, and repeat no row that it has")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no row after this time")
-    parser.add_argument("--section", help="write the table into this section of the page")
+    parser.add_argument("--pages", type=Path, help="keep the first pages in this directory, one a row")
+    parser.add_argument("--section", help="write the rows into this section of the page, and keep its other rows")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     records = tables.kept(options.out)
@@ -186,23 +187,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.rows or ROWS:
         if time.monotonic() > ends or any(record["row"] == name for record in records):
             continue
-        records.append(_measured(name))
+        records.append(_measured(name, options.pages))
         print(json.dumps(records[-1]), flush=True)
         tables.keep(options.out, records[-1])
-    text = f"{tables.machine(records)}\n\n{_table(records)}"
-    print("\n" + text)
-    if options.section:
-        tables.write(options.section, text)
+    rows = _rows(records)
+    print("\n".join(["", tables.machine(records), "", *rows]))
+    if options.section and records:
+        measured = {ROWS[record["row"]].setting for record in records if "problem" not in record}
+        new = [row for row, record in zip(rows, records, strict=True) if "problem" not in record]
+        kept = [row for row in tables.rows(options.section) if row.split(" | ")[0].removeprefix("| ") not in measured]
+        head = [tables.line(COLUMNS), tables.line(["---"] * len(COLUMNS))]
+        note = " This is the machine of the rows with the newest commit." if kept else ""
+        tables.write(options.section, "\n".join([f"{tables.machine(records)}{note}", "", *head, *new, *kept]))
     return 0
 
 
-def _measured(name: str) -> dict[str, Any]:
+def _measured(name: str, pages: Path | None) -> dict[str, Any]:
     """The record of a row; a row that cannot be set up on this machine says why."""
     row, machine = ROWS[name], Machine()
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory:
         try:
             with row.opened(Path(directory)) as opened:
-                found = _named(opened, f"{directory}/report")
+                found = _named(opened, str(pages / name) if pages else f"{directory}/report")
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:300]}
     facts = machine.facts()
@@ -239,18 +245,20 @@ def _run(*command: str) -> str:
     return ran.stdout
 
 
-def _table(records: Sequence[dict[str, Any]]) -> str:
-    lines = [tables.line(COLUMNS), tables.line(["---"] * len(COLUMNS))]
+def _rows(records: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of the table."""
+    lines = []
     for record in records:
         row = ROWS[record["row"]]
         if "problem" in record:
-            lines.append(tables.line((row.setting, record["problem"], "", "", "", "not measured")))
+            problem = " ".join(record["problem"].split())
+            lines.append(tables.line((row.setting, problem, "", "", "", "not measured")))
             continue
         points = ", ".join(f"{name} {count}" for name, count in Counter(record["points"]).most_common())
         confirmed = f"{record['outcome']}: {record['final'] or 'cannot tell'}"
-        right = ", ".join(sorted(row.right))
-        lines.append(tables.line((row.setting, points, record["point"], confirmed, right, JUDGED[record["judged"]])))
-    return "\n".join(lines)
+        right, judged = ", ".join(sorted(row.right)), f"{JUDGED[record['judged']]} (at {record['commit']})"
+        lines.append(tables.line((row.setting, points, record["point"], confirmed, right, judged)))
+    return lines
 
 
 if __name__ == "__main__":

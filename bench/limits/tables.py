@@ -126,6 +126,13 @@ def keep(path: Path | None, record: Mapping[str, Any]) -> None:
             file.write(json.dumps(record) + "\n")
 
 
+def rows(name: str) -> list[str]:
+    """The lines of a section's table, without its columns."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"<!-- table: {name} -->\n")[2]
+    section = text.partition(f"<!-- end: {name} -->\n")[0]
+    return [line for line in section.splitlines() if line.startswith("|")][2:]
+
+
 def write(name: str, text: str) -> None:
     """Puts a text between the marks of a section of the page."""
     page = PAGE.read_text(encoding="utf-8")

@@ -2,8 +2,9 @@
 
 Each section is a function that gives the rows of a table, which lies between two marks in the page, so that sections
 can be measured by themselves: ``python -m bench.truth intervals steps``. Sections that measure in real time run first,
-one by one; the simulated ones share the processors. The last table has the time and the load of the machine for each
-section. A new section needs a function, a line in ``SECTIONS`` and its two marks in the page.
+one by one; the simulated ones share the processors. No row begins after ``--seconds``: the rows that are left keep what
+an earlier call measured. The last table has the time and the load of the machine for each section, and how many of its
+rows are new. A new section needs a function, a line in ``SECTIONS`` and its two marks in the page.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ SECTIONS = {
     "capacity": Section(curves.capacity, curves.COLUMNS),
     "most-load": Section(searches.most_load),
 }
-LONGEST_FIRST = ("most-load", "compared", "steps", "capacity", "stopping", "intervals", "gains", "percentiles", "law")
+LONGEST_FIRST = ("compared", "steps", "percentiles", "most-load", "capacity", "stopping", "intervals", "gains", "law")
 """Simulated sections, so that the processors finish together."""
 
-MACHINE_COLUMNS = ("section", "scale", "began (UTC)", "seconds", "processes", "load average before", "after")
+MACHINE_COLUMNS = ("section", "rows", "scale", "began (UTC)", "seconds", "processes", "load average before", "after")
 
 
 @dataclass(frozen=True)
@@ -57,39 +58,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all, if none is named")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of runs and operations")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="for simulated sections")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no row after this time")
     options = parser.parse_args(arguments)
-    names = options.sections or list(SECTIONS)
+    names, until_s = options.sections or list(SECTIONS), time.monotonic() + options.seconds
     for name in names:
         if SECTIONS[name].is_real_time:
-            _write(_measured(name, options.scale, 1))
+            _write(_measured(name, options.scale, 1, until_s))
     simulated = sorted((name for name in names if not SECTIONS[name].is_real_time), key=LONGEST_FIRST.index)
     if simulated:
         processes = min(options.processes, len(simulated))
         with ProcessPoolExecutor(processes) as pool:
-            tasks = [pool.submit(_measured, name, options.scale, processes) for name in simulated]
+            tasks = [pool.submit(_measured, name, options.scale, processes, until_s) for name in simulated]
             for task in as_completed(tasks):
                 _write(task.result())
     return 0
 
 
-def _measured(name: str, scale: float, processes: int) -> Measured:
+def _measured(name: str, scale: float, processes: int, until_s: float) -> Measured:
     began, start, before = time.gmtime(), time.monotonic(), os.getloadavg()[0]
-    rows = []
-    for row in SECTIONS[name].rows(scale):
+    rows: list[Row] = []
+    found = SECTIONS[name].rows(scale)
+    while time.monotonic() < until_s and (row := next(found, None)):
         print(f"{name}: {' | '.join(row)}", flush=True)
         rows.append(row)
     seconds = time.monotonic() - start
     when = time.strftime("%Y-%m-%d %H:%M", began)
     loads = f"{before:.1f}", f"{os.getloadavg()[0]:.1f}"
     print(f"{name}: {seconds:.0f} s", file=sys.stderr)
-    return Measured(name, rows, (name, f"{scale:g}", when, f"{seconds:.0f}", str(processes), *loads))
+    return Measured(name, rows, (f"{scale:g}", when, f"{seconds:.0f}", str(processes), *loads))
 
 
 def _write(found: Measured) -> None:
-    page = with_table(PAGE.read_text(encoding="utf-8"), found.name, SECTIONS[found.name].columns, found.rows)
-    kept = {row[0]: row for row in rows_of(page, "machine")} | {found.name: found.machine}
-    machine = [kept[name] for name in SECTIONS if name in kept]
-    PAGE.write_text(with_table(page, "machine", MACHINE_COLUMNS, machine), encoding="utf-8")
+    if not found.rows:
+        return
+    text, measured = PAGE.read_text(encoding="utf-8"), len(found.rows)
+    rows = [*found.rows, *rows_of(text, found.name)[measured:]]
+    page = with_table(text, found.name, SECTIONS[found.name].columns, rows)
+    machine = (found.name, f"{measured} of {len(rows)}", *found.machine)
+    kept = {row[0]: row for row in rows_of(page, "machine")} | {found.name: machine}
+    PAGE.write_text(
+        with_table(page, "machine", MACHINE_COLUMNS, [kept[name] for name in SECTIONS if name in kept]),
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,10 @@ VALUES_MIN = 8
 """A shorter series tells too little about how its values depend on one another: it gets no interval."""
 FREEDOM_MIN = 4
 """Least degrees of freedom of an estimate from a series; its interval is exact whatever they are."""
+FEW = 8
+"""With no more independent values than this, a series that stopped early was partly chosen by luck: ..."""
+FEW_FACTOR = 1.5
+"""... its interval is wider by this factor, which was set by simulation (``docs/truth.md``)."""
 GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
 
@@ -83,7 +87,9 @@ def judged_mean(values: Sequence[float], first: int) -> Estimate:
     # Intervals without operations may be missing from the values.
     first = min(first, len(values) // 2)
     rest = series_mean(values[first:])
-    return replace(rest, mean=fmean(values)).widened(math.sqrt(1 - first / len(values))) if values else rest
+    return (
+        replace(rest, mean=fmean(values)).widened(_judged_share(len(values), first, rest.batches)) if values else rest
+    )
 
 
 def judged_half_width(values: Sequence[float], first: int, confidence: float) -> float:
@@ -92,7 +98,13 @@ def judged_half_width(values: Sequence[float], first: int, confidence: float) ->
     rest = values[first:]
     if len(rest) < VALUES_MIN:
         return math.inf
-    return mean_interval(rest, 1 - confidence).half_width * math.sqrt(1 - first / len(values))
+    interval = mean_interval(rest, 1 - confidence)
+    return interval.half_width * _judged_share(len(values), first, interval.effective)
+
+
+def _judged_share(count: int, first: int, independent: float) -> float:
+    """The interval of the mean of ``count`` values, relative to that of the values after the ``first``."""
+    return math.sqrt(1 - first / count) * (FEW_FACTOR if round(independent) <= FEW else 1.0)
 
 
 def sample_mean(values: Sequence[float]) -> Estimate:
