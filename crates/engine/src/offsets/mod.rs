@@ -18,8 +18,8 @@
 //!   visited once. Independent draws never end. Under a time limit alone passes do not count, and each file restarts by
 //!   itself.
 //! - **Zones** advance per file; in a zone operations wrap around until its bytes are transferred.
-//! - With `invalidate` and the page cache, the worker is told before the first operation of each further pass, so that it
-//!   drops the cached pages first. Of a sequential pass with a gap that holds only if its last block reaches the end, as
+//! - With `invalidate` and the page cache, the first operation of each further pass is announced to the worker, which
+//!   drops the cached pages first. A sequential pass with a gap is announced only if its last block reaches the end, as
 //!   in fio.
 
 #![allow(clippy::inline_always, reason = "a call that is not inlined costs as much as the address")]
