@@ -122,7 +122,7 @@ documents: build ## show the statements of the published documents, and write do
 	$(BIN)/python -m bench.documents $(DOCUMENTS)
 
 # By hand, at most 20 minutes. The tests run the same simulations with fewer runs. The first part measures in real time and
-# wants a quiet machine; the others do not depend on its load. No part begins a row or a run after its time: rows that are
+# wants a quiet machine; the others do not depend on its load. No part starts a row or a run after its time: rows that are
 # left keep what an earlier call measured.
 .PHONY: truth
 truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, in 20 minutes, and write the tables of docs/truth.md

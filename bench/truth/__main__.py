@@ -2,7 +2,7 @@
 
 Each section is a function that gives the rows of a table, which lies between two marks in the page, so that sections
 can be measured by themselves: ``python -m bench.truth intervals steps``. Sections that measure in real time run first,
-one by one; the simulated ones share the processors. No row begins after ``--seconds``: the rows that are left keep what
+one by one; the simulated ones share the processors. No row starts after ``--seconds``: the rows that are left keep what
 an earlier call measured. The last table has the time and the load of the machine for each section, and how many of its
 rows are new. A new section needs a function, a line in ``SECTIONS`` and its two marks in the page.
 """
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all, if none is named")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of runs and operations")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="for simulated sections")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no row after this time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no row after this time")
     options = parser.parse_args(arguments)
     names, until_s = options.sections or list(SECTIONS), time.monotonic() + options.seconds
     for name in names:

@@ -292,7 +292,7 @@ def _probed(probes: Probes) -> Limit:
     if more and more.is_same:
         found = _cap(probes, probes.fastest)
         return found.replace(evidence=(*found.evidence, more.evidence))
-    # One of these changes helps or harms; each by itself tells which.
+    # One of these changes helps or harms; run alone, each shows which.
     probes.responses.clear()
     deeper = probes.increase(variations.DEEPER)
     if deeper and deeper.grows:
