@@ -119,6 +119,36 @@ def test_a_waiting_worker_starts_after_the_others_and_reads_their_data(tmp_path:
     assert second.window_start_ns >= first.drained_ns
 
 
+def test_the_use_of_the_machine_begins_with_the_measured_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    meters: list[Meter] = []
+
+    def metered(**_: object) -> Meter:
+        meters.append(Meter([]))
+        return meters[-1]
+
+    monkeypatch.setattr("iocurve.result.host.MachineMeter", metered)
+    observer = local.Observer(
+        plan_of(worker(plan.NullEngine(), "nothing", ramp_ns=200 * MILLISECOND_NS)), local.run_to_the_end
+    )
+
+    def begins_anew(phase: str, elapsed_ms: int) -> bool:
+        before = len(meters)
+        live = Live(
+            phase=phase,
+            group=0,
+            elapsed_ns=elapsed_ms * MILLISECOND_NS,
+            layout_bytes=0,
+            layout_bytes_total=0,
+            intervals=0,
+            operations={},
+        )
+        observer.update(live)
+        return len(meters) > before
+
+    states = [("prepare", 0), ("ramp", 0), ("ramp", 100), ("ramp", 200), ("run", 1200)]
+    assert [begins_anew(*state) for state in states] == [True, True, True, False, False]
+
+
 @pytest.mark.alone
 def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []

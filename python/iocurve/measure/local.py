@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import NfsEngine, Plan
+from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
 from iocurve.result.block_devices import DeviceMeter
@@ -117,6 +117,7 @@ class Observer:
 
     def __init__(self, plan: Plan, enough: Enough) -> None:
         self._enough = enough
+        self._ramp_ends = [max(map(_ramp_end, group.workers), default=0) for group in plan.groups]
         self._window_end = _cooled_down(plan)
         self._files = _local_files(plan)
         endpoints = _endpoints(plan, self._files)
@@ -134,7 +135,9 @@ class Observer:
         """Called at every poll; returns what ``enough`` does."""
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
-        if live.phase in ("layout", "prepare", "ready", "ramp"):
+        # The phase changes when an interval is over, so it is "ramp" in the first interval after the ramp, too.
+        ramps = live.phase == "ramp" and live.elapsed_ns < self._ramp_ends[live.group]
+        if live.phase in ("layout", "prepare", "ready") or ramps:
             # Only the CPU use in the measured window counts.
             self._meter, self._use = self._new_meter(), None
         else:
@@ -207,4 +210,8 @@ def _cooled_down(plan: Plan) -> tuple[int, int] | None:
     workers = plan.groups[last].workers
     if not any(worker.cooldown_ns for worker in workers):
         return None
-    return last, max(worker.start_delay_ns + worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers)
+    return last, max(_ramp_end(worker) + (worker.end.runtime_ns or 0) for worker in workers)
+
+
+def _ramp_end(worker: Worker) -> int:
+    return worker.start_delay_ns + worker.ramp_ns

@@ -33,6 +33,8 @@ struct BoardState {
     live: Live,
     /// Workers of the running group that have not ended.
     running: usize,
+    /// The running group begins with a ramp.
+    ramps: bool,
     /// Intervals that some running workers have not closed, by index; the part in the ramp comes before the rest.
     open: BTreeMap<(u64, bool), OpenInterval>,
     /// Closed intervals.
@@ -96,6 +98,7 @@ impl Board {
             state: Mutex::new(BoardState {
                 live,
                 running: 0,
+                ramps: false,
                 open: BTreeMap::new(),
                 course: Course::default(),
                 held: held.then(Held::default),
@@ -115,9 +118,11 @@ impl Board {
         waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
-    /// Starts a group of `workers` workers. The last of them to close an interval publishes it.
-    pub(crate) fn start(&self, workers: usize) {
-        self.lock().running = workers;
+    /// Starts a group of `workers` workers, of which some may have a ramp. The last of them to close an interval publishes
+    /// it.
+    pub(crate) fn start(&self, workers: usize, ramps: bool) {
+        let mut state = self.lock();
+        (state.running, state.ramps) = (workers, ramps);
     }
 
     fn lock(&self) -> MutexGuard<'_, BoardState> {
@@ -191,6 +196,13 @@ impl Board {
 
     /// The common start of a group whose workers are all prepared: at once, or once a held run has released the group.
     pub(crate) fn start_of(&self, group: usize) -> Nanos {
+        let start = self.wait_for_start(group);
+        let mut state = self.lock();
+        state.live.phase = if state.ramps { "ramp".into() } else { "run".into() };
+        start
+    }
+
+    fn wait_for_start(&self, group: usize) -> Nanos {
         if self.lock().held.is_none() {
             return self.clock.now() + LEAD;
         }
@@ -298,10 +310,21 @@ mod tests {
     use crate::record::recorder::tests::tally_of;
 
     #[test]
+    fn the_load_is_in_its_phase_before_an_interval_is_closed() {
+        let board = Board::new(1_000, false);
+        for (ramps, phase) in [(false, "run"), (true, "ramp")] {
+            board.phase("prepare", 0);
+            board.start(1, ramps);
+            board.start_of(0);
+            assert_eq!((board.live().phase.as_str(), board.live().intervals), (phase, 0));
+        }
+    }
+
+    #[test]
     fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {
         let board = Board::new(1_000, false);
         board.phase("prepare", 0);
-        board.start(3);
+        board.start(3, false);
         let close = |index, operations| {
             let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
             let interval = IntervalOutcome {
@@ -325,7 +348,7 @@ mod tests {
         close(1, 8);
         assert_eq!(shown(), (2, Some(8)));
         // The last interval is open: a worker that runs has not closed it.
-        board.start(2);
+        board.start(2, false);
         close(2, 16);
         assert_eq!(board.live().totals["read"].operations, 1 + 2 + 4 + 8 + 16);
         let course: Vec<_> =

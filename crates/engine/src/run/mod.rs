@@ -191,7 +191,8 @@ fn run_group(
 ) -> Result<(Vec<WorkerOutcome>, bool), EngineError> {
     board.phase("prepare", index);
     let order = GroupOrder::new(group);
-    board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count());
+    let ramps = group.workers.iter().any(|worker| worker.ramp_ns > 0);
+    board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count(), ramps);
     let trees = trees::of_group(group, &board.stop)?;
     let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees.clone());
     let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, ((positions, flow), tree)))| {
