@@ -258,10 +258,9 @@ def test_a_volume_that_was_restarted_counts_from_its_start(served: Server) -> No
 def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     """A volume that is stopped shows as one without a processor: its timers end late."""
     with serve("--unlimited", "--throughput", "8MiB") as server:
-        command = load(server, "--size=2m", "--time_based", "--runtime=4", f"--out={tmp_path}")
+        command = load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={tmp_path}")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            # The use of the machine is measured from the end of the first interval, after 128 READs.
-            wait_for_reads(server, 200)
+            wait_for_reads(server, 1)
             os.kill(server.pid, signal.SIGSTOP)
             time.sleep(0.8)
             os.kill(server.pid, signal.SIGCONT)
@@ -270,15 +269,15 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
             while not (catch_up_ns := stats(server)["exports"][0]["catch_up_ns"]) and time.monotonic() < patience:
                 time.sleep(0.01)
             _, stderr = process.communicate(timeout=60)
-        starved_ns = max(stats(server)["threads_starved_ns"])
+        now = stats(server)
     assert process.returncode == 0, stderr
     assert catch_up_ns == 250_000_000
     [point] = Result.read(tmp_path).points
     assert point.machine is not None
     share = point.machine.volume_starved_share
     assert share is not None
-    # It stood still for 0.8 of three to four seconds.
-    assert 0.8 / 4 <= share <= starved_ns / (3 * SECOND_NS)
+    # A timer that was due a moment after the stop was late by less.
+    assert 0.7 * SECOND_NS / now["uptime_ns"] <= share <= max(now["threads_starved_ns"]) / (2 * SECOND_NS)
     text = f"the volume was starved of processors for up to {100 * share:.0f} % of the time (t): "
     assert f"warning: {text}" in stderr
     assert f"T{text[1:]}" in (tmp_path / "report.html").read_text()
