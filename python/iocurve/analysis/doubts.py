@@ -12,10 +12,10 @@ from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.result.disturbance import (
-    NAMED_MAX,
     Condition,
     condition,
     culprits,
+    first_names,
     starved_party,
     starved_share,
     starved_volume,
@@ -226,12 +226,11 @@ def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
     found = [member.point for member in measured if member.point.disturbance]
     if not found:
         return []
-    names = [f"{point.name} ({point.disturbance})" for point in found[:NAMED_MAX]]
-    more = [f"{len(found) - len(names)} more"] if len(found) > len(names) else []
+    names = first_names([f"{point.name} ({point.disturbance})" for point in found], "; ")
     again = ", also when measured again" if any(point.repeats for point in found) else ""
     return [
         f"{len(found)} of {counted(len(measured), 'point')} were disturbed by other work on this machine{again}: "
-        f"{'; '.join([*names, *more])}."
+        f"{names}."
     ]
 
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Protocol
 
 from iocurve.engine.outcome import Live, Outcome
@@ -49,6 +50,11 @@ def read_job_file(path: Path, encoding: str, errors: str) -> str:
 
 TITLE_LENGTH = 100
 """Most characters of a command line in a title."""
+
+
+def command_title(command: str) -> str:
+    """Title of a report that a command line made: the command line, shortened."""
+    return shorten(command, TITLE_LENGTH, placeholder=" …")
 
 
 def shared_help(column: int, mark: str = " ") -> str:

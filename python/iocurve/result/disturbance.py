@@ -6,7 +6,7 @@ thresholds are set so that a disturbance may move a rate by more than the 2 % wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from iocurve.result.document import MachineUse, Point
@@ -85,15 +85,20 @@ def starved_volume(use: MachineUse | None) -> float:
     return share if share >= VOLUME_STARVED else 0.0
 
 
+def first_names(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of some points, and how many more there are."""
+    more = [f"{len(names) - NAMED_MAX} more"] if len(names) > NAMED_MAX else []
+    return separator.join([*names[:NAMED_MAX], *more])
+
+
 def starved_volume_text(shares: Mapping[str, float]) -> str | None:
     """Names the points in which the measured volume was starved, and the largest share; None if there are none."""
     if not any(shares.values()):
         return None
-    names = [name for name, share in shares.items() if share]
-    more = [f"{len(names) - NAMED_MAX} more"] if len(names) > NAMED_MAX else []
+    names = first_names([name for name, share in shares.items() if share])
     return (
         f"the volume was starved of processors for up to {100 * max(shares.values()):.0f} % of the time "
-        f"({', '.join([*names[:NAMED_MAX], *more])}): rates may be lower and latencies higher than its limits"
+        f"({names}): rates may be lower and latencies higher than its limits"
     )
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from textwrap import shorten
 
 from iocurve.dialects import base
-from iocurve.dialects.base import TITLE_LENGTH, ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import Options, parse
 from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, root_of
@@ -85,7 +84,7 @@ class Prepared(base.Prepared):
     @property
     def title(self) -> str:
         """The command line, shortened."""
-        return shorten(self.source, TITLE_LENGTH, placeholder=" …")
+        return base.command_title(self.source)
 
     def output_without_run(self) -> str | None:
         """The size of the data set with --dryrun."""

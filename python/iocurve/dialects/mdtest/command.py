@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from textwrap import shorten
 
 from iocurve.dialects import base
-from iocurve.dialects.base import TITLE_LENGTH, Dialect, RunPlan, TimedJob, shared_help
+from iocurve.dialects.base import Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.names import Shape
 from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, parse
@@ -81,7 +80,7 @@ class Prepared(base.Prepared):
     @property
     def title(self) -> str:
         """The command line, shortened."""
-        return shorten(self.source, TITLE_LENGTH, placeholder=" …")
+        return base.command_title(self.source)
 
     @property
     def places_workers(self) -> bool:
