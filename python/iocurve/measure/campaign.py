@@ -129,7 +129,7 @@ class Campaign:
         if facts and facts.missing:
             text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'load client')} took part"
             self.result = self.result.with_note("clients_missing", text)
-        self._view, self._keep, self._keeps_points = view, keep, keeps_points
+        self._view, self._keep, self._keeps_points = view, interrupts.undivided(keep), keeps_points
         self._order = {name: place for place, name in enumerate(order)}
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0

@@ -9,10 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from types import FrameType
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLITE_MAX = 2
@@ -116,3 +120,20 @@ def delivered() -> Iterator[None]:
         yield
     finally:
         _signals.are_deferred = before
+
+
+def undivided(write: Callable[P, None]) -> Callable[P, None]:
+    """The same function, during which signals wait; it raises ``KeyboardInterrupt`` when it has ended.
+
+    A second signal would end the removal of the temporary file that the first one left.
+    """
+
+    @wraps(write)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> None:
+        with deferred():
+            write(*args, **kwargs)
+        if not _signals.are_deferred:
+            with delivered():
+                pass
+
+    return whole
