@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ from typing import Any
 import pytest
 
 from iocurve.cli.dialects import run as run_dialect
-from iocurve.cluster import hosts, keeper
+from iocurve.cluster import hosts, keeper, session
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
 from iocurve.cluster.hosts import Connection, Greeting
 from iocurve.cluster.started import StartedCluster
 from iocurve.dialects.registry import load
 from iocurve.errors import DialectError, PlanError, RunError
+from iocurve.measure.group import ClientGroup
+from load_clients import LocalLink, group_of
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,30 @@ def test_a_connection_that_ends_amid_the_packages_leaves_no_half_of_them(tmp_pat
         )
         assert "the packages cannot be unpacked" in json.loads(ran.stdout.splitlines()[1])["error"]
         assert list((tmp_path / "iocurve").iterdir()) == []
+
+
+def test_a_host_keeps_the_packages_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def carried(key: str) -> list[str]:
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("ray/__init__.py"))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.getvalue())))
+        one = keeper.Keeper()
+        one.greet(key)
+        one.unpack(len(content.getvalue()))
+        one.end()
+        return sorted(path.name for path in cache.iterdir())
+
+    cache = tmp_path / "iocurve"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for day, name in enumerate(("packages-1", "packages-2", "packages-3", "python3.11", ".unpacked-killed"), 1):
+        (cache / name).mkdir(parents=True)
+        os.utime(cache / name, (day * 86_400, day * 86_400))
+    user = keeper.Keeper()
+    user.greet("packages-1")
+    user.end()
+    assert carried("packages-4") == ["packages-1", "packages-3", "packages-4", "python3.11"]
+    assert carried("packages-5") == ["packages-1", "packages-4", "packages-5", "python3.11"]
 
 
 def _open_files(process: int) -> list[Path]:
@@ -339,3 +366,32 @@ def test_every_tool_s_command_line_runs_on_the_hosts(name: str) -> None:
     assert load(name).on_hosts(["vm1", "vm2"]), "without words of the tool the job would run here"
     with pytest.raises(DialectError, match="--on does not go with it"):
         run_dialect(name, ["--hosts", "vm1,vm2", "--on=auto"])
+    for option in (["--tls"], ["--allow-missing"], ["--ssh", "ssh -4"]):
+        with pytest.raises(DialectError, match=f"{option[0]} goes with --hosts"):
+            run_dialect(name, option)
+    with pytest.raises(DialectError, match="--tls takes no value"):
+        run_dialect(name, ["--hosts=vm1", "--tls=yes"])
+    with pytest.raises(DialectError, match=r"needs no ssh: --on 10\.244\.1\.7:6379"):
+        run_dialect(name, ["--hosts", str(INVENTORIES / "kubectl-get-raycluster.json")])
+
+
+def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, bool]] = []
+    at = {"vm1": "198.18.0.1", "vm3": "198.18.0.3"}
+
+    @contextmanager
+    def started(*_: object, **options: bool) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
+        asked.append(options)
+        yield StartedCluster("", "198.18.0.9:6379", at), ("vm2: no route",)
+
+    def opened(_address: str, _count: int, names: Sequence[str], **_: object) -> AbstractContextManager[ClientGroup]:
+        return group_of([LocalLink(name) for name in names])
+
+    monkeypatch.setattr(hosts, "started", started)
+    monkeypatch.setattr(session, "opened", opened)
+    words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread", "--eta=never"]
+    assert run_dialect("fio", ["--hosts", "vm[1-3]", "--allow-missing", "--tls", *words]) == 0
+    assert asked == [{"allow_missing": True, "tls": True}]
+    assert re.findall(r"^<(.*)> $", capsys.readouterr().out, re.MULTILINE) == list(at.values())

@@ -61,6 +61,11 @@ OUTPUT = Output()
 MEASURED_OUTPUT = MeasuredOutput()
 
 
+def needs_hosts(option: str) -> str:
+    """The error of an option that has no meaning on this machine alone."""
+    return f"{option} goes with --hosts, such as --hosts vm[1-12]"
+
+
 @contextmanager
 def served_metrics(place: tuple[str, int] | None) -> Iterator[None]:
     """Serves the metrics of runs at a host and a port while the context lasts. Raises ``TargetError``."""

@@ -20,6 +20,7 @@ from iocurve.cli.common import (
     MeasuredOutput,
     Output,
     TargetText,
+    needs_hosts,
     report_host,
     show_tables,
 )
@@ -77,7 +78,11 @@ class ClusterOptions:
             with self._over_ssh(self.hosts) as group:
                 yield group
             return
+        if self.tls or self.ssh != SSH:
+            raise DialectError([Diagnostic(needs_hosts("--tls" if self.tls else "--ssh"))])
         if self.clients is None and self.on is None:
+            if self.allow_missing:
+                raise DialectError([Diagnostic(needs_hosts("--allow-missing"))])
             yield THIS_MACHINE
             return
         from iocurve.cluster import session
@@ -99,7 +104,8 @@ class ClusterOptions:
                 yield group
             return
         found = parse_hosts(listed)
-        with hosts.opened(found, self.ssh, report_host, allow_missing=self.allow_missing, tls=self.tls) as group:
+        options = {"allow_missing": self.allow_missing, "tls": self.tls}
+        with hosts.started(found, self.ssh, report_host, **options) as on, hosts.load_clients(*on) as group:
             yield group
 
 

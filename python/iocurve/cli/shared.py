@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks, status
 from iocurve.cli.checks import CheckOptions
-from iocurve.cli.common import SSH, report_host, served_metrics
+from iocurve.cli.common import SSH, needs_hosts, report_host, served_metrics
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.cluster.host_lists import Host, parse_hosts
+from iocurve.cluster.host_lists import parse_hosts, running_cluster
 from iocurve.dialects.base import ClusterRequest, Dialect
-from iocurve.dialects.registry import SHARED_OPTIONS
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError
+from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
+from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where
 from iocurve.measure import interrupts, jobs
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
     from iocurve.measure.machines import Machines
+    from iocurve.result.document import Result
+
+_OF_HOSTS = ("--ssh", *SHARED_FLAGS)
 
 
 def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -> int:
@@ -37,37 +39,52 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
     )
     expressions: list[Expression] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
-
-    if own["--hosts"]:
-        if any(argument.partition("=")[0] == "--on" for argument in rest):
-            raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
-        hosts = parse_hosts(own["--hosts"][-1])
-        added = dialect.on_hosts([host.name for host in hosts])
-        rest, numbers = [*added, *rest], [*(0 for _ in added), *numbers]
-        clients = partial(_over_ssh, hosts, own["--ssh"][-1] if own["--ssh"] else SSH)
+    before_run = (lambda plans: expressions.extend(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
     interrupts.install()
-    with served_metrics(_place(own["--metrics"])), _numbered(numbers):
-        result = jobs.run(
-            dialect,
-            rest,
-            cluster=clients,
-            before_run=(lambda plans: expressions.extend(options.parsed(Vocabulary.of_plans(plans))))
-            if is_checked
-            else None,
-        )
+    with served_metrics(_place(own["--metrics"])):
+        if own["--hosts"]:
+            result = _run_on_hosts(dialect, own, rest, numbers, before_run)
+        elif alone := [option for option in _OF_HOSTS if own[option]]:
+            raise DialectError([Diagnostic(needs_hosts(option)) for option in alone])
+        else:
+            with _numbered(numbers):
+                result = jobs.run(dialect, rest, cluster=clients, before_run=before_run)
     if result is None:
         return 0
     checked = checks.report(result, expressions, options, sys.stderr)
     return status(result) or checked
 
 
-@contextmanager
-def _over_ssh(hosts: Sequence[Host], ssh: str, asked: ClusterRequest) -> Iterator[Machines]:
-    """Load clients on hosts that ssh reaches, in the order in which the command line names them."""
+def _run_on_hosts(
+    dialect: Dialect,
+    own: Mapping[str, Sequence[str]],
+    rest: Sequence[str],
+    numbers: Sequence[int],
+    before_run: jobs.BeforeRun | None,
+) -> Result | None:
+    """Runs a command line on hosts that ssh reaches; the words for these are the tool's own (``Dialect.on_hosts``)."""
+    if any(argument.partition("=")[0] == "--on" for argument in rest):
+        raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
+    listed = own["--hosts"][-1]
+    if running := running_cluster(listed):
+        raise DialectError([Diagnostic(f"--hosts {listed}: a RayCluster needs no ssh: --on {running[0]}")])
+    hosts = parse_hosts(listed)
+    words = dialect.on_hosts([host.name for host in hosts])
+    with _numbered([*(0 for _ in words), *numbers]):
+        if not jobs.needs_machines(dialect, [*words, *rest]):
+            return jobs.run(dialect, [*words, *rest])
     from iocurve.cluster import hosts as over_ssh
 
-    with over_ssh.opened(hosts, ssh, report_host, asked.names) as group:
-        yield group
+    ssh = own["--ssh"][-1] if own["--ssh"] else SSH
+    options = {"allow_missing": bool(own["--allow-missing"]), "tls": bool(own["--tls"])}
+    with over_ssh.started(hosts, ssh, report_host, **options) as (cluster, missing):
+
+        def clients(asked: ClusterRequest) -> AbstractContextManager[Machines]:
+            return over_ssh.load_clients(cluster, missing, asked.names)
+
+        words = dialect.on_hosts(list(cluster.hosts))
+        with _numbered([*(0 for _ in words), *numbers]):
+            return jobs.run(dialect, [*words, *rest], cluster=clients, before_run=before_run)
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], list[int]]:
@@ -85,6 +102,10 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
             waiting = ""
         elif name not in own:
             rest.append((number, argument))
+        elif name in SHARED_FLAGS:
+            if equals:
+                raise DialectError([Diagnostic(f"{name} takes no value", Where(COMMAND_LINE, number))])
+            own[name].append(name)
         elif equals:
             own[name].append(value)
         else:

@@ -25,7 +25,7 @@ from iocurve.cluster import credentials, nodes, ray_options, session
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
-from iocurve.errors import RunError
+from iocurve.errors import Diagnostic, PlanError, RunError
 from iocurve.measure.group import ClientGroup
 from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
@@ -191,27 +191,33 @@ def remote_command() -> str:
 
 
 @contextmanager
-def opened(
-    hosts: Sequence[Host],
-    ssh: str,
-    report: Report,
-    names: Sequence[str] = (),
-    *,
-    allow_missing: bool = False,
-    tls: bool = False,
-) -> Iterator[ClientGroup]:
-    """Load clients on these hosts while the context lasts, in the order of ``names``, or of the hosts without names.
-
-    Raises ``RunError``, and ``PlanError`` for a name that is no host.
-    """
+def started(
+    hosts: Sequence[Host], ssh: str, report: Report, *, allow_missing: bool = False, tls: bool = False
+) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
+    """A cluster on these hosts while the context lasts, and the hosts that take no part. Raises ``RunError``."""
     cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls)
-    there = cluster.hosts
     try:
-        chosen = [there.get(name, name) for name in names] or list(there.values())
-        with session.opened(cluster.address, len(chosen), chosen, missing=missing) as group:
-            yield group
+        yield cluster, missing
     finally:
         cluster.end()
+
+
+@contextmanager
+def load_clients(
+    cluster: StartedCluster, missing: Sequence[str] = (), names: Sequence[str] = ()
+) -> Iterator[ClientGroup]:
+    """Load clients on the hosts of a cluster, in the order of ``names``, or of the hosts without names.
+
+    Raises ``RunError``, and ``PlanError`` for a name that is no host of it.
+    """
+    there = cluster.hosts
+    if absent := [name for name in names if name not in (*there, *there.values())]:
+        raise PlanError(
+            [Diagnostic(f"no load client runs on '{name}'; they run on {', '.join(there)}") for name in absent]
+        )
+    chosen = [there.get(name, name) for name in names] or list(there.values())
+    with session.opened(cluster.address, len(chosen), chosen, missing=missing) as group:
+        yield group
 
 
 def up(

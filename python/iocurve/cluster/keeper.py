@@ -31,6 +31,10 @@ from typing import BinaryIO
 END_S = 10
 AGAIN_S = 2
 LINES = 30
+KEPT = 3
+"""Number of versions whose packages stay."""
+BROKEN_S = 86_400
+"""Half unpacked packages of this age belong to no keeper that still runs."""
 PLACE_MAX = 16
 RAY = "import sys; from ray.scripts.scripts import main; sys.argv[0] = 'ray'; main()"
 
@@ -65,6 +69,8 @@ class Keeper:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iocurve"
         self.packages = cache / key
         cache.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            os.utime(self.packages)
         say(
             machine=platform.machine(),
             connection=os.environ.get("SSH_CONNECTION", "").split(),
@@ -92,7 +98,19 @@ class Keeper:
                 return
         finally:
             shutil.rmtree(made, ignore_errors=True)
+        self.remove_older()
         say(unpacked=str(self.packages))
+
+    def remove_older(self) -> None:
+        """Keeps the packages that were used last: a run of another version may have one of them."""
+        used = {}
+        for path in self.packages.parent.iterdir():
+            with contextlib.suppress(OSError):
+                used[path] = path.stat().st_mtime
+        packages = sorted((path for path in used if path.name.startswith("packages-")), key=lambda path: used[path])
+        broken = [path for path in used if path.name.startswith(".unpacked-") and used[path] < time.time() - BROKEN_S]
+        for path in [*packages[:-KEPT], *broken]:
+            shutil.rmtree(path, ignore_errors=True)
 
     def keep(self, options: list[str], environment: dict[str, str], files: dict[str, str]) -> None:
         """Starts the node again whenever it ends, as it does after a long cut of the network."""

@@ -32,6 +32,8 @@ SHARED_HELP = (
     ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
     ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
     ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
+    ("--hosts", "LIST", "run on these hosts, over ssh: vm1,vm2 or vm[1-12] or a file;"),
+    ("", "", "--ssh{0}PROGRAM, --tls and --allow-missing: docs/howto-many-machines.md"),
 )
 """Options of iocurve that every dialect has: name, value, description."""
 

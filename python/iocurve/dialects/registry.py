@@ -29,8 +29,9 @@ REGISTRY = {
 }
 """The dialects of other tools. To add one, add a directory and a line here."""
 
-SHARED_OPTIONS = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh")
-"""Options of iocurve that every dialect takes, anywhere on its command line."""
+SHARED_FLAGS = ("--tls", "--allow-missing")
+SHARED_OPTIONS = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh", *SHARED_FLAGS)
+"""Options of iocurve that every dialect takes, anywhere on its command line; flags take no value."""
 
 
 def load(name: str) -> Dialect:

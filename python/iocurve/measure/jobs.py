@@ -76,6 +76,13 @@ def run(
         return _measured(dialect.name, prepared, prepared.out or out, clients, before_run, quiet=quiet)
 
 
+def needs_machines(dialect: Dialect, arguments: Sequence[str]) -> bool:
+    """False for a command line that runs nothing, such as ``--help``. Raises ``DialectError`` and ``PlanError``."""
+    if dialect.information(arguments) is not None:
+        return False
+    return dialect.prepare(arguments).output_without_run() is None
+
+
 def _measured(
     kind: str, prepared: Prepared, out: Path | None, machines: Machines, before_run: BeforeRun | None, *, quiet: bool
 ) -> Result:

@@ -45,7 +45,6 @@ Runs elbencho's phases on directories, files, block devices or NFS exports, and 
   --cores 0,2,4-7             bind threads to processors
   --trunctosize, --blockvarpct 0|100, --nodelerr, --nosvcshare, --sync, --dropcache, --dryrun, -c FILE
 iocurve adds
-  --hosts vm[1-12]            run -t threads on each of these hosts, over ssh: docs/howto-many-machines.md
   --numhosts N, --on CLUSTER  run on N load clients of a cluster: auto (of this machine, default), or HOST:PORT
 {shared_help(30)}
 

@@ -45,7 +45,7 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
   -v             print the rate of each phase when it ends
 iocurve adds
   --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
-  --hosts LIST   run the tasks on hosts that ssh reaches ('vm[1-4]', a file); --clients N [--on CLUSTER] on a cluster
+  --clients N    divide the tasks over N load clients of a cluster: --on auto (of this machine, default), or HOST:PORT
 {shared_help(17)}
 
 To see what a command line would do: iocurve explain mdtest ...
