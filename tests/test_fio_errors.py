@@ -78,7 +78,7 @@ def test_all_errors_of_a_command_line_at_once() -> None:
         "command line, argument 3 (--ioengine=libaoi): unknown ioengine 'libaoi'; did you mean libaio? "
         "Supported: psync, sync, vsync, "
         "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null, nfs, filecreate, filestat, filedelete, dircreate, "
-        "falloc or ftruncate",
+        "dirstat, dirdelete, falloc or ftruncate",
         "command line, argument 4 (--output-format=xml): unknown output format 'xml'; "
         "--output-format takes normal, terse, json and json+",
         "command line, argument 5 (--latency-log=x): --latency-log is not supported "
@@ -214,10 +214,6 @@ ONE_ERROR = [
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
     ("--size=1m --readonly --rw=write", "this job writes, which --readonly forbids"),
     ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
-    (
-        "--size=1m --ioengine=dirstat",
-        "ioengine=dirstat is not supported yet: it needs directories that exist before the run",
-    ),
     ("--size=1m --ioengine=io_uring_cmd", "use ioengine=io_uring on the block device"),
     ("--size=1m --num_range=8", "num_range=8 is not supported: a trim has one range"),
     ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),

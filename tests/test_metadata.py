@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+import iocurve
 from bench.servers import Server
 from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
-from iocurve.errors import RunError
+from iocurve.errors import RunError, TargetError
 from iocurve.measure import local
 from iocurve.units import MILLISECOND_NS
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
@@ -158,3 +159,32 @@ def test_plans_that_mix_the_two_kinds_of_engine_are_refused(tmp_path: Path) -> N
     unprepared = worker(engine, "", files=(file_plan(tmp_path / "a", layout="nothing"),))
     with pytest.raises(RunError, match="a file that is not prepared needs a metadata engine"):
         local.run(plan_of(unprepared))
+
+
+# ---- directories of fio's jobs
+
+
+@pytest.mark.parametrize(("engine", "left"), [("dirstat", 3), ("dirdelete", 0)])
+def test_directories_of_a_fio_job_are_created_before_the_run(engine: str, left: int, tmp_path: Path) -> None:
+    """Both count as fio 3.42 does: an I/O of a block for each directory."""
+    job = f"--name=a --ioengine={engine} --nrfiles=3 --filesize=4k --directory={tmp_path}"
+    operations = iocurve.run(job).points[0].outcome.workers[0].operations
+    (kind,) = operations
+    assert (kind, operations[kind].operations) == ("getattr" if left else "rmdir", 3)
+    assert [path.is_dir() for path in tmp_path.iterdir()] == [True] * left
+
+
+def test_a_file_in_the_place_of_a_directory_ends_the_job_and_no_directory_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.0.2").write_text("data")
+    job = f"--name=a --ioengine=dirdelete --nrfiles=4 --filesize=4k --directory={tmp_path}"
+    with pytest.raises(TargetError, match=f"{tmp_path}/a.0.2 is not a directory; use another name"):
+        iocurve.run(job)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.0.2"]
+
+
+@VERSIONS
+def test_directories_of_an_export_are_created_before_the_run(volume: Server, version: str) -> None:
+    url = f"{volume.url}&vers={version}"
+    job = f"--name=d{version} --ioengine=dirdelete --nrfiles=3 --filesize=4k --iodepth=2 --nfs_url={url}"
+    worker_outcome = iocurve.run(job).points[0].outcome.workers[0]
+    assert (worker_outcome.state, worker_outcome.operations["rmdir"].operations) == ("finished", 3)

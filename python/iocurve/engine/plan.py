@@ -232,7 +232,7 @@ class DiskPlan(Struct):
     """Virtual machine that the disk is attached to; None sets no further limits."""
 
 
-Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "nothing"]
+Layout = Literal["existing", "fill", "reserve", "new", "create", "recreate", "recreate_reserve", "directory", "nothing"]
 """Preparation of a file before the run.
 
 existing: The file must exist and be long enough (always so for devices and the null engine).
@@ -242,6 +242,7 @@ new: The file must not exist; it is created and written.
 create: Created if missing; the length stays. Writes behind the end extend the file, reads there return no data.
 recreate: Created if missing, emptied if not, and written. Existing data are lost: the user requested it.
 recreate_reserve: As ``recreate``, but extended without writing.
+directory: A directory, created if missing; what it has stays.
 nothing: Nothing is prepared: metadata operations create the file or directory, or find it there.
 """
 

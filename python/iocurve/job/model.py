@@ -118,6 +118,8 @@ class Files(Struct):
     """Directories of the files; jobs take them in turn. Files by name are in the first."""
     file_name_pattern: str = "{job}.{jobnum}.{file}"
     """Pattern of file names, with ``{job}``, ``{jobnum}`` and ``{file}``."""
+    are_directories: bool = False
+    """The names are those of directories, which are created if missing: for metadata operations."""
     file_count: int = 1
     file_bytes: tuple[int, int] | None = None
     """Size of each file, drawn at random between the two values."""

@@ -104,6 +104,8 @@ class RunFiles:
         is_unkept = self._unkept and not file.keep
         if file.layout == "nothing":
             return is_unkept and any(operation.kind == "create" for operation in worker.operations)
+        if file.layout == "directory":
+            return False
         path = Path(file.path)
         return path.name.startswith(self._run) or self._was_opened(path) or is_unkept
 

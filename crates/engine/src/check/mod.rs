@@ -188,7 +188,7 @@ fn refused_metadata(worker: &Worker) -> Option<&'static str> {
         return Some("this engine has files open from start to end; use a metadata engine");
     }
     if !capabilities(&worker.engine).does_metadata {
-        let nothing = worker.files.iter().any(|file| file.layout == Layout::Nothing);
+        let nothing = worker.files.iter().any(|file| matches!(file.layout, Layout::Nothing | Layout::Directory));
         return nothing.then_some("a file that is not prepared needs a metadata engine");
     }
     if worker.disk.is_some() {

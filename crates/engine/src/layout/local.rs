@@ -20,7 +20,7 @@ pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
         Layout::New | Layout::Recreate => target.end,
-        Layout::Existing | Layout::Create | Layout::Reserve | Layout::RecreateReserve | Layout::Nothing => 0,
+        _ => 0,
     };
     targets(files).iter().map(missing).sum()
 }
@@ -115,6 +115,13 @@ fn identity(path: &Path) -> PathBuf {
     }
 }
 
+fn check_directory(path: &Path) -> Result<(), EngineError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    Err(EngineError::Target(format!("{} is not a directory; use another name", path.display())))
+}
+
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -140,6 +147,7 @@ impl Preparation<'_> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
             Err(source) => Err(path_error("look at", path, source)),
+            Ok(_) if target.layout == Layout::Directory => check_directory(path),
             Ok(_) if target.layout == Layout::New => Err(EngineError::Target(format!(
                 "{} already exists and is not overwritten; remove it or use another name",
                 path.display()
@@ -163,6 +171,12 @@ impl Preparation<'_> {
                 path.display(),
                 directory_of(path).display()
             )));
+        }
+        if target.layout == Layout::Directory {
+            self.check_stop()?;
+            fs::create_dir(path).map_err(|source| path_error("create", path, source))?;
+            self.changes.push(Change::Created(path.clone()));
+            return Ok(());
         }
         let created = OpenOptions::new().write(true).create_new(true).open(path);
         let file = created.map_err(|source| path_error("create", path, source))?;
@@ -262,7 +276,7 @@ impl Preparation<'_> {
     fn undo(&self) {
         for change in &self.changes {
             let _ = match change {
-                Change::Created(path) => fs::remove_file(path),
+                Change::Created(path) => super::remove_local(path),
                 Change::Extended { path, former_length } => {
                     OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(*former_length))
                 }

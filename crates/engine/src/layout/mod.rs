@@ -121,7 +121,7 @@ fn unprepared<'a>(workers: impl Iterator<Item = &'a Worker>) -> Vec<String> {
 fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
     match file.layout {
         Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
-        Layout::Existing | Layout::Reserve | Layout::Create | Layout::RecreateReserve | Layout::Nothing => 0,
+        _ => 0,
     }
 }
 

@@ -127,7 +127,7 @@ impl Position {
 impl FilePlan {
     /// Length that the file must have before the run.
     pub(crate) fn needed_end(&self) -> u64 {
-        if matches!(self.layout, Layout::Create | Layout::Nothing) {
+        if matches!(self.layout, Layout::Create | Layout::Directory | Layout::Nothing) {
             0
         } else {
             self.offset_bytes.saturating_add(self.bytes)
@@ -161,6 +161,7 @@ impl Layout {
             Self::Fill => 5,
             Self::Recreate => 6,
             Self::New => 7,
+            Self::Directory => 8,
         }
     }
 }

@@ -188,6 +188,8 @@ pub enum Layout {
     Recreate,
     /// As `recreate`, but extended without writing.
     RecreateReserve,
+    /// A directory, created if missing; what it has stays.
+    Directory,
     /// Nothing is prepared: metadata operations create the file or directory, or find it there.
     Nothing,
 }

@@ -171,8 +171,8 @@ class Files:
         return regions
 
     def _check_path(self, section: Section, path: str, facts: PathFacts, bases: Sequence[str]) -> None:
-        if section.load.tree and facts.kind == "directory":
-            # The root of a tree that was laid out before.
+        if (section.load.tree or section.files.are_directories) and facts.kind == "directory":
+            # The root of a tree, or directories, that were laid out before.
             return
         base = next((name for name in bases if path.startswith(name.rstrip("/") + "/")), bases[0])
         if facts.kind in ("directory", "other"):

@@ -18,7 +18,7 @@ def on_each_file(section: Section, worker: planned.Worker) -> planned.Worker:
     )
     return worker.replace(
         engine=_engine(worker.engine),
-        files=tuple(_file(file, kind) for file in worker.files),
+        files=tuple(_file(file, kind, section.files.are_directories) for file in worker.files),
         operations=(operation,),
         access=planned.Access(),
         depth=worker.depth if isinstance(worker.engine, planned.NfsEngine) else 1,
@@ -40,10 +40,11 @@ def _engine(engine: planned.EnginePlan) -> planned.EnginePlan:
     return planned.MetadataEngine(open=engine.open, keep_open=False)
 
 
-def _file(file: planned.FilePlan, kind: planned.MetadataKind) -> planned.FilePlan:
+def _file(file: planned.FilePlan, kind: planned.MetadataKind, is_directory: bool) -> planned.FilePlan:
     """The file with a region of one byte, its last: one operation on each file is a pass."""
-    if kind in NEEDS_NO_FILE:
-        return file.replace(offset_bytes=0, bytes=1, start_bytes=0, layout="nothing")
+    if is_directory or kind in NEEDS_NO_FILE:
+        layout: planned.Layout = "directory" if is_directory else "nothing"
+        return file.replace(offset_bytes=0, bytes=1, start_bytes=0, layout=layout)
     return file.replace(offset_bytes=file.offset_bytes + file.bytes - 1, bytes=1, start_bytes=0)
 
 

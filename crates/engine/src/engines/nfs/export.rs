@@ -75,6 +75,21 @@ impl<'a, P: Mountable> Export<'a, P> {
         }
     }
 
+    /// Creates a directory if there is none; returns true if it did.
+    pub(super) fn make_directory(&mut self, path: &str) -> Result<bool, EngineError> {
+        let (directory, name) = self.directory_of(path)?;
+        match self.look_up(&directory, name, path)? {
+            Some(Node { kind: EntryKind::Directory, .. }) => return Ok(false),
+            Some(_) => return Err(EngineError::Target(format!("{path} on {} is not a directory", self.server()))),
+            None => {}
+        }
+        match self.calls.make_directory(&Entry { directory: &directory, name })? {
+            // The server executed the call before it restarted, and lost the answer.
+            Err(EXIST) if self.calls.was_repeated() => Ok(true),
+            made => made.map(|_| true).map_err(|status| refused::<P>("create", path, status)),
+        }
+    }
+
     /// Sets a file's length.
     pub(super) fn set_size(&mut self, object: &P::Handle, path: &str, bytes: u64) -> Result<(), EngineError> {
         let set = self.calls.set_size(object, bytes)?;

@@ -39,12 +39,14 @@ METADATA_ENGINES: dict[str, MetadataKind] = {
     "filestat": "getattr",
     "filedelete": "delete",
     "dircreate": "mkdir",
+    "dirstat": "getattr",
+    "dirdelete": "rmdir",
 }
-"""fio's engines that do one operation on each file, each with that operation."""
+"""fio's engines that do one operation on each file or directory, each with that operation."""
+DIRECTORIES_FIRST = ("dirstat", "dirdelete")
+"""Those whose directories are created before the run."""
 SPACE_ENGINES: dict[str, SpaceCall] = {"falloc": "fallocate", "ftruncate": "ftruncate"}
 """fio's engines that allocate or cut the space of files, each with its call."""
-LATER_ENGINES = _names("dirstat dirdelete")
-"""Metadata engines that Debian's fio 3.33 does not have."""
 _REASONS = {
     "io_uring_cmd": "it sends NVMe commands to /dev/ng…; use ioengine=io_uring on the block device /dev/nvme…",
     "cpuio": "it does no I/O and keeps a processor busy; leave the job out",
@@ -144,23 +146,21 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     if name.startswith(("linuxaio", "aio")):
         name = "libaio"
     is_file = "/" in name or name.endswith(".so")
-    draft.engine_refused = is_file or name.split(":")[0] in LATER_ENGINES | OTHER_ENGINES
+    draft.engine_refused = is_file or name.split(":")[0] in OTHER_ENGINES
     draft.put(Load, metadata=METADATA_ENGINES.get(name))
+    draft.put(Files, are_directories=name in DIRECTORIES_FIRST)
     draft.put(Target, space_call=SPACE_ENGINES.get(name))
     if name in ENGINES:
         draft.put(Target, engine=ENGINES[name], engine_asked=name)
     elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
         draft.put(Target, engine="sync", engine_asked=name)
-    elif name in LATER_ENGINES:
-        text = "it needs directories that exist before the run; dircreate, filecreate, filestat and filedelete run"
-        raise RefusedError(f"ioengine={name} is not supported yet: {text}")
     elif name.split(":")[0] in OTHER_ENGINES:
         reason = _REASONS.get(name.split(":")[0], "iocurve measures files, devices and NFS")
         raise RefusedError(f"ioengine={name} is not supported: {reason}")
     elif is_file:
         raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
-        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES, *LATER_ENGINES, *OTHER_ENGINES])
+        close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES, *OTHER_ENGINES])
         listed = f"{close} Supported:" if close else "; supported:"
         raise ValueError(
             f"unknown ioengine '{name}'{listed} {values.either([*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES])}"

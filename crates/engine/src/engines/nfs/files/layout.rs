@@ -170,12 +170,18 @@ fn lay_out<P: Mountable>(
     )))
 }
 
-/// Creates or extends a file as planned; returns the bytes to write.
+/// Creates or extends a file, or creates a directory, as planned; returns the bytes to write.
 fn prepare<P: Mountable>(
     export: &mut Export<'_, P>,
     file: &FilePlan,
     changes: &mut Changes<P>,
 ) -> Result<Option<Gap<P>>, EngineError> {
+    if file.layout == Layout::Directory {
+        if export.make_directory(&file.path)? {
+            changes.created.push(file.path.clone());
+        }
+        return Ok(None);
+    }
     let end = file.needed_end();
     let found = if file.layout == Layout::New { None } else { export.find(&file.path)? };
     let (handle, length) = match &found {
