@@ -363,7 +363,7 @@ def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fio", "vdbench", "diskspd", "mdtest", "elbencho"])
 def test_every_tool_s_command_line_runs_on_the_hosts(name: str) -> None:
-    assert load(name).on_hosts(["vm1", "vm2"]), "without words of the tool the job would run here"
+    assert load(name).on_hosts(["vm1", "vm2"], []), "without words of the tool the job would run here"
     with pytest.raises(DialectError, match="--on does not go with it"):
         run_dialect(name, ["--hosts", "vm1,vm2", "--on=auto"])
     for option in (["--tls"], ["--allow-missing"], ["--ssh", "ssh -4"]):
@@ -395,3 +395,10 @@ def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
     assert run_dialect("fio", ["--hosts", "vm[1-3]", "--allow-missing", "--tls", *words]) == 0
     assert asked == [{"allow_missing": True, "tls": True}]
     assert re.findall(r"^<(.*)> $", capsys.readouterr().out, re.MULTILINE) == list(at.values())
+    # The tool's own words select among the hosts.
+    assert run_dialect("fio", ["--hosts", "vm1,vm3", *words, "--client=vm3"]) == 0
+    shown = capsys.readouterr()
+    assert re.findall(r"^(\w+): \(groupid=0", shown.out, re.MULTILINE) == ["read"]
+    assert "info: command line, argument 5: ioengine=null" in shown.err
+    with pytest.raises(PlanError, match="no load client runs on 'vm2'; they run on vm1, vm3"):
+        run_dialect("fio", ["--hosts", "vm[1-3]", "--allow-missing", *words, "--client=vm2"])

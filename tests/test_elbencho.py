@@ -286,7 +286,7 @@ def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Pat
 
 
 def test_on_hosts_ranks_follow_the_hosts(tmp_path: Path) -> None:
-    assert load("elbencho").on_hosts(["a", "b"]) == ["--numhosts=2"]
+    assert load("elbencho").on_hosts(["a", "b"], []) == ["--numhosts=2"]
     one = prepared("--numhosts=2 -d -t 2 -n 3 .", tmp_path)
     (plan,) = one.plans
     placed = [(worker.client, Path(worker.files[0].path).name) for worker in plan.groups[0].workers]

@@ -88,6 +88,42 @@ def test_each_host_has_files_of_its_own_unless_the_job_names_them(
     ]
 
 
+def test_a_job_file_runs_on_the_hosts_of_the_client_that_it_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abc":
+        text = f"[{name}]\nioengine=null\nsize=1m\nbs=4k\nrw=read\nnumber_ios={ord(name)}\nnumjobs=2\n"
+        (tmp_path / f"{name}.fio").write_text(text, encoding="utf-8")
+    a, b, c = (str(tmp_path / f"{name}.fio") for name in "abc")
+    (tmp_path / "two").write_text("vm3 vm4\n", encoding="utf-8")
+
+    def places(*words: str) -> list[tuple[str, str, int]]:
+        document = json.loads(ran([*words, "--output-format=json"], capsys))
+        return [(one["hostname"], one["jobname"], one["read"]["total_ios"]) for one in document["client_stats"]]
+
+    def host(name: str, *jobs: str) -> list[tuple[str, str, int]]:
+        return [(name, job, ord(job)) for job in jobs for _ in range(2)]
+
+    assert places("--client=vm1", a, "--client=vm2", b, c) == [
+        *host("vm1", "a"),
+        *host("vm2", "b", "c"),
+        ("", "All clients", 2 * sum(b"abc")),
+    ]
+    # A file before the first --client is for the hosts that have no other.
+    assert places(a, "--client=vm1", "--client=vm2", b, f"--client={tmp_path}/two")[:-1] == [
+        *host("vm1", "b"),
+        *host("vm2", "b"),
+        *host("vm3", "a"),
+        *host("vm4", "a"),
+    ]
+    for words, text in (
+        (["--client=vm1", a, "--client=vm2"], "--client=vm2: no job is for this host"),
+        ([a, "--client=vm1", b], "no host is left for job 'a': each has another job file"),
+    ):
+        with pytest.raises(DialectError, match=text):
+            prepare(words)
+
+
 @pytest.mark.parametrize(("words", "address"), [([], None), (["--on=10.0.0.4:6379"], "10.0.0.4:6379")])
 def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str | None) -> None:
     prepared = prepare(["--name=a", "--ioengine=null", "--size=1m", "--client=vm1", *words])

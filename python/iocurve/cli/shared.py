@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from iocurve.cli.checks import CheckOptions
 from iocurve.cli.common import SSH, needs_hosts, report_host, served_metrics
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.cluster.host_lists import parse_hosts, running_cluster
-from iocurve.dialects.base import ClusterRequest, Dialect
+from iocurve.dialects.base import ClusterRequest, Dialect, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where
 from iocurve.measure import interrupts, jobs
@@ -47,8 +46,8 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
         elif alone := [option for option in _OF_HOSTS if own[option]]:
             raise DialectError([Diagnostic(needs_hosts(option)) for option in alone])
         else:
-            with _numbered(numbers):
-                result = jobs.run(dialect, rest, cluster=clients, before_run=before_run)
+            with numbered(dialect, numbers) as told:
+                result = jobs.run(told, rest, cluster=clients, before_run=before_run)
     if result is None:
         return 0
     checked = checks.report(result, expressions, options, sys.stderr)
@@ -69,10 +68,10 @@ def _run_on_hosts(
     if running := running_cluster(listed):
         raise DialectError([Diagnostic(f"--hosts {listed}: a RayCluster needs no ssh: --on {running[0]}")])
     hosts = parse_hosts(listed)
-    words = dialect.on_hosts([host.name for host in hosts])
-    with _numbered([*(0 for _ in words), *numbers]):
-        if not jobs.needs_machines(dialect, [*words, *rest]):
-            return jobs.run(dialect, [*words, *rest])
+    words = dialect.on_hosts([host.name for host in hosts], rest)
+    with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
+        if not jobs.needs_machines(told, [*words, *rest]):
+            return jobs.run(told, [*words, *rest])
     from iocurve.cluster import hosts as over_ssh
 
     ssh = own["--ssh"][-1] if own["--ssh"] else SSH
@@ -82,9 +81,9 @@ def _run_on_hosts(
         def clients(asked: ClusterRequest) -> AbstractContextManager[Machines]:
             return over_ssh.load_clients(cluster, missing, asked.names)
 
-        words = dialect.on_hosts(list(cluster.hosts))
-        with _numbered([*(0 for _ in words), *numbers]):
-            return jobs.run(dialect, [*words, *rest], cluster=clients, before_run=before_run)
+        words = dialect.on_hosts(list(cluster.hosts), rest)
+        with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
+            return jobs.run(told, [*words, *rest], cluster=clients, before_run=before_run)
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], list[int]]:
@@ -125,19 +124,3 @@ def _place(values: Sequence[str]) -> tuple[str, int] | None:
         return parse_metrics_address(values[-1]) if values else None
     except ValueError as error:
         raise DialectError([Diagnostic(f"--metrics: {error}")]) from None
-
-
-@contextmanager
-def _numbered(numbers: Sequence[int]) -> Iterator[None]:
-    """Errors of the tool's command line get the numbers of the whole command line."""
-
-    def moved(error: Diagnostic) -> Diagnostic:
-        where = error.where
-        if where is None or where.source != COMMAND_LINE or not 1 <= where.line <= len(numbers):
-            return error
-        return replace(error, where=replace(where, line=numbers[where.line - 1]))
-
-    try:
-        yield
-    except DialectError as error:
-        raise DialectError([moved(one) for one in error.errors]) from None

@@ -7,15 +7,16 @@ calls ``Prepared.measure`` to run the plans, and passes the result to ``Prepared
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, PlanError, TargetError
+from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
@@ -104,6 +105,11 @@ class Prepared(ABC):
         """The path on a client for a path of a plan: the same, unless the tool gives each client separate files."""
         del client
         return path
+
+    def runs_on(self, group: int, worker: int, client: int) -> bool:
+        """True if a client runs this worker of the plan: each does, unless the tool selects its clients."""
+        del group, worker, client
+        return True
 
     @property
     def places_workers(self) -> bool:
@@ -219,5 +225,35 @@ class Dialect:
 
     Raises ``DialectError`` if the command line asks about an unknown option or engine.
     """
-    on_hosts: Callable[[Sequence[str]], list[str]] = lambda _: []
-    """The tool's own words for a run on these hosts; none where its files name the hosts."""
+    on_hosts: Callable[[Sequence[str], Sequence[str]], list[str]] = lambda _hosts, _arguments: []
+    """The tool's own words for a run on these hosts; none where the command line or its files name the hosts."""
+
+
+_Said = TypeVar("_Said", Diagnostic, PlanNote)
+
+
+@contextmanager
+def numbered(dialect: Dialect, numbers: Sequence[int]) -> Iterator[Dialect]:
+    """The dialect, whose errors and notes get the numbers of the whole command line; 0 is a word that is not there."""
+
+    def moved(said: _Said) -> _Said:
+        where = said.where
+        if where is None or where.source != COMMAND_LINE or not 1 <= where.line <= len(numbers):
+            return said
+        number = numbers[where.line - 1]
+        return replace(said, where=replace(where, line=number) if number else None)
+
+    def prepare(
+        arguments: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        machine: Machine | None = None,
+    ) -> Prepared:
+        prepared = dialect.prepare(arguments, cwd=cwd, environment=environment, machine=machine)
+        return replace(prepared, notes=tuple(map(moved, prepared.notes)))
+
+    try:
+        yield replace(dialect, prepare=prepare)
+    except DialectError as error:
+        raise DialectError(list(map(moved, error.errors))) from None

@@ -16,6 +16,10 @@ Rename = Callable[[FilePlan, int], FilePlan]
 """The file of a client (from 0) in place of a file of the plan."""
 
 
+RunsOn = Callable[[int, int, int], bool]
+"""True if a worker of a group, both by their number, runs on a client."""
+
+
 @dataclass(frozen=True)
 class Part:
     """The part of a plan that one client runs."""
@@ -98,11 +102,19 @@ def own_file(file: FilePlan, client: int) -> FilePlan:
     return file.replace(path=f"{file.path}.client-{client}") if client else file
 
 
-def replicated(plan: Plan, clients: int, rename: Rename = same_file) -> Plan:
+def everywhere(_group: int, _worker: int, _client: int) -> bool:
+    """Every client runs every worker."""
+    return True
+
+
+def replicated(plan: Plan, clients: int, rename: Rename = same_file, runs_on: RunsOn = everywhere) -> Plan:
     """The same plan on each of several clients, with different offsets on each."""
     if clients == 1 and rename is same_file:
         return plan
-    groups = tuple(group.replace(workers=tuple(_copies(group.workers, clients, rename))) for group in plan.groups)
+    groups = tuple(
+        group.replace(workers=tuple(_copies(group.workers, clients, rename, partial(runs_on, number))))
+        for number, group in enumerate(plan.groups)
+    )
     return plan.replace(groups=groups)
 
 
@@ -112,7 +124,9 @@ def assigned(plan: Plan, clients: Sequence[int]) -> Plan:
     return plan.replace(groups=(on_clients(group, clients),))
 
 
-def _copies(workers: Sequence[Worker], clients: int, rename: Rename) -> list[Worker]:
+def _copies(
+    workers: Sequence[Worker], clients: int, rename: Rename, runs_on: Callable[[int, int], bool]
+) -> list[Worker]:
     return [
         worker.replace(
             client=client,
@@ -120,5 +134,6 @@ def _copies(workers: Sequence[Worker], clients: int, rename: Rename) -> list[Wor
             files=tuple(rename(file, client) for file in worker.files),
         )
         for client in range(clients)
-        for worker in workers
+        for number, worker in enumerate(workers)
+        if runs_on(number, client)
     ]

@@ -166,8 +166,9 @@ def _run(kind: str, prepared: Prepared, files: RunFiles | None, campaign: Campai
 
     def run_plan(plan: Plan, enough: Enough) -> Outcome:
         try:
-            deployed = plan if prepared.places_workers else replicated(plan, campaign.clients, own_names)
-            measurement = Measurement(deployed, kind, enough=enough, keeps_intervals=prepared.needs_intervals)
+            if not prepared.places_workers:
+                plan = replicated(plan, campaign.clients, own_names, prepared.runs_on)
+            measurement = Measurement(plan, kind, enough=enough, keeps_intervals=prepared.needs_intervals)
             return measure_plan(campaign, files, measurement)
         except CutShort as cut:
             cut_short.append(cut)

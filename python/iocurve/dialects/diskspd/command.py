@@ -196,4 +196,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP.format(flags="\n".join(flag_lines()), shared=shared_help(24, "=")).rstrip("\n")
 
 
-DIALECT = Dialect("diskspd", prepare, _information, on_hosts=lambda hosts: [f"--clients={len(hosts)}"])
+DIALECT = Dialect("diskspd", prepare, _information, on_hosts=lambda hosts, _: [f"--clients={len(hosts)}"])

@@ -271,4 +271,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP.rstrip("\n") if asked or not arguments else None
 
 
-DIALECT = Dialect("elbencho", prepare, _information, on_hosts=lambda hosts: [f"--numhosts={len(hosts)}"])
+DIALECT = Dialect("elbencho", prepare, _information, on_hosts=lambda hosts, _: [f"--numhosts={len(hosts)}"])

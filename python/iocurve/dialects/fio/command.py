@@ -17,7 +17,7 @@ from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
 from iocurve.dialects.fio.output.disk_util import disk_paths
 from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
-from iocurve.dialects.fio.read.parse import Parsed, Setting, Surroundings, parse
+from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, Surroundings, commands, parse
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError, TargetError, in_order
@@ -60,6 +60,8 @@ class Prepared(base.Prepared, Invocation):
             return path
         directory, slash, name = path.rpartition("/")
         return f"{directory}{slash}{self.cluster.names[client]}.{name}"
+
+    runs_on = Invocation.runs_on
 
     def _unnamed_paths(self) -> set[str]:
         """Paths that the job does not name."""
@@ -150,7 +152,7 @@ def prepare(
     built = build(parsed, surroundings.directory)
     job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
     errors = [*built.errors, *settings.errors, *misplaced, *settings.missing_clients()]
-    errors += [] if errors else _missing_job(parsed)
+    errors += [] if errors else [*_missing_job(parsed), *settings.misplaced(parsed.sections)]
     if settings.read_only:
         errors += _jobs_that_write(job)
     if errors:
@@ -188,6 +190,7 @@ def prepare(
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),
         out=settings.out,
         cluster=settings.cluster(),
+        placement=settings.placement(parsed.sections),
     )
 
 
@@ -207,6 +210,8 @@ class _Settings:
     warnings_are_fatal: bool = False
     out: Path | None = None
     clients: list[str] = field(default_factory=list)
+    hosts: dict[str, list[int]] = field(default_factory=dict)
+    """Positions in ``clients`` of the hosts of each --client."""
     cluster_address: str | None = None
     disks: list[DiskMount] = field(default_factory=list)
     notes: list[PlanNote] = field(default_factory=list)
@@ -235,6 +240,36 @@ class _Settings:
         if not self.clients:
             return None
         return ClusterRequest(self.cluster_address, tuple(self.clients))
+
+    def placement(self, sections: Sequence[RawSection]) -> tuple[frozenset[int], ...]:
+        """The hosts of each section: those of the --client that its file follows, or all that have no such file."""
+        taken = {value for section in sections for value in section.clients}
+        others = [value for value in self.hosts if value not in taken]
+        if not self.clients:
+            return ()
+        return tuple(
+            frozenset(host for value in section.clients or others for host in self.hosts.get(value, ()))
+            for section in sections
+        )
+
+    def misplaced(self, sections: Sequence[RawSection]) -> list[Diagnostic]:
+        """The errors of hosts without a job, and of jobs without a host."""
+        placement = self.placement(sections)
+        if not placement:
+            return []
+        hint = "a job file after --client=HOST is for that host, one before the first --client for those without"
+        return [
+            *(
+                Diagnostic(f"--client={name}: no job is for this host", None, hint)
+                for number, name in enumerate(self.clients)
+                if not any(number in hosts for hosts in placement)
+            ),
+            *(
+                Diagnostic(f"no host is left for job '{section.name}': each has another job file", section.where, hint)
+                for section, hosts in zip(sections, placement, strict=True)
+                if not hosts
+            ),
+        ]
 
     def missing_clients(self) -> list[Diagnostic]:
         """The error of a cluster without hosts."""
@@ -266,6 +301,7 @@ class _Settings:
                 raise ValueError("--client needs a host or a file of hosts")
             if host in self.clients:
                 raise ValueError(f"--client={host}: the host is there twice")
+            self.hosts.setdefault(value, []).append(len(self.clients))
             self.clients.append(host)
 
     def set_out(self, value: str) -> None:
@@ -403,6 +439,10 @@ def _jobs_that_write(job: Job) -> list[Diagnostic]:
     ]
 
 
-DIALECT = Dialect(
-    "fio", prepare, information.information, on_hosts=lambda hosts: [f"--client={host}" for host in hosts]
-)
+def _on_hosts(hosts: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """All hosts, unless the command line itself has --client for each job file."""
+    named = any(command.name == "client" for command in commands(arguments))
+    return [] if named else [f"--client={host}" for host in hosts]
+
+
+DIALECT = Dialect("fio", prepare, information.information, on_hosts=_on_hosts)

@@ -39,5 +39,15 @@ class Invocation:
     output: Output
     sections: tuple[SectionReport, ...]
     report_groups: tuple[ReportGroup, ...]
+    placement: tuple[frozenset[int], ...] = ()
+    """The clients that run each section, by their position in the command line; empty without clients."""
     disks: DiskWatch = field(default_factory=DiskWatch, compare=False, repr=False)
     """Counters of the disks during the run."""
+
+    def runs_on(self, group: int, worker: int, client: int) -> bool:
+        """True if a client runs this worker of the plan: one of a job file that follows its --client, as in fio."""
+        if not self.placement:
+            return True
+        sections = [number for number, section in enumerate(self.job.sections) for _ in range(section.numjobs)]
+        before = sum(len(each.workers) for each in self.plan.groups[:group])
+        return client in self.placement[sections[before + worker]]

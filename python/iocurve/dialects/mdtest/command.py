@@ -235,4 +235,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP.rstrip("\n") if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("mdtest", prepare, _information, on_hosts=lambda hosts: [f"--clients={len(hosts)}"])
+DIALECT = Dialect("mdtest", prepare, _information, on_hosts=lambda hosts, _: [f"--clients={len(hosts)}"])

@@ -266,4 +266,4 @@ def _information(arguments: Sequence[str]) -> str | None:
     return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
-DIALECT = Dialect("vdbench", prepare, _information, on_hosts=lambda _: ["--on=auto"])
+DIALECT = Dialect("vdbench", prepare, _information, on_hosts=lambda _hosts, _: ["--on=auto"])

@@ -49,8 +49,12 @@ def total(prepared: Invocation, result: Result) -> JobStats | None:
 
 def _workers(prepared: Invocation, point: Point) -> list[tuple[WorkerOutcome, WorkerOutcome]]:
     """Each worker, and the same at its place in the plan of one host."""
-    lengths = [len(group.workers) for group in prepared.plan.groups]
-    return [(worker, worker.replace(worker=worker.worker % lengths[worker.group])) for worker in point.outcome.workers]
+    hosts = range(len(point.clients))
+    places = [
+        [place for client in hosts for place in range(len(group.workers)) if prepared.runs_on(number, place, client)]
+        for number, group in enumerate(prepared.plan.groups)
+    ]
+    return [(worker, worker.replace(worker=places[worker.group][worker.worker])) for worker in point.outcome.workers]
 
 
 def _client(point: Point, worker: WorkerOutcome) -> int:

@@ -74,6 +74,8 @@ class RawSection:
     """First section of a second or later job file; it starts when all sections before it have ended."""
     implicit: bool = False
     """Made from a command line without --name."""
+    clients: tuple[str, ...] = ()
+    """Values of the --client that its job file follows; empty: it is for all hosts that have no other."""
 
 
 @dataclass
@@ -110,14 +112,15 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
     files, global_settings = _parse_command_line(list(arguments), parsed)
     wanted = [command.value for command in parsed.commands if command.name == "section"]
     before = global_settings
-    for number, (name, where) in enumerate(files):
-        if number and before:
+    for number, (name, where, clients) in enumerate(files):
+        follows = number > 0 and clients == files[number - 1][2]
+        if follows and before:
             text = (
                 f"'{name}' does not inherit global options from before it: fio applies them to the first job file only"
             )
             parsed.notes.append(PlanNote("globals_dropped", text, where, "warning"))
-        reader = _FileReader(parsed, surroundings, wanted, [] if number else global_settings)
-        before = reader.read(name, where, follows=number > 0)
+        reader = _FileReader(parsed, surroundings, wanted, [] if follows else global_settings)
+        before = reader.read(name, where, clients, follows=follows)
     if not files and not parsed.sections and global_settings and not _only_reports(parsed.commands):
         first = global_settings[0].where
         parsed.sections.append(RawSection("fio", first, (), tuple(global_settings), implicit=True))
@@ -153,16 +156,26 @@ def _place_in_reading_order(setting: Setting) -> int:
 # -- command line ------------------------------------------------------------------------------------------------------
 
 
-def _parse_command_line(arguments: list[str], parsed: Parsed) -> tuple[list[tuple[str, Where]], list[Setting]]:
-    """Adds the jobs of the command line to ``parsed``. Returns the job files and the settings before the first job."""
+def _parse_command_line(
+    arguments: list[str], parsed: Parsed
+) -> tuple[list[tuple[str, Where, tuple[str, ...]]], list[Setting]]:
+    """Adds the jobs of the command line to ``parsed``.
+
+    Returns the job files, each with the values of the --client that it follows, and the settings before the first job.
+    """
     global_settings: list[Setting] = []
-    files: list[tuple[str, Where]] = []
+    files: list[tuple[str, Where, tuple[str, ...]]] = []
+    clients: tuple[str, ...] = ()
     current = global_settings
     jobs: list[tuple[Setting, tuple[Setting, ...], list[Setting]]] = []
     for item in _arguments(arguments, parsed):
         if isinstance(item, tuple):
-            files.append(item)
+            files.append((*item, clients))
         elif item.name in COMMANDS:
+            if item.name == "client":
+                # Several in a row share the files that follow; fio gives them to the last alone, the others have none.
+                in_row = not files or files[-1][2] != clients
+                clients = (*(clients if in_row else ()), item.value or "")
             parsed.commands.append(item)
         elif item.name == "name" and (item.value or "").startswith("global"):
             current = global_settings
@@ -248,9 +261,9 @@ class _FileReader:
         self._open: RawSection | None = None
         self._includes = 0
 
-    def read(self, name: str, where: Where, follows: bool) -> list[Setting]:
-        """Reads the file. Returns the global settings in force at its end."""
-        self._begins_file = follows
+    def read(self, name: str, where: Where, clients: tuple[str, ...], *, follows: bool) -> list[Setting]:
+        """Reads the file for some hosts. Returns the global settings in force at its end."""
+        self._begins_file, self._clients = follows, clients
         self._shown = ["fio", *map(_as_argument, self._globals)]
         self._to_show: list[Setting] = []
         for position, line in self._lines(name, where, ()):
@@ -287,7 +300,7 @@ class _FileReader:
         else:
             self._current = []
             self._shown.append(f"--name={name}")
-            self._open = RawSection(name, where, tuple(self._globals), (), self._begins_file)
+            self._open = RawSection(name, where, tuple(self._globals), (), self._begins_file, clients=self._clients)
             self._begins_file = False
 
     def _end_section(self) -> None:
