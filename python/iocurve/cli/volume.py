@@ -275,7 +275,7 @@ def _volume_spec(
     if exports and one:
         words = ", ".join("the profile" if name == "profile" else f"--{name.replace('_', '-')}" for name in one)
         raise DialectError(
-            [Diagnostic(f"{words} beside --export: settings follow the path, as in /a:quota=2TiB,profile=anf-premium")]
+            [Diagnostic(f"{words} with --export: settings follow the path, as in /a:quota=2TiB,profile=anf-premium")]
         )
     specs = tuple(map(parse_export, exports)) or (spec_of(one),)
     return volume_of(specs, whole)
