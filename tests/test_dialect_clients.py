@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,13 @@ from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
 from iocurve.dialects.elbencho.command import DIALECT as ELBENCHO
 from iocurve.dialects.mdtest.command import DIALECT as MDTEST
+from iocurve.dialects.vdbench.command import DIALECT as VDBENCH
 from iocurve.dialects.vdbench.command import prepare as vdbench
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.measure.machines import Machines
+from iocurve.result.document import Point
+from iocurve.volume.control import stats_of
 from load_clients import LocalLink, group_of
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
@@ -149,3 +153,65 @@ def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pyte
 def test_errors_of_diskspds_cluster_are_named(word: str, text: str) -> None:
     with pytest.raises(DialectError, match=re.escape(text)):
         diskspd(["-c64K", "-d1", word, "file"])
+
+
+SHARED = """hd=h1,system=c1
+hd=h2,system=c2
+fsd=fsd1,anchor={anchor},depth=2,width=2,files=5,size=4k,shared=yes
+fwd=default,xfersize=4k,threads=4,fileselect=once
+fwd=all,fsd=fsd1
+rd=default,fwdrate=max,elapsed=5,interval=1
+rd=old,fwd=*,format=(clean,only)
+rd=new,fwd=all,format=(restart,only)
+rd=run,fwd=*,format=no
+rd=empty,fwd=*,format=(clean,only)
+"""
+
+
+@pytest.mark.parametrize("place", ["local", "3", "4.1"])
+def test_hosts_have_their_share_of_the_files_of_a_shared_fsd(tmp_path: Path, volume: Server, place: str) -> None:
+    anchor = str(tmp_path / "tree") if place == "local" else volume.url_of(place).replace("?", "/tree?")
+    file = parameters(tmp_path, SHARED.format(anchor=anchor))
+    before = stats_of(volume.port)
+    words = [*file, "-o", str(tmp_path / "output"), "--on=auto"]
+    result = jobs.run(VDBENCH, words, tmp_path / "out", cluster=in_process)
+    after = stats_of(volume.port)
+    assert result is not None
+    done = {point.name: operations_by_client(point) for point in result.points}
+    # Whichever host comes first makes a directory.
+    made = Counter[str]()
+    for counts in done["format_for_new"].values():
+        made["mkdir"] += counts.pop("mkdir", 0)
+    assert made == {"mkdir": 6}
+    written = {"create": 10, "write": 10, "close": 10}
+    read = {"open": 10, "read": 10, "close": 10}
+    assert done == {
+        "format_for_old": {},
+        "format_for_new": {0: written, 1: written},
+        "run": {0: read, 1: read},
+        "format_for_empty": {0: {"delete": 20, "rmdir": 6}},
+    }
+    if place != "local":
+        assert before is not None
+        assert after is not None
+        counted = {name: getattr(after, name) - getattr(before, name) for name in ("reads", "writes")}
+        assert counted == {"reads": 20, "writes": 20}
+
+
+def operations_by_client(point: Point) -> dict[int, dict[str, int]]:
+    """Operations of each kind on each load client that did any."""
+    [group] = point.plan.groups
+    done: dict[int, Counter[str]] = {}
+    for outcome in point.outcome.workers:
+        of_client = done.setdefault(group.workers[outcome.worker].client, Counter())
+        of_client.update({name: kind.operations for name, kind in outcome.operations.items() if kind.operations})
+    return {client: dict(counts) for client, counts in done.items() if counts}
+
+
+def test_an_fsd_that_hosts_share_is_not_cleaned_and_made_in_one_run(tmp_path: Path) -> None:
+    text = SHARED.format(anchor="/d/a").replace("rd=old,fwd=*,format=(clean,only)\n", "")
+    _, obstacles = vdbench([*parameters(tmp_path, text), "-c"]).check()
+    assert [obstacle.text for obstacle in obstacles] == [
+        "-c: rd=new deletes and creates a shared fsd=fsd1 on several hosts"
+    ]
+    assert vdbench([*parameters(tmp_path, SHARED.format(anchor="/d/a")), "-c"]).check()[1] == []

@@ -72,7 +72,7 @@ def test_a_tree_has_the_directories_and_files_of_vdbench(
 
 def test_the_defaults_are_those_of_vdbench(tmp_path: Path) -> None:
     workload = found(tmp_path, f"{FSD}fwd=fwd1,fsd=fsd1\n{RD}").workloads["fwd1"]
-    assert (workload.operation, workload.threads, workload.hosts) == ("read", 1, ())
+    assert (workload.operation, workload.threads, workload.hosts) == ("read", 1, ("localhost",))
     assert (workload.io, workload.select) == (FileIo("sequential"), FileSelect("sequential"))
     assert workload.transfers == Shares(((4096, Decimal(100)),))
 

@@ -638,6 +638,15 @@ class SizeShare(Struct):
     """Share of the files, relative to the other sizes."""
 
 
+class TreePart(Struct):
+    """Every ``of``-th file of a tree."""
+
+    number: U32
+    """First file, from 0; less than ``of``."""
+    of: Count
+    """Number of parts; at least 1."""
+
+
 class TreeNames(Struct):
     """Names of directories and files, in which ``{}`` is the number, from 0, in the directory above (elbencho)."""
 
@@ -664,7 +673,10 @@ class Tree(Struct):
     sizes_spread: bool = False
     """Sizes are drawn evenly between a half and one and a half times the size, in multiples of 1 KiB or more."""
     used_bytes: U64 | None = None
-    """Only files with this sum of sizes are used, chosen at random; None uses all."""
+    """Only files with this sum of sizes are used, chosen at random from the part; None uses all."""
+    part: TreePart | None = None
+    """Only a part of the files is used: other clients have the other parts, and make and remove the same directories.
+    None uses all."""
     creates_parents: bool = False
     """Missing directories above the root are created, too."""
     names: TreeNames | None = None

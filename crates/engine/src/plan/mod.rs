@@ -30,7 +30,7 @@ pub use self::pacing::{
 };
 pub use self::payload::{Content, Payload, Renew};
 pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
-pub use self::tree::{SizeShare, StopAfter, Tree, TreeNames, TreeSelect, TreeTask, TreeWork};
+pub use self::tree::{SizeShare, StopAfter, Tree, TreeNames, TreePart, TreeSelect, TreeTask, TreeWork};
 pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 
 /// A whole run: groups that start one after another.

@@ -66,10 +66,14 @@ pub struct Tree {
     /// Sizes are drawn evenly between a half and one and a half times the size, in multiples of 1 KiB or more.
     #[cfg_attr(test, schemars(default))]
     pub sizes_spread: bool,
-    /// Only files with this sum of sizes are used, chosen at random; `null` uses all.
+    /// Only files with this sum of sizes are used, chosen at random from the part; `null` uses all.
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub used_bytes: Option<u64>,
+    /// Only a part of the files is used: other clients have the other parts, and make and remove the same directories. `null` uses all.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub part: Option<TreePart>,
     /// Missing directories above the root are created, too.
     #[cfg_attr(test, schemars(default))]
     pub creates_parents: bool,
@@ -77,6 +81,18 @@ pub struct Tree {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub names: Option<TreeNames>,
+}
+
+/// Every `of`-th file of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TreePart {
+    /// First file, from 0; less than `of`.
+    pub number: u32,
+    /// Number of parts; at least 1.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub of: u32,
 }
 
 /// Names of directories and files, in which `{}` is the number, from 0, in the directory above (elbencho).

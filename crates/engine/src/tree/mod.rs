@@ -63,6 +63,9 @@ impl Shape {
         if all + files > ENTRIES_MAX {
             return refuse("has more than 2^29 directories and files");
         }
+        if tree.part.is_some_and(|part| part.number >= part.of || u64::from(part.number) >= files) {
+            return refuse("has no file in a part that is used: it needs at least one file for each part");
+        }
         let root = if root == "/" { root } else { root.trim_end_matches('/') }.to_owned();
         let sizes = Sizes::new(tree, files as u32);
         Ok(Self { root, tree: tree.clone(), starts, files: files as u32, sizes })
@@ -132,9 +135,29 @@ impl Shape {
         self.sizes.of(entry - self.directories())
     }
 
-    /// Numbers of the files that have `bytes` together.
+    /// Number of files in the part of the tree that is used.
+    pub(crate) fn files_of_part(&self) -> u32 {
+        self.tree.part.map_or(self.files, |part| (self.files - part.number).div_ceil(part.of))
+    }
+
+    /// The file at a position in the part of the tree that is used.
+    pub(crate) fn file_of_part(&self, position: u32) -> u32 {
+        self.tree.part.map_or(position, |part| part.number + position * part.of)
+    }
+
+    /// Returns `true` if a file is in the part of the tree that is used.
+    pub(crate) fn is_in_part(&self, entry: u32) -> bool {
+        self.tree.part.is_none_or(|part| (entry - self.directories()) % part.of == part.number)
+    }
+
+    /// Returns `true` if other clients use other parts of the tree.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.tree.part.is_some_and(|part| part.of > 1)
+    }
+
+    /// Positions in the part of the files that have `bytes` together.
     pub(crate) fn used(&self, bytes: u64) -> Vec<u32> {
-        sizes::used(self.files, bytes, |file| self.sizes.of(file))
+        sizes::used(self.files_of_part(), bytes, |position| self.sizes.of(self.file_of_part(position)))
     }
 
     /// The entry with this path below the root, if it is one of this tree, and its name.

@@ -70,7 +70,7 @@ pub(crate) struct TreeState {
     target: Option<String>,
     files: Vec<AtomicU64>,
     directories: Vec<AtomicU32>,
-    /// Numbers of the files that are used; `None` is all.
+    /// Positions of the files that are used in the part of the tree; `None` is all.
     used: Option<Vec<u32>>,
     /// Paths of leftovers of other trees.
     leftovers: Vec<String>,
@@ -254,13 +254,13 @@ impl TreeState {
 
     /// Number of files that are used.
     pub(crate) fn used_files(&self) -> u64 {
-        self.used.as_ref().map_or(self.files.len(), Vec::len) as u64
+        self.used.as_ref().map_or(u64::from(self.shape.files_of_part()), |used| used.len() as u64)
     }
 
     /// The used file at a position.
     pub(crate) fn used_file(&self, position: u64) -> u32 {
-        let file = self.used.as_ref().map_or(position as u32, |used| used[position as usize]);
-        self.shape.directories() + file
+        let in_part = self.used.as_ref().map_or(position as u32, |used| used[position as usize]);
+        self.shape.directories() + self.shape.file_of_part(in_part)
     }
 
     /// The position of the next file in turn, counted on without end.

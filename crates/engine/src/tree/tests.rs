@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{SizeShare, TreeNames, TreeTask};
+use crate::plan::{SizeShare, TreeNames, TreePart, TreeTask};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -13,6 +13,7 @@ fn tree() -> Tree {
         sizes: vec![SizeShare { bytes: 1000, weight: 1 }],
         sizes_spread: false,
         used_bytes: None,
+        part: None,
         creates_parents: false,
         names: None,
     }
@@ -39,6 +40,27 @@ fn every_entry_has_a_path_and_every_path_its_entry() {
             assert_eq!(path.rsplit_once('/').unwrap().0, above);
         }
     }
+}
+
+#[test]
+fn parts_of_a_tree_have_every_file_once() {
+    let mut all = Vec::new();
+    for number in 0..5 {
+        let part = Some(TreePart { number, of: 5 });
+        let used = |used_bytes| {
+            let state = state(&Tree { used_bytes, part, ..tree() }, &[]);
+            (0..state.used_files()).map(|position| state.used_file(position)).collect::<Vec<_>>()
+        };
+        let files = used(None);
+        assert_eq!(files.len(), if number == 0 { 8 } else { 7 });
+        let some = used(Some(2000));
+        assert!(some.len() == 2 && some.iter().all(|file| files.contains(file)));
+        all.extend(files);
+    }
+    all.sort_unstable();
+    assert_eq!(all, (12..48).collect::<Vec<_>>());
+    let refused = Shape::new("/a", &Tree { part: Some(TreePart { number: 36, of: 37 }), ..tree() });
+    assert!(refused.unwrap_err().to_string().contains("at least one file for each part"));
 }
 
 #[test]

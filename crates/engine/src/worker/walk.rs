@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use iocurve_meter::{Nanos, Rng};
 
+pub(super) use self::failed::is_already_done;
 use self::mixed::Draw;
 use self::pick::Pick;
 use super::next::Next;
@@ -254,7 +255,7 @@ impl Walk {
     pub(super) fn completed(&mut self, slot: u32, result: i64) {
         let lane = self.of_slot[slot as usize];
         let Some(step) = self.lanes[lane as usize].step.take() else { return };
-        if result >= 0 || step.is_already_done(result) {
+        if result >= 0 || is_already_done(step.kind, result) {
             self.commit(lane, step);
         } else {
             self.undo(lane, step);

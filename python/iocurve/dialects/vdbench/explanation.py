@@ -9,6 +9,7 @@ from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
+from iocurve.dialects.vdbench.topology import LOCALHOST
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.job.explain import explain_job
 from iocurve.units import counted, format_bytes, format_duration
@@ -173,7 +174,7 @@ def _sizes(sizes: Shares) -> str:
 
 def _file_workload(workload: Workload) -> Iterator[str]:
     """The operations of an FWD."""
-    hosts = f" at {', '.join(workload.hosts)}" if workload.hosts else ""
+    hosts = f" at {', '.join(workload.hosts)}" if workload.hosts != (LOCALHOST,) else ""
     where = ", ".join(f"fsd={tree.name}" for tree in workload.trees[:8])
     more = f" and {len(workload.trees) - 8} more" if len(workload.trees) > 8 else ""
     skew = f", {workload.skew:f} % of the rate" if workload.skew else ""

@@ -89,22 +89,44 @@ class FilePlans:
         blocks = _blocks(sizes or Shares.same(FORMAT_TRANSFER))
         operations = (_transfer("write", 1, blocks, 0), *map(_on_name, ("delete", "rmdir", "mkdir", *_OPEN)))
         workers, shares = [], []
-        for tree in {tree.anchor: tree for tree in self._trees(run)}.values():
+        end = _end(run.timing.total_ns if "limited" in words else None)
+        for tree, hosts in self._formatted(run):
             tasks = _format_tasks(words, cleans=self.cleans and tree.anchor not in used)
-            for jobnum, depth in enumerate(_depths(tree, threads) if tasks else ()):
-                base = self._worker(run, None, tree, f"format_{tree.name}", jobnum, depth)
+            if not tasks:
+                continue
+            # A host would find removed what another has removed.
+            for host in hosts[:1] if tasks == ("remove",) else hosts:
                 work = plans.TreeWork(
-                    tree=_tree(tree, tree.total_bytes, creates_parents=self._creates_anchors),
+                    tree=self._part(tree, tree.total_bytes, host, len(hosts)),
                     tasks=tasks,
                     select=plans.SequentialSelect(),
                 )
-                end = _end(run.timing.total_ns if "limited" in words else None)
-                workers.append(base.replace(tree=work, operations=operations, end=end, files=_root(base, operations)))
-                shares.append(Share("format", tree.name, self.hosts[0]))
+                for jobnum, depth in enumerate(_depths(tree, threads)):
+                    base = self._worker(run, None, tree, f"format_{tree.name}", jobnum, depth)
+                    files = _root(base, operations)
+                    workers.append(base.replace(tree=work, operations=operations, end=end, files=files))
+                    shares.append(Share("format", tree.name, host))
         if not workers:
             return None
         planned = _planned(run, f"format_for_{run.name}", None, workers, shares, frozenset({"write"}))
         return replace(planned, trees=tuple(self._trees(run)))
+
+    def _formatted(self, run: Run) -> Iterator[tuple[Tree, list[str]]]:
+        """The tree of each anchor of a run, and the hosts that format it: all its users if it is shared."""
+        hosts: dict[str, dict[str, None]] = {}
+        for workload in self.file_systems.of_run(run):
+            for tree in workload.trees:
+                hosts.setdefault(tree.anchor, {}).update(dict.fromkeys(workload.hosts))
+        for tree in {tree.anchor: tree for tree in self._trees(run)}.values():
+            yield tree, list(hosts[tree.anchor])[: None if tree.shared else 1]
+
+    def _part(self, tree: Tree, used_bytes: int | None, host: str, users: int) -> plans.Tree:
+        """The tree for a host of a workload on ``users`` hosts: of a shared tree every n-th file for n hosts."""
+        planned = _tree(tree, used_bytes, creates_parents=self._creates_anchors)
+        if not tree.shared or len(self.hosts) == 1:
+            return planned
+        part = plans.TreePart(number=self.hosts.index(host), of=len(self.hosts))
+        return planned.replace(part=part, used_bytes=used_bytes and used_bytes // users)
 
     def _trees(self, run: Run) -> list[Tree]:
         return [tree for workload in self.file_systems.of_run(run) for tree in workload.trees]
@@ -117,14 +139,13 @@ class FilePlans:
         per_second = rate if rate is not None else self._rate(run)
         workers, shares = [], []
         for workload, skew in zip(workloads, _skews(workloads), strict=True):
-            hosts = workload.hosts or self.hosts[:1]
-            places = [(tree, host) for tree in workload.trees for host in hosts]
+            places = [(tree, host) for tree in workload.trees for host in workload.hosts]
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
             for tree, host in places:
                 depths = _depths(tree, threads)
                 each = None if per_second is None else per_second * skew / len(places) / len(depths)
                 for jobnum, depth in enumerate(depths):
-                    workers.append(self._of_workload(run, workload, tree, jobnum, depth, each))
+                    workers.append(self._of_workload(run, workload, tree, host, jobnum, depth, each))
                     shares.append(Share(workload.name, tree.name, host))
         counted = frozenset(kind for workload in workloads for kind in _requested(workload))
         planned = _planned(run, run.name, rate, workers, shares, counted)
@@ -157,11 +178,22 @@ class FilePlans:
                     text = f"fwd={workload.name}: nothing can be written to files of sizes=0"
                     hint = "vdbench ends it with 'zero xfersize'; give the files a size"
                     yield Diagnostic(text, self._position(workload.name), hint)
+        yield from self._obstacles_to_cleaning(runs) if self.cleans else ()
         yield from self._obstacles_to_validation(runs) if self.validation else ()
         for tree in self.file_systems.trees.values():
             if tree.anchor[1:2] == ":" or tree.anchor.startswith("\\\\"):
                 text = f"{tree.anchor} is a Windows path"
                 yield Diagnostic(text, None, f"map it to a directory: --map-lun '{tree.anchor}=/data'")
+
+    def _obstacles_to_cleaning(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
+        cleaned = set[str]()
+        for run in runs:
+            for tree, hosts in self._formatted(run):
+                makes = "make_directories" in _format_tasks(_words(run, already=False), cleans=True)
+                if len(hosts) > 1 and makes and tree.anchor not in cleaned:
+                    text = f"-c: rd={run.rd.name} deletes and creates a shared fsd={tree.name} on several hosts"
+                    yield Diagnostic(text, run.rd.where, "put a run with format=(clean,only) before it")
+                cleaned.add(tree.anchor)
 
     def _obstacles_to_validation(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
         assert self.validation
@@ -197,13 +229,13 @@ class FilePlans:
         return found.where if found else None
 
     def _of_workload(
-        self, run: Run, workload: Workload, tree: Tree, jobnum: int, depth: int, per_second: float | None
+        self, run: Run, workload: Workload, tree: Tree, host: str, jobnum: int, depth: int, per_second: float | None
     ) -> plans.Worker:
         base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum, depth)
         task = _task(workload)
         flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
         work = plans.TreeWork(
-            tree=_tree(tree, tree.working_set_bytes or tree.total_bytes, creates_parents=self._creates_anchors),
+            tree=self._part(tree, tree.working_set_bytes or tree.total_bytes, host, len(workload.hosts)),
             tasks=(task,),
             select=_select(workload),
             select_once=workload.select.once,

@@ -102,10 +102,12 @@ class FileSystems:
 
     trees: Mapping[str, Tree]
     workloads: Mapping[str, Workload]
+    hosts: tuple[str, ...]
+    """Hosts of a workload without ``host=``."""
 
     def transfer_sizes(self, runs: Sequence[Run]) -> set[int]:
         """Sizes of all transfers of all workloads, in bytes."""
-        shares = [workload.transfers for workload in (*self.workloads.values(), _default(self.trees))]
+        shares = [workload.transfers for workload in (*self.workloads.values(), self._default)]
         loops = {run.loops.xfersize for run in runs if run.loops.xfersize}
         return loops | {size for one in shares for size, _ in one.parts}
 
@@ -114,7 +116,7 @@ class FileSystems:
         rd = run.rd
         chosen = rd.get("fwd")
         if chosen is None:
-            found = [_default(self.trees)]
+            found = [self._default]
         else:
             found = [self.workloads[name] for name in values.matching(chosen, list(self.workloads), "fwd")]
         trees = None
@@ -122,6 +124,10 @@ class FileSystems:
             trees = tuple(self.trees[name] for name in values.matching(rd.values["fsd"], list(self.trees), "fsd"))
         operations = [run.loops.operations] if run.loops.operations else rd.get("operations") or [None]
         return [_overridden(workload, run, trees, operation) for workload in found for operation in operations]
+
+    @property
+    def _default(self) -> Workload:
+        return _default(self.trees, self.hosts)
 
 
 def read(
@@ -141,7 +147,7 @@ def read(
     trees = {tree.name: replace(tree, anchor=anchors.get(tree.anchor, tree.anchor)) for tree in read_trees}
     _check_anchors(definitions, trees, errors)
     workloads = {fwd.name: _workload(fwd, trees, hosts, errors) for fwd in definitions.by_kind["fwd"]}
-    found = FileSystems(trees, workloads)
+    found = FileSystems(trees, workloads, tuple(dict.fromkeys(hosts.values())))
     for run in _first_runs(runs):
         errors += _run_errors(found, run)
     return found
@@ -210,12 +216,12 @@ def _shape(tree: Tree) -> tuple[int | bool | Shares, ...]:
     return tree.depth, tree.width, tree.files, tree.everywhere, tree.sizes
 
 
-def _default(trees: Mapping[str, Tree]) -> Workload:
+def _default(trees: Mapping[str, Tree], hosts: tuple[str, ...]) -> Workload:
     """The workload of a run with fsd= but without fwd=."""
     return Workload(
         name="default",
         trees=tuple(trees.values()),
-        hosts=(),
+        hosts=hosts,
         operation="read",
         read_percent=None,
         io=FileIo("sequential"),
@@ -240,10 +246,9 @@ def _workload(
 
     errors += _workload_errors(fwd)
     workload = replace(
-        _default(trees),
+        _default(trees, tuple(dict.fromkeys(hosts[label] for label in named("host", list(hosts)) or hosts))),
         name=fwd.name,
         trees=tuple(trees[name] for name in named("fsd", list(trees))),
-        hosts=tuple(dict.fromkeys(hosts[label] for label in named("host", list(hosts)))),
         operation=fwd.get("operation", "read"),
         read_percent=fwd.get("rdpct"),
         threads=fwd.get("threads", 1),

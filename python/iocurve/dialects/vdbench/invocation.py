@@ -13,8 +13,7 @@ from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.rows import TRANSFERS
 from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
-from iocurve.dialects.vdbench.placements import Placement
-from iocurve.dialects.vdbench.planned import Course, Planned, starting
+from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.lines import ParsedText
@@ -77,7 +76,8 @@ class Invocation:
     def planned(self, run: Run, course: Course) -> Iterator[Planned]:
         """Plans a run and the format before it, each when it is its turn. Raises ``PlanError``."""
         if self.file_systems:
-            yield from self.file_plans.planned(run, course)
+            for planned in self.file_plans.planned(run, course):
+                yield replace(planned, plan=self._placed(planned.plan, planned.shares))
             return
         rate = course.rate(run)
         shares = None if rate is None else self.builder().skewed_shares(run) or course.shares
@@ -124,14 +124,15 @@ class Invocation:
         """
         built = self.builder(formatted).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
-        plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), built.placements)
+        places = [placement.share for placement in built.placements]
+        plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), places)
         return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
 
-    def _placed(self, plan: Plan, placements: Sequence[Placement]) -> Plan:
-        """The plan with the load client of each worker; with a variable rate every group has the same placements."""
+    def _placed(self, plan: Plan, shares: Sequence[Share]) -> Plan:
+        """The plan with the load client of each worker; with a variable rate every group has the same shares."""
         if self.cluster is None:
             return plan
-        clients = [self.cluster.names.index(self.topology.nodes[placement.host]) for placement in placements]
+        clients = [self.cluster.names.index(self.topology.nodes[share.host]) for share in shares]
         return plan.replace(groups=tuple(on_clients(group, clients) for group in plan.groups))
 
     def recovery(self) -> Resolution | None:

@@ -5,11 +5,13 @@ use iocurve_meter::Nanos;
 use super::Load;
 use crate::engines::request::{Address, Completion, Engine};
 use crate::error::EngineError;
+use crate::plan::OperationKind;
 use crate::record::Done;
 use crate::worker::search::Verdict;
 use crate::worker::slots::InFlight;
 use crate::worker::submit_gate::SubmitGate;
 use crate::worker::timeline::Timeline;
+use crate::worker::walk::is_already_done;
 
 /// Errors that mean "device full" or "quota exceeded".
 const NO_SPACE: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
@@ -105,6 +107,12 @@ impl Load<'_> {
         if self.plan.end.when_full && NO_SPACE.contains(&-result) {
             self.supply.end();
             self.data.is_full = true;
+            return Ok(());
+        }
+        // Each client with a part of a tree makes and removes all its directories.
+        let is_of_directory = matches!(kind, OperationKind::Mkdir | OperationKind::Rmdir);
+        let is_shared = || self.shared.tree.as_ref().is_some_and(|tree| tree.shape().is_shared());
+        if is_of_directory && is_already_done(kind, result) && is_shared() {
             return Ok(());
         }
         if counts {

@@ -5,14 +5,12 @@ use crate::engines::request::Address;
 use crate::plan::{OperationKind, TreeTask};
 use crate::tree::Name;
 
-impl Step {
-    /// Returns `true` if the step failed because another client has done the same.
-    pub(super) fn is_already_done(&self, result: i64) -> bool {
-        match self.kind {
-            OperationKind::Delete | OperationKind::Rmdir => result == -i64::from(libc::ENOENT),
-            OperationKind::Mkdir => result == -i64::from(libc::EEXIST),
-            _ => false,
-        }
+/// Returns `true` if an operation failed because another client has done the same.
+pub(in crate::worker) fn is_already_done(kind: OperationKind, result: i64) -> bool {
+    match kind {
+        OperationKind::Delete | OperationKind::Rmdir => result == -i64::from(libc::ENOENT),
+        OperationKind::Mkdir => result == -i64::from(libc::EEXIST),
+        _ => false,
     }
 }
 
