@@ -48,13 +48,17 @@ STOPPING_COLUMNS = (
 AT_LEAST = "at least 93 %"
 STRONG = "at least 85 %"
 UNSEEN = "none"
+FEW_STOP = ("AR(1), rho = 0.9, sd 3%", "AR(1), rho = 0.95, sd 3%")
 FALSE_ALARMS = "at most 1 %"
 
 
 def stopping(scale: float) -> Iterator[Row]:
-    """Points that end at a precision of 2 %, and after 200 values at the latest."""
-    runs = max(1, round(400 * scale))
+    """Points that end at a precision of 2 %, and after 200 values at the latest.
+
+    Where few stop, more runs are made: a share of 30 that stopped would tell little.
+    """
     for case, promise, make in _stopping_cases():
+        runs = max(1, round((1600 if case in FEW_STOP else 400) * scale))
         counted = simulated.coverage_when_stopped(make, runs, seed=SEED)
         early = counted.stopped
         yield (
@@ -81,6 +85,7 @@ def _stopping_cases() -> Iterator[tuple[str, str, series.Make]]:
     yield "AR(2), period 4 to 20", AT_LEAST, series.cyclic
     yield "drift of up to 30 % in AR(1)", AT_LEAST, series.drifting
     yield "AR(1) under white noise", STRONG, series.hidden
+    yield "M/M/1: mean response times", AT_LEAST, series.queue
     for dwell in (2, 4, 8, 20, 80):
         promise = AT_LEAST if dwell == 2 else UNSEEN
         yield f"two levels, each for {dwell} values", promise, partial(series.switching, dwell=dwell)

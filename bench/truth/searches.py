@@ -16,6 +16,8 @@ from iocurve.result.stats import Estimate
 SEED = 1
 PRECISION, PATIENCE_S = 0.02, 120.0
 """Defaults of ``iocurve max``."""
+PATIENT_OPERATIONS = 2_000_000
+"""Most operations of a search with the patience that the first one says it needs."""
 
 
 def most_load(scale: float) -> Iterator[Row]:
@@ -33,6 +35,9 @@ def most_load(scale: float) -> Iterator[Row]:
             yield _searched(name, partial(_same, case), runs)
     for family in open_loops.FAMILIES:
         yield _searched(f"{family}, drawn at random", partial(open_loops.drawn, family), runs)
+    for family in open_loops.FAMILIES:
+        if family != "M/M/c":
+            yield _patient(family, runs)
 
 
 def _same(case: open_loops.Case, _chance: np.random.Generator) -> open_loops.Case:
@@ -44,9 +49,7 @@ def _searched(name: str, made: Callable[[np.random.Generator], open_loops.Case],
     for seed in range(runs):
         chance = np.random.default_rng([SEED, seed, *name.encode()])
         case = made(chance)
-        shown = Estimate(case.capacity * (1 + 0.003 * chance.standard_normal()), 0.003 * case.capacity, 30)
-        budget = ceiling.Budget(PRECISION, PATIENCE_S)
-        found = ceiling.find(open_loops.attempts(case, chance), shown, case.limit, budget)
+        found = _found(case, chance, PATIENCE_S)
         precise += found.ending != "patience"
         if found.answer is None or found.answer.high is None:
             continue
@@ -59,3 +62,32 @@ def _searched(name: str, made: Callable[[np.random.Generator], open_loops.Case],
         f"bracket {median(widths):.1%}; precision reached {precise / runs:.0%}"
     )
     return row(name, "95 % hold; within 3 %, or the patience that it needs", measured, runs)
+
+
+def _patient(family: str, runs: int) -> Row:
+    """Searches that are repeated with the patience that the answer of the first says, if that is simulated soon."""
+    held, errors, precise, patience = 0, [], 0, []
+    for seed in range(runs):
+        chance = np.random.default_rng([SEED, seed, *f"{family}, patient".encode()])
+        case = open_loops.drawn(family, chance)
+        needed_s = _found(case, chance, PATIENCE_S).needed_s
+        if needed_s is None or needed_s * case.rate > PATIENT_OPERATIONS:
+            continue
+        found = _found(case, chance, needed_s)
+        patience.append(needed_s)
+        precise += found.ending != "patience"
+        if found.answer is None or found.answer.high is None:
+            continue
+        errors.append(found.answer.value / case.rate - 1)
+        held += (found.answer.low or 0.0) <= case.rate <= found.answer.high
+    near, repeated = sum(abs(error) <= 0.03 for error in errors), len(patience)
+    measured = f"bracket holds {held}; within 3 %: {near}; precision reached {precise}"
+    if patience:
+        measured += f"; patience {median(patience) / 60:,.0f} min in the median, {max(patience) / 60:,.0f} at most"
+    return row(f"{family}, drawn at random, with the patience that its answer says", "within 3 %", measured, repeated)
+
+
+def _found(case: open_loops.Case, chance: np.random.Generator, patience_s: float) -> ceiling.Ceiling:
+    shown = Estimate(case.capacity * (1 + 0.003 * chance.standard_normal()), 0.003 * case.capacity, 30)
+    budget = ceiling.Budget(PRECISION, patience_s)
+    return ceiling.find(open_loops.attempts(case, chance), shown, case.limit, budget)

@@ -94,6 +94,17 @@ def switching(chance: np.random.Generator, count: int, *, dwell: float) -> tuple
     return 1 - gap * low + QUIET * chance.standard_normal(count), np.full(count, 1 - gap / 2)
 
 
+def queue(chance: np.random.Generator, count: int) -> tuple[Array, Array]:
+    """Mean response times of 100 to 2,000 successive requests of an M/M/1 queue, 20 to 80 % busy, in equilibrium."""
+    busy, size = chance.uniform(0.2, 0.8), round(spread(chance, 100, 2000))
+    services = chance.exponential(busy, count * size)
+    # Lindley's recursion: the work that a request finds, between arrivals with a mean distance of 1.
+    found = chance.exponential(busy / (1 - busy)) if chance.random() < busy else 0.0
+    work = np.cumsum(np.append(found, services[:-1] - chance.exponential(1, count * size - 1)))
+    responses = work - np.minimum(np.minimum.accumulate(work), 0) + services
+    return responses.reshape(count, size).mean(axis=1) * (1 - busy) / busy, np.ones(count)
+
+
 def dips(chance: np.random.Generator, count: int, *, period: int) -> tuple[Array, Array]:
     """One value in each period is 20 to 80 % lower, as while garbage is collected."""
     depth = chance.uniform(0.2, 0.8)

@@ -25,6 +25,9 @@ FEW = 8
 """With no more independent values than this, a series that stopped early was partly chosen by luck: ..."""
 FEW_FACTOR = 1.5
 """... its interval is wider by this factor, which was set by simulation (``docs/truth.md``)."""
+DEPENDENT_FACTOR = 1.1
+"""The same for a series that tells less than half as much as independent values would: its dependence is an estimate,
+too."""
 GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
 
@@ -81,15 +84,19 @@ def series_mean(values: Sequence[float]) -> Estimate:
 
 
 def judged_mean(values: Sequence[float], first: int) -> Estimate:
-    """The mean of a series of which the ``first`` values chose the length: its error is from the values after them."""
+    """The mean of a series of which the ``first`` values chose the length.
+
+    Its interval is that of the values after them, or that of the whole series where this is wider: a short second part
+    may underestimate how much its values depend on one another.
+    """
     if not first:
         return series_mean(values)
     # Intervals without operations may be missing from the values.
     first = min(first, len(values) // 2)
-    rest = series_mean(values[first:])
-    return (
-        replace(rest, mean=fmean(values)).widened(_judged_share(len(values), first, rest.batches)) if values else rest
-    )
+    rest, whole = series_mean(values[first:]), series_mean(values)
+    judged = rest.widened(_judged_share(len(values), first, rest.batches))
+    widest = max(judged, whole, key=lambda one: one.half_width)
+    return replace(widest.widened(_dependent_factor(len(values), whole.batches)), mean=whole.mean)
 
 
 def judged_half_width(values: Sequence[float], first: int, confidence: float) -> float:
@@ -99,12 +106,20 @@ def judged_half_width(values: Sequence[float], first: int, confidence: float) ->
     if len(rest) < VALUES_MIN:
         return math.inf
     interval = mean_interval(rest, 1 - confidence)
-    return interval.half_width * _judged_share(len(values), first, interval.effective)
+    judged = interval.half_width * _judged_share(len(values), first, interval.effective)
+    if not first:
+        return judged
+    whole = mean_interval(values, 1 - confidence)
+    return max(judged, whole.half_width) * _dependent_factor(len(values), whole.effective)
 
 
 def _judged_share(count: int, first: int, independent: float) -> float:
     """The interval of the mean of ``count`` values, relative to that of the values after the ``first``."""
     return math.sqrt(1 - first / count) * (FEW_FACTOR if round(independent) <= FEW else 1.0)
+
+
+def _dependent_factor(count: int, independent: float) -> float:
+    return DEPENDENT_FACTOR if independent < count / 2 else 1.0
 
 
 def sample_mean(values: Sequence[float]) -> Estimate:
