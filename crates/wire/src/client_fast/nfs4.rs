@@ -260,21 +260,11 @@ impl Reply<'_> {
     /// Parses a COMPOUND's result at [`super::Head::result_at`] up to its operation. Its SEQUENCE must be that of the call: of
     /// `session`, with the call's slot and sequence id (RFC 8881 §18.46.3).
     pub fn compound(&self, result_at: usize, session: &sessionid4, call: SlotSequence) -> Result<Compound, Unparsed> {
-        let [status, tag_bytes, count] = self.words(result_at)?;
-        if tag_bytes != 0 {
-            return Err(Unparsed::Malformed("its tag is not that of the call"));
-        }
-        if count == 0 {
-            return if status == 0 { Err(CONTRADICTION) } else { Ok(Compound::Refused(status)) };
-        }
-        let at = result_at + 12;
-        let [operation, sequence] = self.words(at)?;
-        expect(operation, nfs_opnum4::OP_SEQUENCE)?;
-        if sequence != 0 {
-            return Ok(Compound::Refused(sequence));
-        }
-        self.check_sequence(at + 8, session, call)?;
-        let at = at + SEQUENCE_RESULT_BYTES;
+        let at = match self.sequenced(result_at, session, call)? {
+            Compound::Sequenced(at) => at,
+            refused => return Ok(refused),
+        };
+        let [status, _, count] = self.words(result_at)?;
         if count == 1 {
             return if status == 0 { self.ends_at(at).map(|()| Compound::Empty) } else { Err(CONTRADICTION) };
         }
