@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,15 +20,16 @@ from bench.faults.victims import Client, VolumeProcess, runtime_environment, vol
 from bench.servers import IOCURVE, RIG
 from bench.soak import Held, interval_sums, run
 from bench.soak.vanishing import vanish
+from iocurve.units import SECOND_NS
 from iocurve.volume.control import Client as ControlClient
 
 VERSIONS = ("3", "4.1")
 REFUSED = "refused the connection"
 """A load that starts while the volume is down ends at once: it never reached the volume."""
 UNFINISHED = "did not complete within"
-"""A load waits half a minute for its last replies. On a machine that has stopped for as long, that shows nothing."""
-STOPPED_SECONDS = 15.0
-"""A machine on which a thread was so late in all, while a load ran, had stopped."""
+"""A load waits half a minute for its last replies. If the volume hardly ran meanwhile, that shows nothing."""
+STARVED_SECONDS = 15.0
+"""A volume that was down for this time while a load ran, or waited for a processor, was starved."""
 SAMPLE_SECONDS = 10.0
 TIMEOUT_SECONDS = 3600
 """For a machine that does much else: what takes longer than this has stopped, however slow the machine is."""
@@ -101,8 +102,10 @@ class Crowd:
     is_serving: threading.RLock = field(default_factory=threading.RLock)
     """Held while the volume is asked, and while it is down."""
     starts: int = 1
-    late_seconds: float = 0.0
-    """Time by which a thread that does nothing else was late so far."""
+    waited_seconds: float = 0.0
+    """Time for which the machine had stopped, or the volume's threads waited for a processor, so far."""
+    down_seconds: float = 0.0
+    """Time from the volume's kills to its next service so far."""
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -116,12 +119,17 @@ class Crowd:
         self.faults.append(text)
         print(f"  after {time.monotonic() - self.began:,.0f} s: {text}", flush=True)
 
-    def excuses(self, error: str, late_before: float) -> bool:
+    @property
+    def idle_seconds(self) -> float:
+        """Time for which the volume could not run so far."""
+        return self.waited_seconds + self.down_seconds
+
+    def excuses(self, error: str, idle_before: float) -> bool:
         """True if the volume being down, or the machine, is the reason of a load's error; both are counted."""
         if REFUSED in error:
             self.counts["loads that found no volume"] += 1
-        elif UNFINISHED in error and self.late_seconds - late_before >= STOPPED_SECONDS:
-            self.counts["loads while the machine had stopped"] += 1
+        elif UNFINISHED in error and self.idle_seconds - idle_before >= STARVED_SECONDS:
+            self.counts["loads while the volume was starved"] += 1
         else:
             return False
         return True
@@ -203,7 +211,7 @@ def _load(everything: Crowd) -> None:
         work = random.choice(
             (("--rw=randrw", *timed), ("--rw=randwrite", "--verify=crc32c"), ("--rw=randread", *timed))
         )
-        late = everything.late_seconds
+        idle = everything.idle_seconds
         client = Client(place, ["fio", *job, *work, "--output=out"])
         if random.random() < KILLED_SHARE:
             everything.ended.wait(random.uniform(1, 4))
@@ -213,7 +221,7 @@ def _load(everything: Crowd) -> None:
             continue
         ended = client.wait(TIMEOUT_SECONDS)
         everything.counts[f"loads by {version}"] += 1
-        if ended.status and not everything.excuses(ended.last_line, late):
+        if ended.status and not everything.excuses(ended.last_line, idle):
             everything.fault(f"a load by {version} ended with {ended.status}: {ended.last_line}")
 
 
@@ -225,12 +233,12 @@ def _measured_loads(everything: Crowd) -> None:
             return
         job = _job(random, "measured", VERSIONS[number % 2], everything)
         work = ("--rw=randrw", "--time_based", f"--runtime={random.randint(5, 20)}", "--numjobs=2")
-        late = everything.late_seconds
+        idle = everything.idle_seconds
         try:
             outcome = run([*job, *work], everything.directory)
         except RuntimeError as error:
-            if not everything.excuses(str(error), late):
-                raise
+            if not everything.excuses(str(error), idle):
+                everything.fault(f"a measured load: {error}")
             continue
         operations, faults = interval_sums(outcome)
         for fault in faults:
@@ -319,10 +327,12 @@ def _kills(everything: Crowd) -> None:
     random = everything.random("kills")
     while not everything.ended.wait(random.uniform(100, 240)) and everything.is_in_first_half:
         with everything.is_serving:
+            killed = time.monotonic()
             everything.volume.kill()
             time.sleep(random.uniform(0.5, 2))
             everything.volume.start()
             everything.starts += 1
+            everything.down_seconds += time.monotonic() - killed
         everything.counts["kills of the volume"] += 1
 
 
@@ -353,12 +363,22 @@ def _sampler(everything: Crowd) -> None:
 
 
 def _clock(everything: Crowd) -> None:
-    """A thread that does nothing but look at the time, as late as the machine makes it."""
-    before = time.monotonic()
+    """Counts the time by which this thread, which only looks at the time, is late, or the volume's threads wait."""
+    before, waited = time.monotonic(), 0.0
     while not everything.ended.wait(1):
-        now = time.monotonic()
-        everything.late_seconds += now - before - 1
-        before = now
+        now, waits = time.monotonic(), _waited_seconds(everything.volume)
+        everything.waited_seconds += max(now - before - 1, waits - waited)
+        before, waited = now, waits
+
+
+def _waited_seconds(volume: VolumeProcess) -> float:
+    """Time for which the volume's threads have waited for a processor, all together; 0 while it is down."""
+    waited_ns = 0
+    with suppress(OSError, AssertionError):
+        for task in (Path("/proc") / str(volume.pid) / "task").iterdir():
+            with suppress(OSError):
+                waited_ns += int((task / "schedstat").read_text().split()[1])
+    return waited_ns / SECOND_NS
 
 
 # ---- what must hold
