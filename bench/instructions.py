@@ -1,8 +1,9 @@
-"""``python -m bench.instructions``: instructions per operation of the worker loop, counted with callgrind.
+"""``python -m bench.instructions``: instructions per operation of worker loop and volume, counted with callgrind.
 
-Each row of ``crates/engine/examples/null_loop.rs`` runs twice, with different numbers of operations. The difference in
-instructions, divided by the difference in operations, is the cost of one operation: start-up cancels. Unlike times,
-counts hardly depend on the machine's other load, so two builds can be compared to a fraction of a percent.
+Each row of ``crates/engine/examples/null_loop.rs`` and each kind of call of ``crates/volume/src/bin/serve_calls.rs``
+runs twice, with different numbers of operations. The difference in instructions, divided by the difference in
+operations, is the cost of one operation: start-up cancels. Unlike times, counts hardly depend on the machine's other
+load, so two builds can be compared to a fraction of a percent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from bench.machine import machine_facts, versions
 
 CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-EXAMPLE = "null_loop"
+LOOP = ("--package=iocurve-engine", "--example=null_loop")
+VOLUME = ("--package=iocurve-volume", "--features=fuzzing", "--bin=serve_calls")
+VOLUME_ROWS = {"volume-read": "read", "volume-write": "write", "volume-getattr": "getattr"}
+"""Calls of 4 KiB (GETATTR: none) of NFSv3 that the volume serves from memory, 32 at a time."""
 TIMEOUT_SECONDS = 1800
 MEMORY = Path("/dev/shm")
 """Directory of the file of the row ``sync``, if it exists: it is in memory, so no disk is involved."""
@@ -48,8 +52,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise RuntimeError("valgrind is not installed; on Debian: apt-get install valgrind")
-    example = _build(options.checkout)
-    rows = options.rows or _output([example]).split()
+    loop = build(LOOP, options.checkout)
+    rows = options.rows or [*_output([loop]).split(), *VOLUME_ROWS]
+    volume = build(VOLUME, options.checkout) if VOLUME_ROWS.keys() & rows else ""
     document: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine_facts(),
@@ -59,7 +64,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "rows": [],
     }
     for row in rows:
-        few, many = (_instructions(valgrind, example, row, times * options.operations) for times in (1, 2))
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
+            kind = VOLUME_ROWS.get(row)
+            program, *further = (volume, kind) if kind else (loop, row, f"{directory}/file")
+            few, many = (instructions(valgrind, program, times * options.operations, further) for times in (1, 2))
         per_operation = (many - few) / options.operations
         document["rows"].append({"row": row, "instructions": [few, many], "per_operation": per_operation})
         print(f"{row:12}  {per_operation:9.2f} instructions per operation", flush=True)
@@ -79,20 +87,25 @@ def worker_instructions(directory: Path) -> int:
     return int(total[1])
 
 
-def _instructions(valgrind: str, example: str, row: str, operations: int) -> int:
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
+def instructions(valgrind: str, program: str, operations: int, arguments: Sequence[str]) -> int:
+    """Instructions that a program's last thread takes for a number of operations of a row, its start included.
+
+    ``arguments`` are the row and what follows the number of operations. Raises ``RuntimeError``, ``OSError``.
+    """
+    row, *further = arguments
+    with tempfile.TemporaryDirectory() as directory:
         counting = ("--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={directory}/counts")
-        _output([valgrind, "--quiet", *counting, example, row, str(operations), f"{directory}/file"])
+        _output([valgrind, "--quiet", *counting, program, row, str(operations), *further])
         return worker_instructions(Path(directory))
 
 
-def _build(checkout: Path) -> str:
-    """Builds the example and returns the path of its program."""
-    command = ("cargo", "build", "--release", "--quiet", "--package=iocurve-engine", f"--example={EXAMPLE}")
-    messages = _output([*command, "--message-format=json"], checkout).splitlines()
+def build(target: Sequence[str], checkout: Path = CHECKOUT) -> str:
+    """Builds ``LOOP`` or ``VOLUME``, and returns the path of its program. Raises ``RuntimeError``, ``OSError``."""
+    command = ("cargo", "build", "--release", "--locked", "--quiet", *target, "--message-format=json")
+    messages = _output(command, checkout).splitlines()
     built = [message["executable"] for message in map(json.loads, messages) if message.get("executable")]
     if not built:
-        raise RuntimeError(f"cargo built no {EXAMPLE} in {checkout}")
+        raise RuntimeError(f"cargo built no program in {checkout}: {' '.join(target)}")
     return str(built[-1])
 
 
@@ -111,7 +124,7 @@ def _output(command: Sequence[str], directory: Path = CHECKOUT) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("rows", nargs="*", help=f"rows of {EXAMPLE}.rs; default: all")
+    parser.add_argument("rows", nargs="*", help=f"rows of null_loop.rs, or {', '.join(VOLUME_ROWS)}; default: all")
     parser.add_argument("--operations", type=int, default=500_000, help="operations of the shorter run")
     parser.add_argument(
         "--checkout", type=Path, default=CHECKOUT, help="build there, e.g. in a worktree of another commit"

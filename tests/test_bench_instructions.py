@@ -1,12 +1,28 @@
-"""``bench.instructions`` without the counting itself, which takes valgrind and minutes."""
+"""``bench.instructions``: what a call costs the volume, and how counts are read."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from bench import instructions
+
+CALLS = 3200
+CALL_INSTRUCTIONS_MAX = {"read": 1_400, "write": 10_020, "getattr": 550}
+"""2 % more than was counted: 1,373, 9,821 and 539. Lower a limit when a change gets well below it."""
+
+
+@pytest.mark.slow
+def test_a_call_costs_the_volume_no_more_instructions_than_it_did() -> None:
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("needs Debian's valgrind")
+    program = instructions.build(instructions.VOLUME)
+    for kind, most in CALL_INSTRUCTIONS_MAX.items():
+        few, many = (instructions.instructions(valgrind, program, times * CALLS, [kind]) for times in (1, 2))
+        assert (many - few) / CALLS <= most, f"instructions of a {kind.upper()}"
 
 
 def test_a_missing_valgrind_is_an_error_that_says_how_to_install_it(

@@ -1,8 +1,9 @@
-//! Serves a number of calls of one kind in this process, without sockets and clocks, so that instructions can be counted:
+//! Serves a number of calls of one kind in this process, without sockets and clocks, so that instructions can be counted
+//! (`python -m bench.instructions volume-read`):
 //!
 //! ```text
-//! cargo build --release -p iocurve-volume --features fuzzing --example serve_calls
-//! valgrind --tool=callgrind target/release/examples/serve_calls read 20000
+//! cargo build --release -p iocurve-volume --features fuzzing --bin serve_calls
+//! valgrind --tool=callgrind target/release/serve_calls read 20000
 //! ```
 //!
 //! With `limited` READs and WRITEs pass limits that admit all of them at once. Two runs with different counts differ by what the additional calls cost.
