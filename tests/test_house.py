@@ -12,6 +12,7 @@ import grimp
 import pytest
 
 import iocurve
+from rust_modules import circles
 
 ROOT = Path(__file__).parent.parent
 LISTING = """
@@ -34,6 +35,8 @@ AT_MOST = {
     "parameters of a function": 10,
 }
 """Limits on the size of the package; lower a limit when a change gets below it."""
+RUST_FILES_IN_CIRCLES_MAX = 22
+"""Files that import each other in circles, in all crates: 14 of the engine, 3 of the volume, 5 of the bindings."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -99,6 +102,26 @@ def test_the_package_does_not_grow() -> None:
     found = {name: (max if name.endswith("of a function") else sum)(file[name] for file in files) for name in files[0]}
     found["rooms that import a room"] = len(_room_imports())
     assert {name: number for name, number in found.items() if number > AT_MOST[name]} == {}
+
+
+def test_circles_of_rust_modules_do_not_grow() -> None:
+    found = [circle for source in (ROOT / "crates").glob("*/src") for circle in circles(source)]
+    assert sum(map(len, found)) <= RUST_FILES_IN_CIRCLES_MAX, found
+
+
+def test_a_circle_of_rust_modules_is_found(tmp_path: Path) -> None:
+    sources = {
+        "lib.rs": "mod one;\nmod two;\nmod three;\npub use one::{Alpha, inner::Beta};\n",
+        "one/mod.rs": "mod inner;\nuse crate::{\n    three::Gamma,\n    two::Delta,\n};\n#[cfg(test)]\nmod tests;\n",
+        "one/inner.rs": "use std::fmt;\n",
+        "one/tests.rs": "use super::*;\nuse crate::two::Delta;\n",
+        "two.rs": "use crate::Alpha;\n",
+        "three.rs": "use crate::Beta;\n#[cfg(test)]\nmod tests {\n    use crate::two::Delta;\n}\n",
+    }
+    for name, text in sources.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert circles(tmp_path) == [{"one", "two"}]
 
 
 def test_the_version_loads_nothing() -> None:

@@ -1,6 +1,6 @@
 //! The room that the server has for the state of clients, and what each client and each address takes of it.
 //!
-//! All state but the bytes of kept replies goes through [`Tables::make_room`] before it exists. Leases govern it: a client that has been silent for an hour
+//! All state but the bytes of kept replies goes through `Tables::make_room` before it exists. Leases govern it: a client that has been silent for an hour
 //! goes when another comes. If there is no room, clients whose lease has expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
 //! the address that takes most, and only for an address within its share: one that fills the tables harms itself, and a newcomer is
 //! always served (RFC 8881 §8.4.2.4 lets a server revoke state).
@@ -10,9 +10,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use iocurve_meter::{Nanos, SECOND};
-use iocurve_wire::nfs4::{clientid4, nfsstat4};
+use iocurve_wire::nfs4::clientid4;
 
-use super::Tables;
 use super::session::NfsClient;
 use crate::stats::Nfs4Stats;
 
@@ -211,7 +210,7 @@ impl Ledger {
 
     /// The client that makes room for an amount of a kind of state of an address: one whose lease has expired, one of the same address
     /// that has no session, or, within the address's share, one of the address that takes most.
-    fn first_to_go(&mut self, kind: Kind, amount: usize, address: Address, now: Nanos) -> Option<clientid4> {
+    pub(super) fn first_to_go(&mut self, kind: Kind, amount: usize, address: Address, now: Nanos) -> Option<clientid4> {
         let is_within_share = amount <= self.left_of_share(address, kind);
         self.expired(now)
             .or_else(|| if kind == Kind::Clients { self.unconfirmed(address) } else { None })
@@ -225,7 +224,7 @@ impl Ledger {
     }
 
     /// The client that has been silent for longest, if no courtesy is left.
-    fn forgotten(&mut self, now: Nanos) -> Option<clientid4> {
+    pub(super) fn forgotten(&mut self, now: Nanos) -> Option<clientid4> {
         let client = self.most_silent()?;
         (now.saturating_sub(client.renewed()) > COURTESY_NS).then_some(client.id)
     }
@@ -261,24 +260,7 @@ impl Ledger {
     }
 }
 
-impl Tables {
-    /// Makes room for an amount of a kind of state of an address's client.
-    pub(super) fn make_room(
-        &mut self,
-        kind: Kind,
-        amount: usize,
-        address: Address,
-        now: Nanos,
-    ) -> Result<(), nfsstat4> {
-        if kind == Kind::Clients {
-            while let Some(client) = self.ledger.forgotten(now) {
-                self.revoke_client(client);
-            }
-        }
-        while !self.ledger.has_room(kind, amount) {
-            let client = self.ledger.first_to_go(kind, amount, address, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
-            self.revoke_client(client);
-        }
-        Ok(())
-    }
+/// Bytes that slots may keep of replies, beyond those of each slot.
+pub(super) fn beyond_guaranteed(slots: u32, reply_bytes: u32) -> usize {
+    slots as usize * reply_bytes.saturating_sub(SLOT_REPLY_BYTES) as usize
 }

@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
+use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, stateid4};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use super::ledger::{Amounts, COURTESY_NS, Ledger};
+use super::ledger::{Amounts, COURTESY_NS, Kind, Ledger};
+use super::session::LEASE_NS;
 use super::tests::{CHANNEL, Kept, PRINCIPAL};
 use super::*;
 

@@ -3,41 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use iocurve_wire::nfs4::nfsstat4;
-
-use super::interval_tree::{Interval, IntervalTree};
-
-/// A range of bytes; `last` is the last of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-}
-
-impl Range {
-    /// The range that offset and length of the protocol mean; the length may be "to the end".
-    pub(crate) fn new(offset: u64, length: u64) -> Result<Self, nfsstat4> {
-        let last = match length {
-            0 => None,
-            u64::MAX => Some(u64::MAX),
-            length => offset.checked_add(length - 1),
-        };
-        last.map(|last| Self { first: offset, last }).ok_or(nfsstat4::NFS4ERR_INVAL)
-    }
-
-    /// Its length, as the protocol writes it.
-    pub(crate) fn length(&self) -> u64 {
-        if self.last == u64::MAX { u64::MAX } else { self.last - self.first + 1 }
-    }
-
-    /// The parts of this range that are outside another.
-    fn without(&self, other: &Self) -> impl Iterator<Item = Self> + use<> {
-        let before =
-            (self.first < other.first).then(|| Self { first: self.first, last: self.last.min(other.first - 1) });
-        let after = (self.last > other.last).then(|| Self { first: self.first.max(other.last + 1), last: self.last });
-        before.into_iter().chain(after)
-    }
-}
+use super::interval_tree::{Interval, IntervalTree, Range};
 
 /// A locked range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +99,7 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use iocurve_wire::nfs4::nfsstat4;
     use proptest::prelude::*;
 
     use super::*;

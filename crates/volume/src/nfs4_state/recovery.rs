@@ -9,7 +9,8 @@ use std::fmt::Debug;
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::nfsstat4;
 
-use super::{Address, LEASE_NS};
+use super::ledger::Address;
+use super::session::LEASE_NS;
 
 /// Most clients on record; those beyond it cannot reclaim after a restart.
 pub(super) const RECORDED_MAX: usize = 256;

@@ -9,7 +9,17 @@ use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::operations::SEQUENCE4args;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sessionid4, stateid4};
 
-use super::{LEASE_NS, Principal};
+/// Time for which a client's state is kept for certain without a sign of life (RFC 8881 §8.3).
+pub(crate) const LEASE_SECONDS: u32 = 60;
+
+pub(super) const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
+
+/// The principal of a call: the flavor of the credential and the user in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Principal {
+    pub(crate) flavor: u32,
+    pub(crate) uid: u32,
+}
 
 /// The part of a client that its sessions share; what else there is of it is in the tables.
 #[derive(Debug)]

@@ -4,14 +4,17 @@
 //! stay, and of those that came within the last hour.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use iocurve_meter::Rng;
+use iocurve_meter::{Nanos, Rng, SECOND};
 use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::stateid4;
 
 use super::ledger::COURTESY_NS;
+use super::session::LEASE_NS;
 use super::tests::{CHANNEL, Kept, PRINCIPAL};
 use super::*;
+use crate::stats::Nfs4Stats;
 
 const DAY_NS: Nanos = 24 * 3600 * SECOND;
 /// A client comes each half minute, on average.

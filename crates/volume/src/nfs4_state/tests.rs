@@ -1,10 +1,13 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::operations::SEQUENCE4args;
 use iocurve_wire::nfs4::operations::share::*;
 use iocurve_wire::nfs4::{channel_attrs4, nfsstat4, stateid4};
 
+use super::session::LEASE_NS;
+use super::tables::IDLE_LOCK_OWNERS_MAX;
 use super::*;
 
 const HERE: Address = Address::new(0xffff_7f00_0001);
