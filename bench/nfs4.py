@@ -33,6 +33,11 @@ def lookup(name: bytes) -> bytes:
     return word(15) + opaque(name)
 
 
+def bind(session: bytes) -> bytes:
+    """BIND_CONN_TO_SESSION of the fore channel."""
+    return word(41) + session + word(1) + word(0)
+
+
 def destroy(session: bytes) -> bytes:
     """DESTROY_SESSION."""
     return word(44) + session

@@ -7,20 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from bench.faults.relay import relay
 from bench.faults.victims import VolumeProcess, volume_process
 from iocurve.engine import plan
-from iocurve.engine.outcome import Live
+from iocurve.engine.outcome import Live, WorkerOutcome
 from iocurve.measure import local
 from iocurve.units import KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, nfs_engine, plan_of, worker
+from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = 2 * MIB // (4 * KIB)
+BYTES = 2 * MIB
+BLOCKS = BYTES // (4 * KIB)
 INTERVALS_BETWEEN = 3
 ABSENCE_SECONDS = 0.7
-LOAD_SECONDS = 6
-"""Longer than two absences and starts of a volume on a busy machine."""
+SECONDS_PER_KILL = 3
+"""Longer than an absence and the start of a volume on a busy machine."""
 
 
 class Killer:
@@ -44,28 +47,49 @@ class Killer:
         return False
 
 
+def _verified_load(url: str, nconnect: int, kills: int, files: int = 1) -> plan.Worker:
+    """Writes all blocks at a rate that leaves time for the kills, and reads them back."""
+    rate = plan.Rate(unit="operations", count=BLOCKS, per_ns=kills * SECONDS_PER_KILL * SECOND_NS)
+    return worker(
+        plan.NfsEngine(mount=nfs_engine(url, nconnect).mount.replace(keep_payload=True)),
+        "",
+        files=tuple(file_plan(f"f{number}", BYTES // files, layout="fill", keep=True) for number in range(files)),
+        operations=(WRITE.replace(rate=rate),),
+        end=plan.End(runtime_ns=None, bytes=BYTES, operations=None),
+        payload=plan.Payload(content=plan.RandomContent(), renew="refill"),
+        verify=plan.Verify.from_builtins({"method": "crc32c", "pattern": ""}),
+    )
+
+
+def _finished(one: WorkerOutcome) -> None:
+    assert one.state == "finished", one.error
+    done = {kind: (figures.operations, figures.errors) for kind, figures in one.operations.items()}
+    assert done == {"write": (BLOCKS, 0), "read": (BLOCKS, 0)}
+
+
 @pytest.mark.parametrize(("version", "nconnect"), [("3", 4), ("4.1", 1), ("4.1", 4)])
 def test_a_verified_run_survives_two_kills_of_the_server(tmp_path: Path, version: str, nconnect: int) -> None:
     with volume_process(tmp_path) as volume:
-        mount = nfs_engine(f"{volume.url()}?mountport={volume.port}&vers={version}", nconnect).mount
-        load = worker(
-            plan.NfsEngine(mount=mount.replace(keep_payload=True)),
-            "",
-            files=(file_plan("f", 2 * MIB, layout="fill", keep=True),),
-            operations=(
-                WRITE.replace(rate=plan.Rate(unit="operations", count=BLOCKS, per_ns=LOAD_SECONDS * SECOND_NS)),
-            ),
-            end=plan.End(runtime_ns=None, bytes=2 * MIB, operations=None),
-            payload=plan.Payload(content=plan.RandomContent(), renew="refill"),
-            verify=plan.Verify.from_builtins({"method": "crc32c", "pattern": ""}),
-        )
+        load = _verified_load(f"{volume.url()}?mountport={volume.port}&vers={version}", nconnect, kills=2)
         killer = Killer(volume, times=2)
         outcome = local.run(plan_of(load), killer)
         served = f"127.0.0.1:{volume.port}"
     (one,) = outcome.workers
-    assert (one.state, killer.left) == ("finished", 0), one.error
-    done = {kind: (figures.operations, figures.errors) for kind, figures in one.operations.items()}
-    assert done == {"write": (BLOCKS, 0), "read": (BLOCKS, 0)}
+    _finished(one)
+    assert killer.left == 0
     assert [(stall.server, stall.phase) for stall in outcome.stalls] == [(served, "load")] * 2
     if version == "4.1":
         assert one.counters["session_recoveries"] == 2
+
+
+def test_a_reclaim_whose_session_is_lost_goes_on_in_the_next(tmp_path: Path) -> None:
+    with volume_process(tmp_path) as volume, relay(volume.port) as between:
+        reclaims = Reclaims(volume.port)
+        between.look = reclaims.look
+        killer = Killer(volume, times=1)
+        load = _verified_load(f"{volume.url(between.port)}?vers=4.1", 1, kills=1, files=FILES)
+        (one,) = local.run(plan_of(load), killer).workers
+    _finished(one)
+    assert killer.left == 0
+    # Before RECLAIM_COMPLETE the volume refuses an open that reclaims nothing, with the error NFS4ERR_GRACE.
+    assert reclaims.calls == COMPLETED_IN_THE_NEXT_SESSION

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 _CHUNK_BYTES = 1 << 18
@@ -29,6 +29,8 @@ class Relay:
         self.flows.set()
         self.delay_seconds = 0.0
         """Added to each direction."""
+        self.look: Callable[[bytes], None] | None = None
+        """Called with what clients send, before it is forwarded."""
         self.accepted = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -89,16 +91,18 @@ class Relay:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.accepted += 1
             self._pairs.append((client, server))
-            for ends in ((client, server), (server, client)):
+            for ends in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self._forward, args=ends, daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, is_sent: bool) -> None:
         pair = (source, sink)
         with suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
                 if self.delay_seconds:
                     time.sleep(self.delay_seconds)
                 self.flows.wait()
+                if is_sent and self.look:
+                    self.look(data)
                 sink.sendall(data)
         if not any(end in pair for end in _LEFT_ALONE):
             for end in pair:

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from bench.faults.relay import relay
 from bench.servers import IOCURVE, RIG, free_ports
+from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 BLOCKS = 1024
+GANESHA_PORT = 20490
 GRACE_SECONDS = 3
 VERSIONS = pytest.mark.parametrize("version", ["3", "4"])
 JOB = (
@@ -66,21 +69,35 @@ def _kill(pid: int) -> None:
         time.sleep(0.01)
 
 
-@VERSIONS
-def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, version: str, tmp_path: Path) -> None:
-    server = _start(restarting_ganesha)
-    url = f"nfs://127.0.0.1/vfs?nfsport=20490&mountport=20491&version={version}"
-    command = [str(IOCURVE), "fio", *JOB.split(), f"--nfs_url={url}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as load:
-        while not any(restarting_ganesha.iterdir()):
+def _run_over_kills(directory: Path, place: Path, kills: int, options: str, *more: str) -> None:
+    """A verified load on nfs-ganesha, which is killed meanwhile and started again."""
+    server = _start(directory)
+    command = [str(IOCURVE), "fio", *JOB.split(), *more, f"--nfs_url=nfs://127.0.0.1/vfs?{options}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place) as load:
+        while not any(directory.iterdir()):
             time.sleep(0.05)
-        for _ in range(2):
+        for _ in range(kills):
             time.sleep(1.5)
             assert load.poll() is None, "the load was to be interrupted"
             _kill(server)
-            server = _start(restarting_ganesha)
+            server = _start(directory)
         stdout, stderr = load.communicate(timeout=100)
     _finished(subprocess.CompletedProcess(command, load.returncode, stdout, stderr))
+
+
+@VERSIONS
+def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, version: str, tmp_path: Path) -> None:
+    options = f"nfsport={GANESHA_PORT}&mountport=20491&version={version}"
+    _run_over_kills(restarting_ganesha, tmp_path, 2, options)
+
+
+def test_a_reclaim_from_ganesha_goes_on_in_the_next_session(restarting_ganesha: Path, tmp_path: Path) -> None:
+    reclaims = Reclaims(GANESHA_PORT)
+    with relay(GANESHA_PORT) as between:
+        between.look = reclaims.look
+        options = f"nfsport={between.port}&version=4"
+        _run_over_kills(restarting_ganesha, tmp_path, 1, options, f"--nrfiles={FILES}", "--nconnect=1")
+    assert reclaims.calls == COMPLETED_IN_THE_NEXT_SESSION
 
 
 @VERSIONS
