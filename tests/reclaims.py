@@ -69,6 +69,6 @@ def _call(sent: bytes) -> tuple[str, bytes]:
 
 
 def _after(sent: bytes, at: int) -> int:
-    """Where opaque bytes with their length end."""
+    """The offset behind opaque bytes with their length."""
     length: int = struct.unpack_from(">I", sent, at)[0]
     return at + 4 + (length + 3) // 4 * 4
