@@ -17,6 +17,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.measure.campaign import Keep
 from iocurve.measure.scenario import command, runner
@@ -98,6 +99,17 @@ def test_every_bundled_scenario_has_points_in_both_forms(name: str) -> None:
     assert cases_of(scenario)
     text = command.shown(scenario)
     assert all(family.name in text for family in scenario.families)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_bundled_scenario_varies_what_its_question_asks(name: str) -> None:
+    scenario = load(name)
+    assert scenario.question
+    if scenario.answer == FAMILIES:
+        assert all(family.title for family in scenario.families)
+    elif scenario.answer:
+        axis = "clients" if scenario.answer == FEWEST_CLIENTS else scenario.answer
+        assert len({case.varied[axis] for case in cases_of(scenario) if axis in case.varied}) > 1
 
 
 def test_axes_nest_in_their_written_order(tmp_path: Path) -> None:

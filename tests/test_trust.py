@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.disturbance import disturbance, waited_for_others
-from iocurve.result.document import MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
+from iocurve.result.document import FamilyFacts, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
 from iocurve.result.stats import student_quantile
 from iocurve.units import SECOND_NS, format_duration
 
@@ -231,6 +232,42 @@ def test_a_scenario_that_asks_for_rates_is_answered_by_the_highest() -> None:
     assert (headlines[0].value, headlines[0].unit) == ("48k reads, 32k writes", "IOPS")
     assert headlines[0].detail.startswith(
         "4 KiB random reads at depth 16: its interval is not known · 4 KiB random writes at depth 16: its interval"
+    )
+
+
+def rates(*rows: tuple[str, dict[str, Any], float]) -> Result:
+    """Random reads: the family, the axes and the IOPS of each point."""
+    base: dict[str, Any] = {"order": "random", "block_bytes": 4096, "read_percent": 100, "nconnect": 1, "depth": 16}
+    return synthetic.result(
+        [
+            synthetic.nfs_point(f"{family} {number}", "read", {**base, **axes}, rate).replace(family=family)
+            for number, (family, axes, rate) in enumerate(rows)
+        ]
+    )
+
+
+def test_families_are_answered_by_the_highest_rate_of_each_and_its_gain_from_depth() -> None:
+    result = rates(("front", {"depth": 1}, 1000.0), ("front", {"depth": 16}, 8000.0), ("back", {}, 300.0))
+    titles = {"front": "Front end", "back": "Back end: 4 KiB random"}
+    facts = tuple(FamilyFacts(name=name, title=title, cache="untouched") for name, title in titles.items())
+    answer, *_ = read(result.replace(scenario=scenario("families").replace(families=facts))).headlines
+    assert (answer.value, answer.unit) == ("8k front end, 300 back end", "IOPS")
+    assert answer.detail.startswith("front end: 8.00 × at depth 16, p50")
+    assert answer.detail.endswith("back end: its interval is not known")
+
+
+def test_the_fewest_clients_that_reach_the_highest_rate_are_named() -> None:
+    result = rates(
+        *(
+            ("f", {"clients": clients, "nconnect": nconnect, "depth": 16 * clients}, rate)
+            for nconnect, of_clients in ((1, (100, 400, 700)), (4, (300, 1000, 990)))
+            for clients, rate in zip((1, 4, 7), of_clients, strict=True)
+        )
+    )
+    answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
+    assert (answer.value, answer.what) == (
+        "more than 7 with nconnect 1, 4 with nconnect 4",
+        "clients reach 1k IOPS, the highest rate",
     )
 
 

@@ -1,4 +1,5 @@
-"""Answers the question of a scenario: the highest rates, or a gain of more connections, clients, or another target."""
+"""Answers the question of a scenario: the highest rates, a gain of more connections, clients, or another target, or the
+fewest clients that reach the highest rate."""
 
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ from iocurve.units import format_latency
 
 LISTED_MAX = 4
 """Most gains in the detail of the answer."""
+FAMILIES, FEWEST_CLIENTS = "families", "fewest clients"
+"""Answers that are no axis."""
+REACHED = 0.95
+"""A number of clients that gets this part of the highest rate reaches it."""
 NOUNS = {"nconnect": "connections", "clients": "clients"}
 
 
@@ -28,6 +33,10 @@ def answer_of(result: Result, families: Sequence[Family]) -> list[Headline]:
         return []
     if not scenario.answer:
         return _rates(families)
+    if scenario.answer == FAMILIES:
+        return _rates_of_families(families)
+    if scenario.answer == FEWEST_CLIENTS:
+        return [headline for family in families if family.varies("clients") for headline in _fewest_clients(family)][:1]
     found = list(_by_axis(scenario.answer, families))
     if not found:
         return []
@@ -42,12 +51,13 @@ def answer_of(result: Result, families: Sequence[Family]) -> list[Headline]:
 
 
 def _rates(families: Sequence[Family]) -> list[Headline]:
-    """The highest rates of pure reads and of pure writes: IOPS, or MiB/s where nothing is counted in IOPS."""
+    """The highest rate of each kind of operation alone: IOPS, or MiB/s where nothing is counted in IOPS."""
     pure = [one for family in families if not family.is_advice for one in family.members if len(one.summary.kinds) == 1]
     units: list[RateUnit] = ["IOPS", "MiB/s"]
     for unit in units:
         alike = [one for one in pure if point_unit(one.point) == unit]
-        found = [_highest(alike, kind) for kind in ("read", "write")]
+        kinds = sorted(kind for one in alike for kind in one.summary.kinds)
+        found = [_highest(alike, kind) for kind in dict.fromkeys(kinds)]
         best = [member for member in found if member is not None]
         if best:
             break
@@ -55,8 +65,22 @@ def _rates(families: Sequence[Family]) -> list[Headline]:
         return []
     value = ", ".join(f"{rate_text(member.summary, unit)} {_kinds(member)}" for member in best)
     told = [f"{_place(member)}: {rate_bounds(member.point, unit) or 'its interval is not known'}" for member in best]
+    told += _throughputs(pure, best) if unit == "IOPS" else []
     detail = " · ".join(told + [text for family in families if (text := _growth(family))][:1])
     return [Headline(value, unit, "highest rates", detail, mark=mark_of([member.point for member in best]))]
+
+
+def _throughputs(members: Sequence[MeasuredPoint], shown: Sequence[MeasuredPoint]) -> list[str]:
+    """``64 KiB sequential reads at depth 16: 512 MiB/s``: the most bytes of each kind, of a load that is not shown."""
+    most = {
+        kind: max((one for one in members if kind in one.summary.kinds), key=lambda one: one.summary.bytes_per_s)
+        for member in shown
+        for kind in member.summary.kinds
+    }
+    names = {_place(member) for member in shown}
+    return [
+        f"{_place(one)}: {rate_text(one.summary, 'MiB/s')} MiB/s" for one in most.values() if _place(one) not in names
+    ]
 
 
 def _highest(members: Sequence[MeasuredPoint], kind: str) -> MeasuredPoint | None:
@@ -80,6 +104,56 @@ def _growth(family: Family) -> str:
         return ""
     places = [f"at depth {member.axis('depth'):g}" for member in (first, last)]
     return f"p50 {format_latency(medians[0])} {places[0]}, {format_latency(medians[1])} {places[1]}"
+
+
+def _rates_of_families(families: Iterable[Family]) -> list[Headline]:
+    """The highest rate of each family, and how a family responds to depth."""
+    best = [(family, max(family.members, key=_rate_of)) for family in families if not family.is_advice]
+    if not best:
+        return []
+    units = [point_unit(member.point) for _, member in best]
+    unit = units[0] if len(set(units)) == 1 else ""
+    rates = [
+        " ".join(filter(None, (rate_text(member.summary, own), "" if unit else own, _short_name(family))))
+        for (family, member), own in zip(best, units, strict=True)
+    ]
+    told = []
+    for (family, member), own in zip(best, units, strict=True):
+        found = rate_bounds(member.point, own), _gain_of_depth(family), _growth(family)
+        told.append(f"{_short_name(family)}: {', '.join(filter(None, found)) or 'its interval is not known'}")
+    mark = mark_of([member.point for _, member in best])
+    return [Headline(", ".join(rates), unit, "highest rates", " · ".join(told), mark=mark)]
+
+
+def _short_name(family: Family) -> str:
+    """The title up to a colon, as in a sentence: ``front end``."""
+    name = family.heading.partition(":")[0]
+    return name[0].lower() + name[1:]
+
+
+def _gain_of_depth(family: Family) -> str:
+    """``9.93 × at depth 64``: over the smallest depth."""
+    if not family.is_depth:
+        return ""
+    base, fastest = min(family.members, key=lambda member: member.axis("depth")), family.fastest
+    gain = None if base is fastest else gain_of(fastest, base)
+    return f"{gain.text} at depth {fastest.axis('depth'):g}" if gain else ""
+
+
+def _fewest_clients(family: Family) -> Iterator[Headline]:
+    """The fewest clients that reach the highest rate of a family, for each value of its other axes."""
+    best = max(family.members, key=_rate_of)
+    unit, texts, used = point_unit(best.point), [], [best]
+    for name, members in family.scale_out_series.items():
+        reached = [one for one in members if _rate_of(one) >= REACHED * _rate_of(best)]
+        first = (reached or members[-1:])[0]
+        used += [first] if first is not best else []
+        count = f"{first.axis('clients'):g}" if reached else f"more than {first.axis('clients'):g}"
+        texts.append(f"{count} with {name}" if name else count)
+    details = [f"{_place(best)}: {rate_bounds(best.point, unit) or 'its interval is not known'}"]
+    details += [f"{one.axis('clients'):g} clients get {rate_text(one.summary, unit)} {unit}" for one in used[1:]]
+    what = f"clients reach {rate_text(best.summary, unit)} {unit}, the highest rate"
+    yield Headline(", ".join(texts), "", what, " · ".join(details), mark=mark_of([one.point for one in used]))
 
 
 def _by_axis(axis: str, families: Iterable[Family]) -> Iterator[_Compared]:

@@ -292,7 +292,8 @@ class ScenarioFacts(Struct):
     question: str = ""
     """The question that the scenario asks; empty where it asks none."""
     answer: str = ""
-    """The axis that answers it: its last value is compared with its first. Empty where the rates are the answer."""
+    """The axis that answers it: its last value is compared with its first. ``families``: the highest rate of each
+    family; ``fewest clients``: those that reach the highest rate. Empty where the highest rates are the answer."""
     form: Literal["full", "short", "scaled"]
     shortened: tuple[str, ...] = ()
     """Reductions against the full form: ``data set 256 MiB instead of 1 TiB``."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.dialects.native.read import kinds
 from iocurve.dialects.native.read.keys import FIELD_OF
@@ -156,7 +157,7 @@ class Scenario:
     why: str
     question: str
     answer: str
-    """The axis whose gain answers the question; empty where the rates are the answer."""
+    """The form of the answer to the question, see ``ScenarioFacts``."""
     targets: tuple[TargetNeed, ...]
     """The first is the default of loads that name no target."""
     files: int
@@ -284,7 +285,7 @@ class _Scenario:
             title=self._value(document, (), "title", TEXT, name),
             why=self._value(document, (), "why", TEXT, ""),
             question=self._value(document, (), "question", TEXT, ""),
-            answer=self._value(document, (), "answer", Word(COMPARED_AXES), ""),
+            answer=self._value(document, (), "answer", Word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
             targets=targets,
             files=self._value(self._table(document, (), "data"), ("data",), "files", whole(1, 4096), 1),
             full=full,
