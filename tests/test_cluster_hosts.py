@@ -309,14 +309,18 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
 
 
 # ansible-inventory 2.19.14 printed its file; aws-cli 1.46.3 its own, of three instances that moto 5.2.5 simulated (one
-# was terminated). Those of az and kubectl are composed after their documentation, with the fields that they print.
+# was terminated). A VM scale set is what Azure sent to azure-cli 2.0.65 on 30 May 2019, recorded in its repository
+# (Azure/azure-cli, command_modules/vm/tests/latest/recordings/test_vmss_vms.yaml), in the form that az prints: without
+# "properties", with the resource group. kubectl-get-raycluster-service.json has the status of a cluster of 5 March 2024
+# (project-codeflare/codeflare-sdk, tests/unit_test.py). az-vm-list-d.json and kubectl-get-raycluster.json are composed
+# after the documentation, with the fields that the tools print.
 INVENTORIES = Path(__file__).parent / "inventories"
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("az-vmss-list-instances.json", [Host("load000000"), Host("load000001"), Host("load000002")]),
+        ("az-vmss-list-instances.json", [Host("vmss11af4000001"), Host("vmss11af4000002")]),
         ("az-vm-list-d.json", [Host("10.0.0.4"), Host("10.0.0.5")]),
         ("aws-ec2-describe-instances.json", [Host("10.38.61.176"), Host("10.242.175.194")]),
         (
@@ -337,7 +341,14 @@ def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) ->
             '"Name": "stopped"',
             "i-48bd9266308ea00d8 does not run",
         ),
-        ("az-vm-list-d.json", '"VM running"', '"VM deallocated"', "load1 does not run (VM deallocated, Succeeded)"),
+        ("az-vm-list-d.json", '"VM running"', '"VM deallocated"', "load1 does not run (Succeeded, VM deallocated)"),
+        (
+            "az-vmss-list-instances.json",
+            '"instanceId": "2",',
+            '"instanceView": {"statuses": [{"code": "PowerState/stopped", "displayStatus": "VM stopped"}]},',
+            "vmss11af4000002 does not run (Succeeded, VM stopped)",
+        ),
+        ("az-vmss-list-instances.json", '"Updating"', '"Deleting"', "vmss11af4000001 does not run (Deleting)"),
     ):
         text = (INVENTORIES / name).read_text(encoding="utf-8")
         changed = tmp_path / name
@@ -353,10 +364,12 @@ def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) ->
 def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
     file = INVENTORIES / "kubectl-get-raycluster.json"
     assert running_cluster(str(file)) == ("10.244.1.7:6379", 12)
+    assert running_cluster(str(INVENTORIES / "kubectl-get-raycluster-service.json")) == ("172.30.179.88:6379", 1)
     assert running_cluster("vm1,vm2") is None
     assert running_cluster(str(INVENTORIES / "az-vm-list-d.json")) is None
     pending = tmp_path / "pending.json"
-    pending.write_text('{"kind": "RayCluster", "status": {"state": "suspended"}}', encoding="utf-8")
+    status = {"state": "suspended", "head": {"podIP": "", "serviceIP": "None"}}
+    pending.write_text(json.dumps({"kind": "RayCluster", "status": status}), encoding="utf-8")
     with pytest.raises(PlanError, match=r"no head yet \(state suspended\)"):
         running_cluster(str(pending))
 

@@ -47,14 +47,23 @@ def running_cluster(text: str) -> tuple[str, int] | None:
     if not isinstance(found, dict) or found.get("kind") != "RayCluster":
         return None
     status = found.get("status") or {}
-    head = (status.get("head") or {}).get("podIP")
+    head = _head_of(status.get("head") or {})
     if not head:
         state = status.get("state") or "unknown"
         raise PlanError([Diagnostic(f"--hosts {text}: the RayCluster has no head yet (state {state})")])
-    port = (status.get("endpoints") or {}).get("gcs-server", "6379")
+    # The name is that of the port in the head's manifest: both are in KubeRay's own samples.
+    ports = status.get("endpoints") or {}
+    port = ports.get("gcs-server") or ports.get("gcs") or "6379"
     groups = (found.get("spec") or {}).get("workerGroupSpecs") or []
     wanted = sum(group.get("replicas", 0) * group.get("numOfHosts", 1) for group in groups)
     return f"{head}:{port}", (status.get("desiredWorkerReplicas") or wanted)
+
+
+def _head_of(head: _Json) -> str | None:
+    """The address of the head: of its pod, or of its service where an older KubeRay tells no pod (the service may be
+    headless: ``None``, as text)."""
+    places = (head.get("podIP"), head.get("serviceIP"))
+    return next((str(place) for place in places if place and place != "None"), None)
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
@@ -145,15 +154,22 @@ def _inventory(content: str, where: str) -> list[Host]:
     )
 
 
+_AZURE_RUNS = frozenset({"VM running", "Succeeded", "Updating"})
+"""States of a VM that runs; it is updated while its model or an extension changes."""
+
+
 def _azure(machine: _Json, where: str) -> Host:
     """A VM by its private address, otherwise by the hostname that the network's DNS knows.
 
-    ``az vmss list-instances`` has no addresses.
+    ``az vmss list-instances`` has no addresses, and says if a VM runs only with ``--expand instanceView``.
     """
     name = (machine.get("osProfile") or {}).get("computerName") or machine.get("name", "a machine")
-    state = machine.get("powerState", "VM running"), machine.get("provisioningState", "Succeeded")
-    if state != ("VM running", "Succeeded"):
-        raise _not_running(where, name, ", ".join(state))
+    states = [str(machine.get("provisioningState", "Succeeded"))]
+    states += [machine["powerState"]] if machine.get("powerState") else []
+    views = (machine.get("instanceView") or {}).get("statuses") or ()
+    states += [view["displayStatus"] for view in views if view.get("code", "").startswith("PowerState/")]
+    if not {*states} <= _AZURE_RUNS:
+        raise _not_running(where, name, ", ".join(states))
     return Host(str(machine.get("privateIps") or name).split(",")[0])
 
 
