@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from iocurve import _native
@@ -20,9 +23,10 @@ from iocurve.measure import local
 from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
-from iocurve.measure.group import ClientGroup, silence
+from iocurve.measure.group import ClientGroup, barrier, silence
 from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
 from iocurve.measure.group.link import Member
+from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
 from iocurve.measure.records import EndRecord, Introduction, Task, record_of
@@ -299,6 +303,55 @@ def test_clocks_that_are_not_known_well_enough_are_told() -> None:
     notes = list(client_notes(point.replace(clients=clients)))
     assert [code for code, _ in notes] == ["clock_error", "late_start"]
     assert notes[0][1].startswith("load client one: its clock is known only to within more than a tenth")
+
+
+class LayingOut(LocalLink):
+    """A load client that reports the layout of a list, bytes so far and in all, and then runs."""
+
+    def __init__(self, name: str, reports: list[tuple[int, int] | None]) -> None:
+        super().__init__(name)
+        self._reports, self._seen = reports, asyncio.Event()
+
+    async def call(self, method: str, *arguments: object) -> object:
+        if method == "progress" and self._reports:
+            laid_out = self._reports.pop(0)
+            if not self._reports:
+                self._seen.set()
+            live = Live(
+                phase="layout" if laid_out else "prepare",
+                group=0,
+                elapsed_ns=0,
+                layout_bytes=(laid_out or (0, 0))[0],
+                layout_bytes_total=(laid_out or (0, 0))[1],
+                intervals=0,
+                operations={},
+            )
+            return msgspec.json.encode(live)
+        if method == "prepare":
+            await self._seen.wait()
+        return await super().call(method, *arguments)
+
+
+def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(barrier, "PROGRESS_S", 0.01)
+    links = [
+        LayingOut("one", [(0, 0), (1, 8), (2, 8), (8, 8)]),
+        LayingOut("two", [(0, 0), (0, 0), (3, 16), (5, 16)]),
+        LayingOut("three", [None, None]),
+    ]
+    seen: list[tuple[int, int]] = []
+    show = LiveView.show
+
+    def note(view: LiveView, **changes: Any) -> None:
+        if "layout_bytes" in changes:
+            seen.append((changes["layout_bytes"], changes["layout_bytes_total"]))
+        show(view, **changes)
+
+    monkeypatch.setattr(LiveView, "show", note)
+    with group_of(links) as group:
+        local.measure(replicated(null_plan(), 3, own_file), machines=group)
+    assert {total for _, total in seen} == {24}, "not before each has told how much it lays out"
+    assert max(seen) == (8 + 5, 24)
 
 
 def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ LEAD_S_PER_CLIENT = 0.01
 OTHERS_S = 1.0
 """Time after the first error in which other clients may have theirs."""
 
+PROGRESS_S = 0.5
+"""Time between two questions for the progress of a layout."""
 T = TypeVar("T")
 
 
@@ -36,6 +38,10 @@ class Barrier:
     def __init__(self, clients: Sequence[GroupClient], patience: Patience, view: LiveView, run: str, name: str) -> None:
         """``run`` is the name of the local files, ``name`` that of the point."""
         self._clients, self._patience, self._view, self._run, self._name = clients, patience, view, run, name
+        self._layouts: dict[int, tuple[int, int]] = {}
+        """Bytes laid out and to lay out of each client that lays out files."""
+        self._unheard: set[int] = set()
+        """Clients of which nothing is known yet among those that prepare at once."""
         self.lead_ns = round((LEAD_S + LEAD_S_PER_CLIENT * len(clients)) * SECOND_NS)
         """Time from a barrier to the start after it."""
 
@@ -47,6 +53,7 @@ class Barrier:
         preparing: list[asyncio.Future[None]] = []
         try:
             for together in _in_turns(self._clients):
+                self._unheard = {client.part.client for client in together}
                 preparing = [asyncio.ensure_future(self._prepare(client)) for client in together]
                 _, left = await asyncio.wait(preparing, return_when=asyncio.FIRST_EXCEPTION)
                 if left:
@@ -70,8 +77,11 @@ class Barrier:
         )
         preparing = asyncio.ensure_future(client.member.link.call("prepare", msgspec.json.encode(task)))
         try:
-            while not (await asyncio.wait({preparing}, timeout=0.5))[0]:
+            while not (await asyncio.wait({preparing}, timeout=PROGRESS_S))[0]:
                 await self._show_layout(client)
+            self._unheard.discard(client.part.client)
+            if laid_out := self._layouts.get(client.part.client):
+                self._layouts[client.part.client] = laid_out[1], laid_out[1]
             client.journal = preparing.result() or None
         except (ClientLostError, TimeoutError) as error:
             preparing.cancel()
@@ -85,10 +95,20 @@ class Barrier:
             raise RunError(f"load client {client.name}: {error}") from None
 
     async def _show_layout(self, client: GroupClient) -> None:
-        """Asks for the progress; a client that does not answer is lost."""
+        """Asks for the progress; a client that does not answer is lost. The view has the sums of all clients."""
         text = await asyncio.wait_for(client.member.link.call("progress"), self._patience.lost_s)
-        if text != b"null" and (live := live_of(text)).phase == "layout":
-            self._view.show(layout_bytes=live.layout_bytes, layout_bytes_total=live.layout_bytes_total)
+        if text == b"null":
+            return
+        live = live_of(text)
+        if live.layout_bytes_total:
+            self._layouts[client.part.client] = live.layout_bytes, live.layout_bytes_total
+        elif live.phase == "layout":
+            # It does not know yet if there is something to lay out.
+            return
+        self._unheard.discard(client.part.client)
+        if self._layouts and not self._unheard:
+            done, total = map(sum, zip(*self._layouts.values(), strict=True))
+            self._view.show(layout_bytes=done, layout_bytes_total=total)
 
     async def _compare_clocks(self, client: GroupClient) -> None:
         offset_ns, error_ns = await self._reply(client, clock_offset(client.member.link))
