@@ -21,13 +21,14 @@ from typing import Any
 
 import pytest
 
+from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import hosts, keeper, session
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
-from iocurve.cluster.hosts import Connection, Greeting
+from iocurve.cluster.hosts import Connection, Greeting, HostError
 from iocurve.cluster.started import StartedCluster
 from iocurve.dialects.registry import load
-from iocurve.errors import DialectError, PlanError, RunError
+from iocurve.errors import DialectError, PlanError, RunError, TargetError
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
 
@@ -308,6 +309,23 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
     assert StartedCluster.known() is None
 
 
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("Host key verification failed.", "Host key verification failed. (its key is not known here: connect once by"),
+        ("me@vm1: Permission denied (publickey).", "(publickey). (ssh vm1 must log in without a password: add USER@,"),
+        ("kex_exchange_identification: closed", "kex_exchange_identification: closed"),
+    ],
+)
+def test_an_error_of_ssh_comes_with_what_to_do(told: str, expected: str, tmp_path: Path) -> None:
+    ssh = _script(tmp_path / "ssh", f"#!/bin/sh\necho '{told}' >&2\nexit 255\n")
+    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
+    with pytest.raises(HostError) as error:
+        connection.answer(30, Greeting)
+    assert expected in str(error.value)
+    connection.input.close()
+
+
 # ansible-inventory 2.19.14 printed its file; aws-cli 1.46.3 its own, of three instances that moto 5.2.5 simulated (one
 # was terminated). A VM scale set is what Azure sent to azure-cli 2.0.65 on 30 May 2019, recorded in its repository
 # (Azure/azure-cli, command_modules/vm/tests/latest/recordings/test_vmss_vms.yaml), in the form that az prints: without
@@ -372,6 +390,14 @@ def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
     pending.write_text(json.dumps({"kind": "RayCluster", "status": status}), encoding="utf-8")
     with pytest.raises(PlanError, match=r"no head yet \(state suspended\)"):
         running_cluster(str(pending))
+
+
+def test_hosts_that_cannot_reach_the_target_are_not_started() -> None:
+    for words in (["envelope"], ["knee", "volume:premium?quota=4TiB"]):
+        with pytest.raises(TargetError, match="the embedded volume listens on this machine only"):
+            run([*words, "--hosts", "vm1,vm2", "--ssh", "no-such-program"])
+    with pytest.raises(DialectError, match="--tls goes with --hosts"):
+        run(["knee", "/tmp", "--tls"])
 
 
 @pytest.mark.parametrize("name", ["fio", "vdbench", "diskspd", "mdtest", "elbencho"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.cli.measure import ClusterOptions
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import KindOutcome, Live
+from iocurve.engine.outcome import KindOutcome, Live, Stall
 from iocurve.errors import ResultError, RunError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
@@ -34,7 +34,7 @@ from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
-from iocurve.units import MIB, MILLISECOND_NS
+from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from load_clients import LocalLink, group_of
 from plans import local_engine, null_plan, plan_of, worker
 
@@ -352,6 +352,28 @@ def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -
         local.measure(replicated(null_plan(), 3, own_file), machines=group)
     assert {total for _, total in seen} == {24}, "not before each has told how much it lays out"
     assert max(seen) == (8 + 5, 24)
+
+
+class Waited(LocalLink):
+    """A load client that waited for its server."""
+
+    async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
+        stall = Stall(
+            server="10.0.0.9:2049", phase="load", reason="No route to host", start_ns=0, duration_ns=40 * SECOND_NS
+        )
+        async for text in super().stream(start_ns):
+            record = record_of(text) if text else None
+            if isinstance(record, EndRecord):
+                text = record.replace(outcome=record.outcome.replace(stalls=(stall,))).to_json().encode()
+            yield text
+
+
+def test_the_wait_of_a_client_for_its_server_is_told() -> None:
+    with group_of([LocalLink("one"), Waited("two")]) as group:
+        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+    assert [len(client.stalls) for client in point.clients] == [0, 1]
+    text = "load client two: NFS server 10.0.0.9:2049 did not answer for 40 s under the load (No route to host)"
+    assert [one for one in client_notes(point) if one[0] == "server_stalled"] == [("server_stalled", text)]
 
 
 def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> None:

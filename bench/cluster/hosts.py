@@ -122,6 +122,10 @@ class Host:
         """Nothing it sends reaches one other host any more."""
         run_command(f"ip -n {self._namespace} route add blackhole {other.address}/32")
 
+    def drop_nothing_to(self, other: Host) -> None:
+        """Ends ``drop_all_to``."""
+        run_command(f"ip -n {self._namespace} route del blackhole {other.address}/32")
+
     def processes(self, title: str) -> list[int]:
         """Its processes whose command line begins with ``title``, by their numbers on this machine."""
         namespace = Path(f"/proc/{self._pid}/ns/pid").readlink()

@@ -61,6 +61,7 @@ class Scene:
     directory: Path
     head: Host
     nodes: list[Host]
+    server: Host
     run: Client
     url: str
     broken_at: float = field(default_factory=time.monotonic)
@@ -107,6 +108,18 @@ def rows() -> tuple[Row, ...]:
             "a host reaches the volume, but the head no more",
             f"{LOSES_ONE}; its local file makes the result whole: finished, exit 0",
             partial(_broken, _separate, _lost_and_merged),
+        ),
+        Row(
+            "volume-cut-40s",
+            "a host does not reach the volume for 40 s, but the head",
+            f"{FINISH}; the run waits for the host, and the result says how long it had no reply",
+            partial(_broken, _cut_from_volume_for_40_s, _waited),
+        ),
+        Row(
+            "volume-cut",
+            "a host does not reach the volume any more, but the head",
+            "exit 1; the host and the time without a reply are named; all that was measured is kept",
+            partial(_broken, _cut_from_volume, _without_volume),
         ),
         Row("client-frozen", "a load client stopped (SIGSTOP)", LOSES_ONE, partial(_broken, _freeze, _lost)),
         Row(
@@ -179,7 +192,7 @@ def scene(
         with volume_process(directory / "store", ("--store", "memory"), server.prefix, server.address) as volume:
             start_cluster(head, nodes[:count], directory)
             run = _started(directory, head, volume.url(), seconds=seconds)
-            yield Scene(directory, head, nodes, run, volume.url())
+            yield Scene(directory, head, nodes, server, run, volume.url())
 
 
 def _started(
@@ -230,6 +243,16 @@ def _cut(made: Scene) -> None:
 
 def _separate(made: Scene) -> None:
     made.victim.drop_all_to(made.head)
+
+
+def _cut_from_volume(made: Scene) -> None:
+    made.victim.drop_all_to(made.server)
+
+
+def _cut_from_volume_for_40_s(made: Scene) -> None:
+    made.victim.drop_all_to(made.server)
+    time.sleep(40)
+    made.victim.drop_nothing_to(made.server)
 
 
 def _freeze(made: Scene) -> None:
@@ -299,6 +322,29 @@ def _lost_and_merged(made: Scene, seen: Seen, ended: Ended) -> None:
     seen.expect((made.result or {})["state"] == "finished", "the run is not finished after the merge")
     seen.expect(states == ["finished", "finished", "merged"], f"after the merge: {', '.join(states)}")
     seen.expect(_operations(made) > before, "the merge added nothing")
+
+
+def _waited(made: Scene, seen: Seen, ended: Ended) -> None:
+    _finished(made, seen, ended)
+    waits = _waits(made)
+    seen.end += f"; {'; '.join(waits)}"
+    seen.expect(any(f"load client {made.victim.name}: " in text for text in waits), "the wait is not told")
+
+
+def _waits(made: Scene) -> list[str]:
+    notes = (made.result or {"notes": []})["notes"]
+    return [note["text"] for note in notes if note["code"] == "server_stalled"]
+
+
+def _without_volume(made: Scene, seen: Seen, ended: Ended) -> None:
+    seen.expect(ended.status == 1, f"exit {ended.status}")
+    seen.end += f"; {(made.result or {}).get('incomplete_reason')}; {'; '.join(_waits(made))}"
+    failed = [client["name"] for client in _clients(made) if client["state"] == "failed"]
+    seen.expect(failed == [made.victim.name], f"failed: {', '.join(failed)}")
+    seen.expect(any(made.victim.name in text for text in _waits(made)), "the wait is not told")
+    counts = _operations_of_workers(made)
+    seen.end += f"; operations kept: {', '.join(f'{count:,}' for count in counts)}"
+    seen.expect(len(counts) == 3 and all(counts), "what a host measured is not kept")
 
 
 def _clients_gone(made: Scene, seen: Seen, ended: Ended) -> None:
@@ -479,10 +525,15 @@ def _clients(made: Scene) -> list[dict[str, Any]]:
     return list(points[-1]["clients"]) if points else []
 
 
+def _operations_of_workers(made: Scene) -> list[int]:
+    """Operations of each worker that count; here each client has one worker."""
+    workers = (made.result or {"points": [{"outcome": {"workers": []}}]})["points"][-1]["outcome"]["workers"]
+    return [sum(int(kind["operations"]) for kind in worker["operations"].values()) for worker in workers]
+
+
 def _operations(made: Scene) -> int:
     """Operations that count."""
-    workers = (made.result or {"points": [{"outcome": {"workers": []}}]})["points"][-1]["outcome"]["workers"]
-    return sum(int(kind["operations"]) for worker in workers for kind in worker["operations"].values())
+    return sum(_operations_of_workers(made))
 
 
 def _load_processes(made: Scene) -> list[int]:

@@ -28,6 +28,7 @@ from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import jobs
+from iocurve.measure.data_set import require_on_network
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
@@ -72,9 +73,14 @@ class ClusterOptions:
     error."""
 
     @contextmanager
-    def machines(self) -> Iterator[Machines]:
-        """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
+    def machines(self, *on: targets.Target) -> Iterator[Machines]:
+        """The machines, for a load on these targets, while the context lasts.
+
+        Raises ``RunError``, ``PlanError``, and ``TargetError`` before a host is started that does not reach a target.
+        """
         if self.hosts is not None:
+            for target in on:
+                require_on_network(target)
             with self._over_ssh(self.hosts) as group:
                 yield group
             return
@@ -188,7 +194,7 @@ def envelope(
     )
     asked = replace(asked, probe=not options.no_probe, repeats_max=options.repeats)
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
-    with output.observed(), cluster.machines() as machines:
+    with output.observed(), cluster.machines(*asked.targets.values()) as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
     return _shown(result, out, output, expressions)
 
@@ -289,7 +295,7 @@ def run(
     request = replace(request, probe=request.probe and not no_probe)
     directory = out or OUT
     expressions = output.checks.parsed(scenarios.vocabulary(request))
-    with output.observed(), cluster.machines() as machines:
+    with output.observed(), cluster.machines(*request.targets.values()) as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
     return _shown(result, directory, output, expressions)
 
@@ -348,7 +354,7 @@ def find_knee(
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
     expressions = output.checks.parsed(searches.vocabulary(question, "knee"))
-    with output.observed(), cluster.machines() as machines:
+    with output.observed(), cluster.machines(question.target) as machines:
         result = searches.find_knee(replace(question, machines=machines), options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
 
@@ -390,7 +396,7 @@ def find_max(
     question = options.question(target)
     effort = replace(question.effort, patience_ns=patience)
     expressions = output.checks.parsed(searches.vocabulary(question, "max", percent))
-    with output.observed(), cluster.machines() as machines:
+    with output.observed(), cluster.machines(question.target) as machines:
         asked = replace(question, machines=machines, effort=effort)
         result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
@@ -416,7 +422,7 @@ def draw_curve(
     """
     question = options.question(target)
     expressions = output.checks.parsed(searches.vocabulary(question, "curve"))
-    with output.observed(), cluster.machines() as machines:
+    with output.observed(), cluster.machines(question.target) as machines:
         result = searches.draw_curve(replace(question, machines=machines), steps, options.out, quiet=output.quiet)
     return _shown(result, options.out, output, expressions)
 

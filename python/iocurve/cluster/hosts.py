@@ -64,6 +64,14 @@ exit 127
 Where there is none, the shell takes the message that is for the keeper, tells what the host has instead, and reads the
 size of an archive with an interpreter, and the archive; without one (0) uv installs an interpreter if it is there.
 """
+REMEDIES = {
+    "Host key verification failed": "its key is not known here: connect once by hand, ssh {host}, or accept new keys "
+    "with --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
+    "Permission denied": "ssh {host} must log in without a password: add USER@, or the key with --ssh 'ssh -i KEY'",
+    "Could not resolve hostname": "no name server knows it: list its address, or --ssh 'ssh -F FILE' with its HostName",
+    "Connection refused": "no sshd listens at this port: HOST:PORT takes another one",
+}
+"""What to do, by a part of the last line that ssh prints."""
 Report = Callable[[Host, str], None]
 """Called with each step of a host."""
 T = TypeVar("T")
@@ -155,7 +163,9 @@ class Connection:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         lines = [line.strip() for line in self._errors.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else f"ssh ended with status {self.process.returncode}"
+        told = lines[-1] if lines else f"ssh ended with status {self.process.returncode}"
+        remedy = next((remedy for cause, remedy in REMEDIES.items() if cause in told), None)
+        return f"{told} ({remedy.format(host=self.host.name)})" if remedy else told
 
     def carry(self, archive: Path) -> None:
         """Sends the packages. Raises ``HostError``."""

@@ -149,7 +149,10 @@ def _head_here() -> str:
 def _unreachable(address: str, error: Exception) -> str:
     where = "this machine is in no cluster" if address == AUTO_CLUSTER else f"there is no cluster at {address}"
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"{where} ({first}); iocurve cluster commands prints how to start one, iocurve cluster up --local 3 tries it"
+    return (
+        f"{where} ({first}); iocurve cluster up --hosts vm1,vm2 starts one over ssh, iocurve cluster up --local 3 "
+        "tries it here, iocurve cluster commands prints how to start one without ssh"
+    )
 
 
 def _unusable(head: str, why: object) -> str:

@@ -19,7 +19,7 @@ from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.measure import interrupts, local
-from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes
+from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
 from iocurve.result import host, turns
@@ -35,18 +35,10 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.paired import MARGIN
-from iocurve.units import SECOND_NS, counted, format_duration
+from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
 """Run time of the null engine, which measures the rate of the loop without I/O."""
-
-STALLED = {
-    "layout": "while files were laid out",
-    "prepare": "before the load began",
-    "load": "under the load",
-    "cleanup": "while files were removed",
-}
-"""Names of the phases of a run in which a stall can lie."""
 
 HURRIED_NS = SECOND_NS
 """Longest time for which the clean-up of a run that failed or was interrupted waits for a server."""
@@ -284,11 +276,7 @@ class Campaign:
     def _note_obstacles(self, title: str, outcome: Outcome) -> None:
         """Notes servers that were waited for, and files that stay."""
         for stall in outcome.stalls:
-            text = (
-                f"{title}: NFS server {stall.server} did not answer for {format_duration(stall.duration_ns)} "
-                f"{STALLED[stall.phase]} ({stall.reason})"
-            )
-            self.result = self.result.with_note("server_stalled", text)
+            self.result = self.result.with_note("server_stalled", f"{title}: {stall_text(stall)}")
         if outcome.files_left is not None:
             self._note_files_left(outcome.files_left)
 

@@ -114,7 +114,13 @@ def axes_of(load: Load) -> dict[str, Axis]:
 
 def require_reachable(target: Target, machines: Machines) -> None:
     """Raises ``TargetError`` for an embedded volume, which only this machine reaches, with clients elsewhere."""
-    if isinstance(target, VolumeTarget) and not machines.are_here:
+    if not machines.are_here:
+        require_on_network(target)
+
+
+def require_on_network(target: Target) -> None:
+    """Raises ``TargetError`` for an embedded volume."""
+    if isinstance(target, VolumeTarget):
         raise TargetError(
             "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
             "or a directory that is mounted on each of them"

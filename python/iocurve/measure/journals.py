@@ -109,7 +109,10 @@ def _with_client(point: Point, client: ClientOutcome, journal: Journal) -> Point
         for worker in journal.end.outcome.workers
     ]
     workers = sorted([*point.outcome.workers, *added], key=lambda worker: (worker.group, worker.worker))
-    whole = client.replace(state="merged", reason=None, machine=journal.end.machine, until_loss=None, journal=None)
+    end = journal.end
+    whole = client.replace(
+        state="merged", reason=None, machine=end.machine, stalls=end.outcome.stalls, until_loss=None, journal=None
+    )
     point = _with(point, whole)
     is_whole = all(one.state in ("finished", "merged") for one in point.clients)
     state = "finished" if is_whole and journal.end.outcome.state == "finished" else point.outcome.state

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from iocurve._native import Run
-from iocurve.engine.outcome import Live, Outcome
+from iocurve.engine.outcome import Live, Outcome, Stall
 from iocurve.engine.plan import Plan
 from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse, Point
+from iocurve.units import format_duration
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place
@@ -130,6 +131,21 @@ ERROR_SHARE = 0.1
 MUCH = "more than a tenth of an interval; do not compare its intervals with those of other clients"
 
 
+_STALLED = {
+    "layout": "while files were laid out",
+    "prepare": "before the load began",
+    "load": "under the load",
+    "cleanup": "while files were removed",
+}
+"""Names of the phases of a run in which a stall can lie."""
+
+
+def stall_text(stall: Stall) -> str:
+    """The server that was waited for, and for how long."""
+    waited = format_duration(stall.duration_ns)
+    return f"NFS server {stall.server} did not answer for {waited} {_STALLED[stall.phase]} ({stall.reason})"
+
+
 def client_notes(point: Point) -> Iterator[tuple[str, str]]:
     """Code and text of each remark."""
     most_ns = ERROR_SHARE * point.plan.interval_ns
@@ -144,5 +160,7 @@ def client_notes(point: Point) -> Iterator[tuple[str, str]]:
                 "local_file",
                 f"load client {client.name}: its local file lacks records ({why}); all have arrived here",
             )
+        for stall in client.stalls:
+            yield "server_stalled", f"load client {client.name}: {stall_text(stall)}"
         if client.late_ns > most_ns:
             yield "late_start", f"load client {client.name}: it started late, by {MUCH}"

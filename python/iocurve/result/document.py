@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from iocurve.engine.derived import counts_bytes, stream_hash
-from iocurve.engine.outcome import KindOutcome, Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import ResultError, TargetError
 from iocurve.result import figures, frames
@@ -396,6 +396,8 @@ class ClientOutcome(Struct):
     """Local file with the records of a lost client, on that client; None where it was removed."""
     local_file_error: str | None = None
     """Why its local file lacked records; they arrived all the same."""
+    stalls: tuple[Stall, ...] = ()
+    """Its waits for servers, in every phase of the run, by its own time."""
     until_loss: UntilLoss | None = None
     limit: Limit | None = None
     """Verdict on what limited the client, given after the run; None if it measured nothing."""

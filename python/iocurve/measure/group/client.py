@@ -108,6 +108,13 @@ class GroupClient:
         """True once the client sends nothing more."""
         return isinstance(self.phase, Ended)
 
+    def end(self) -> None:
+        """Ends the client, of which no further message comes."""
+        outcome = self.received.end.outcome if self.received.end else None
+        errors = [worker.error for worker in outcome.workers if worker.error] if outcome else []
+        told = f"failed: {'; '.join(dict.fromkeys(errors))}" if errors else None
+        self.phase = Ended(outcome.state if outcome else "failed", told)
+
     def lose(self, how: str) -> None:
         """Ends the client and gives it up."""
         self.phase = Ended("lost", f"lost after {format_duration(self.received.elapsed_ns)} of measuring: {how}")

@@ -149,6 +149,7 @@ def _client_outcome(client: GroupClient, zeros: dict[int, int], run: str) -> Cli
         run=run,
         journal=client.journal,
         local_file_error=end.local_file_error if end else None,
+        stalls=end.outcome.stalls if end else (),
         until_loss=None if end else client.received.until_loss(),
     )
 

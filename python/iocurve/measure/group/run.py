@@ -94,8 +94,7 @@ class GroupRun:
                 client.phase = client.phase.after_message(time.monotonic())
                 for record in records_of(message):
                     self._take(client, client.phase, record, start_ns)
-            end = client.received.end
-            client.phase = Ended(end.outcome.state if end else "failed")
+            client.end()
         except ClientLostError as lost:
             client.lose(str(lost))
         except IocurveError as error:
