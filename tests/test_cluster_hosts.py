@@ -393,7 +393,7 @@ def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
 
 
 def test_hosts_that_cannot_reach_the_target_are_not_started() -> None:
-    for words in (["envelope"], ["knee", "volume:premium?quota=4TiB"]):
+    for words in (["envelope"], ["knee", "volume:anf-premium?quota=4TiB"]):
         with pytest.raises(TargetError, match="the embedded volume listens on this machine only"):
             run([*words, "--hosts", "vm1,vm2", "--ssh", "no-such-program"])
     with pytest.raises(DialectError, match="--tls goes with --hosts"):
