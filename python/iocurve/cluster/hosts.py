@@ -71,7 +71,7 @@ REMEDIES = {
     "Could not resolve hostname": "no name server knows it: list its address, or --ssh 'ssh -F FILE' with its HostName",
     "Connection refused": "no sshd listens at this port: HOST:PORT takes another one",
 }
-"""What to do, by a part of the last line that ssh prints."""
+"""Advice by a part of the last line that ssh prints."""
 Report = Callable[[Host, str], None]
 """Called with each step of a host."""
 T = TypeVar("T")
