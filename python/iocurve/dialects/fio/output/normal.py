@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 
 from iocurve.dialects.fio.invocation import Invocation
@@ -24,24 +24,35 @@ _SHARES_PER_LINE = 5
 
 def render(prepared: Invocation, result: Result) -> str:
     """Renders ``--output-format=normal``, of several hosts in fio's client form."""
-    starting = [*_headers(prepared), f"Starting {_threads(prepared)}"]
     if hosts := clients.clients(result):
         lines = [f"hostname={host.name}, iocurve-{result.iocurve}" for host in hosts]
-        lines += [f"<{host.name}> {line}" for host in hosts for line in starting]
+        lines += [f"<{host.name}> {line}" for host in hosts for line in _starting(prepared, host.client)]
         for host in hosts:
             lines += [f"<{host.name}> ", *_jobs(prepared, clients.of_client(prepared, result, host.client))[1:]]
         if (total := clients.total(prepared, result)) is not None:
             lines += _job(total, result)
     else:
-        lines = [*starting[:-1], f"iocurve-{result.iocurve}", starting[-1], *_jobs(prepared, result)]
+        *headers, threads = _starting(prepared, 0)
+        lines = [*headers, f"iocurve-{result.iocurve}", threads, *_jobs(prepared, result)]
     if not hosts and (uses := prepared.disks.uses()):
         lines += ["", "Disk stats (read/write):", *map(_disk, uses)]
     return "\n".join(lines) + "\n"
 
 
-def _threads(prepared: Invocation) -> str:
-    workers = sum(len(group.workers) for group in prepared.plan.groups)
-    return f"{workers} thread{'' if workers == 1 else 's'}"
+def _starting(prepared: Invocation, client: int) -> list[str]:
+    """The settings of each section that a client runs, and the number of its threads."""
+    placed = prepared.placement or [{client}] * len(prepared.sections)
+    sections = zip(prepared.job.sections, prepared.sections, placed, strict=True)
+    workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
+    lines, threads = [], 0
+    for section, report, hosts in sections:
+        members = list(islice(workers, section.numjobs))
+        if client not in hosts:
+            continue
+        threads += len(members)
+        lines.append(_header(section, report, prepared.report_groups[members[0].report_group].number))
+        lines += ["..."] if len(members) > 1 else []
+    return [*lines, f"Starting {threads} thread{'' if threads == 1 else 's'}"]
 
 
 def _jobs(prepared: Invocation, result: Result) -> list[str]:
@@ -70,16 +81,6 @@ def scaled(value: float, base: int, unit: str = "") -> str:
         value, power = value / base, power + 1
     digits = max(0, 3 - len(str(int(value)))) if power else 0
     return f"{value:.{digits}f}{prefixes[power]}{unit}"
-
-
-def _headers(prepared: Invocation) -> Iterator[str]:
-    """Yields the header lines: the settings of each section."""
-    workers = iter([worker for group in prepared.plan.groups for worker in group.workers])
-    for section, report in zip(prepared.job.sections, prepared.sections, strict=True):
-        members = list(islice(workers, section.numjobs))
-        yield _header(section, report, prepared.report_groups[members[0].report_group].number)
-        if len(members) > 1:
-            yield "..."
 
 
 def _header(section: Section, report: SectionReport, group: int) -> str:
