@@ -29,7 +29,7 @@ from iocurve.measure.group.link import Member
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
-from iocurve.measure.records import EndRecord, Introduction, Task, record_of
+from iocurve.measure.records import EndRecord, Introduction, Task, record_of, records_of
 from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
@@ -435,7 +435,7 @@ def test_a_client_that_hears_nothing_from_the_head_program_stops_by_itself() -> 
     plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
     task = Task(run="r", client=0, point="p", plan=plan, positions=((0, 0),), lease_s=0.3)
     client.prepare(task.to_json().encode())
-    *_, end = map(record_of, client.run(0))
+    *_, end = [record for message in client.run(0) for record in records_of(message)]
     assert isinstance(end, EndRecord)
     assert end.outcome.state == "interrupted"
     client.forget()
