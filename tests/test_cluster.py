@@ -235,7 +235,7 @@ def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(
-        RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster commands"
+        RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster up --hosts"
     ):
         _open(f"127.0.0.1:{port}")
 
