@@ -28,6 +28,7 @@ from bench.faults import network
 from bench.limits import tables
 from bench.limits.examine import HELD_UP, Machine, final_name, judged_name
 from bench.servers import RIG, ganesha
+from bench.truth.instruments import program
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
 JUDGED = {"right": "right", "undecided": "cannot tell", "held up": "others' CPU", "false": "false"}
@@ -64,6 +65,28 @@ def _ganesha(**settings: str) -> Callable[[Path], AbstractContextManager[Opened]
     @contextmanager
     def opened(directory: Path) -> Iterator[Opened]:
         with ganesha("mem", directory, settings=settings) as server:
+            yield Opened(server.url)
+
+    return opened
+
+
+def _ganesha_on_a_slow_disk(delay_ms: int, threads: int) -> Callable[[Path], AbstractContextManager[Opened]]:
+    """Each read and write of the disk takes a time, of any number at once (``slow_disk.c``).
+
+    ``threads`` is RPC_Ioq_ThrdMax; one of them waits for connections. Nb_Worker is for 9P alone in nfs-ganesha 4.
+    """
+
+    @contextmanager
+    def opened(_: Path) -> Iterator[Opened]:
+        settings = {
+            "CORE": f"RPC_Ioq_ThrdMax = {threads};",
+            "LD_PRELOAD": program("slow_disk"),
+            "SLOW_DISK_US": str(1000 * delay_ms),
+        }
+        with (
+            tempfile.TemporaryDirectory(prefix="iocurve-limits-", dir="/dev/shm") as disk,
+            ganesha("vfs", Path(disk), settings=settings) as server,
+        ):
             yield Opened(server.url)
 
     return opened
@@ -157,7 +180,19 @@ def _tmpfs(_: Path) -> Iterator[Opened]:
 
 ROWS = {
     "ganesha": Row("nfs-ganesha (FSAL_MEM), no limit: both ends on one machine", MACHINE, _ganesha()),
-    "ganesha-1-worker": Row("nfs-ganesha (FSAL_MEM), `Nb_Worker = 1`", MACHINE, _ganesha(CORE="Nb_Worker = 1;")),
+    "ganesha-1-worker": Row(
+        "nfs-ganesha (FSAL_MEM), `Nb_Worker = 1`, which version 4 has for 9P only",
+        MACHINE,
+        _ganesha(CORE="Nb_Worker = 1;"),
+    ),
+    "ganesha-threads": Row(
+        "nfs-ganesha (FSAL_VFS) with 4 threads (`RPC_Ioq_ThrdMax`), disk of 4 ms",
+        frozenset({"server_parallelism"}),
+        _ganesha_on_a_slow_disk(4, 4),
+    ),
+    "ganesha-slow-disk": Row(
+        "nfs-ganesha (FSAL_VFS), disk of 20 ms at any depth", frozenset({"depth"}), _ganesha_on_a_slow_disk(20, 200)
+    ),
     "ganesha-link": Row(f"nfs-ganesha behind a link of {MBIT} Mbit/s each way (`tc`, tbf)", LINK, _behind_a_link),
     "knfsd-1": Row("knfsd, 1 thread, tmpfs, kernel on one processor", MACHINE, _knfsd(1, "tmpfs")),
     "knfsd-2": Row("knfsd, 2 threads, tmpfs, kernel on one processor", MACHINE, _knfsd(2, "tmpfs")),

@@ -154,7 +154,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 def program(name: str) -> str:
     """The path of an instrument, which is built once per process."""
     path = Path(_directory().name) / name
-    shared = ["-shared", "-fPIC"] if name == "delay_shim" else []
+    shared = ["-shared", "-fPIC"] if name in ("delay_shim", "slow_disk") else []
     source = str(SOURCES / f"{name}.c")
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", *shared, "-o", path, source, "-lm"], check=True)
     return str(path)
