@@ -25,8 +25,8 @@ TAIL = """
 A wrong clock is a library (`LD_PRELOAD`) that moves the time of day of all processes of a host; the monotonic clock
 stays right. Another version of iocurve is a file that tells another number; the program itself is the same.
 
-All hosts and the volume share two processors. Where other programs keep them busy, the volume itself is late, and clients that
-nothing was done to wait for it, too: their waits are in the rows.
+All hosts and the volume share two processors. Where other programs keep them busy, the volume itself is late, and
+clients that nothing was done to wait for it, too: their waits are in the rows.
 
 [faults.md](faults.md) shows faults between one client and its volume.
 """
