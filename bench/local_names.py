@@ -4,18 +4,25 @@ The sides: iocurve's walk with all operations in flight of one worker (its threa
 each; bare threads that make the same system calls; one io_uring (openat, close, statx, unlinkat); and fio's filecreate,
 filestat and filedelete with as many jobs. All create the same number of empty files at the same concurrency, in the
 same run, on the same file system. CPU time is that of all threads, the kernel's for an io_uring included.
+
+The sides take turns, each in a fresh directory after ``sync``, as creates share the journal with what the sides before
+have removed. Every two rounds start with another side, one in order and one in the reverse order: in twice as many
+rounds as there are sides each has every place twice, after either neighbour equally often.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from bench.metadata import tree_plan
@@ -49,23 +56,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cwd=CHECKOUT,
         check=True,
     )
-    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        for depth in options.depths:
-            rows = [
-                *_walked(f"iocurve, 1 worker × depth {depth}", Path(directory, "a"), 1, depth, options.files),
-                *_walked(f"iocurve, {depth} workers × depth 1", Path(directory, "b"), depth, 1, options.files),
-                *_bare("threads", Path(directory, "c"), depth, options.files),
-                *_bare("uring", Path(directory, "d"), depth, options.files),
-            ]
-            if shutil.which("fio"):
-                rows += _fio(Path(directory, "e"), depth, options.files)
-            for phase, *_ in PHASES:
-                for row in (row for row in rows if row.phase == phase):
-                    print(f"{row.side:30} {row.phase:8} {row.rate:10,.0f}/s  CPU µs {row.cpu_us:6.2f}", flush=True)
+    print(f"load {os.getloadavg()[0]:.1f}; rate: median (lowest to highest) of {options.rounds} rounds")
+    for depth in options.depths:
+        rows = list(_in_turns(_sides(depth, options.files), options.rounds, options.directory))
+        for phase, *_ in PHASES:
+            for side in dict.fromkeys(row.side for row in rows if row.phase == phase):
+                print(_line([row for row in rows if (row.side, row.phase) == (side, phase)]), flush=True)
     return 0
 
 
-def _walked(side: str, directory: Path, workers: int, depth: int, files: int) -> Iterator[Row]:
+Side = Callable[[Path], Iterator[Row]]
+
+
+def _sides(depth: int, files: int) -> list[Side]:
+    """The sides at a depth; each works in a directory."""
+    sides: list[Side] = [partial(_walked, f"iocurve, 1 worker × depth {depth}", 1, depth, files)]
+    if depth > 1:
+        sides.append(partial(_walked, f"iocurve, {depth} workers × depth 1", depth, 1, files))
+    sides += [partial(_bare, how, depth, files) for how in ("threads", "uring")]
+    return [*sides, partial(_fio, depth, files)] if shutil.which("fio") else sides
+
+
+def _in_turns(sides: Sequence[Side], rounds: int, within: str | None) -> Iterator[Row]:
+    """Runs all sides in each round; two rounds start with the same side, the second has the reverse order."""
+    for number in range(rounds):
+        start = number // 2 % len(sides)
+        order = [*sides[start:], *sides[:start]]
+        for side in order if number % 2 == 0 else order[:1] + order[:0:-1]:
+            with tempfile.TemporaryDirectory(dir=within) as directory:
+                os.sync()
+                yield from side(Path(directory, "names"))
+        os.sync()
+
+
+def _line(rows: Sequence[Row]) -> str:
+    rates = sorted(row.rate for row in rows)
+    cpu_us = median(row.cpu_us for row in rows)
+    spread = f"({rates[0]:,.0f} to {rates[-1]:,.0f})"
+    return f"{rows[0].side:30} {rows[0].phase:8} {median(rates):10,.0f}/s {spread:26} CPU µs {cpu_us:6.2f}"
+
+
+def _walked(side: str, workers: int, depth: int, files: int, directory: Path) -> Iterator[Row]:
     for phase, tasks, counted, _ in (("mkdir", ("make_directories",), "mkdir", ""), *PHASES):
         before = _cpu_s(resource.RUSAGE_SELF)
         outcome = local.run(_plan(directory, workers, depth, tasks, files))
@@ -92,7 +123,7 @@ def _plan(directory: Path, workers: int, depth: int, tasks: tuple[plans.TreeTask
     return tree_plan(work, engine, str(directory), kinds, 4096, workers, depth)
 
 
-def _bare(how: str, directory: Path, depth: int, files: int) -> Iterator[Row]:
+def _bare(how: str, depth: int, files: int, directory: Path) -> Iterator[Row]:
     directory.mkdir(exist_ok=True)
     command = (str(EXAMPLE), how, str(depth), str(directory), str(files))
     for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
@@ -100,7 +131,7 @@ def _bare(how: str, directory: Path, depth: int, files: int) -> Iterator[Row]:
         yield Row(f"{how}, {depth}", found["phase"], found["rate"], found["cpu_us"])
 
 
-def _fio(directory: Path, depth: int, files: int) -> Iterator[Row]:
+def _fio(depth: int, files: int, directory: Path) -> Iterator[Row]:
     directory.mkdir(exist_ok=True)
     for phase, _, _, engine in PHASES:
         command = (
@@ -125,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.local_names", description=__doc__)
     parser.add_argument("--depths", type=int, nargs="*", default=[1, 8, 32], help="operations in flight")
     parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each side")
     parser.add_argument("--directory", help="a directory on the file system; default: the one of temporary files")
     return parser
 

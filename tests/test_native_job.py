@@ -277,6 +277,8 @@ def valued(said: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from(said.get("enum") or [said["const"]])
     if said["type"] == "array":
         return st.lists(valued(said["items"]), min_size=said.get("minItems", 0), max_size=said.get("maxItems", 2))
+    if said["type"] == "object" and "properties" not in said:
+        return st.dictionaries(st.sampled_from(["getattr", "create", "x"]), valued(said["additionalProperties"]))
     if said["type"] == "object":
         needed = set(said.get("required", said["properties"]))
         parts = {name: valued(part) for name, part in said["properties"].items()}

@@ -9,7 +9,9 @@ import pytest
 from bench.servers import Server
 from data import synthetic
 from iocurve.analysis import read
+from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import DialectError, PlanError
+from iocurve.measure import jobs
 from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import Scenario, load
@@ -139,3 +141,67 @@ def test_a_report_has_the_rate_and_the_latency_of_each_kind() -> None:
         ("files 100", "readdir", "10.0", "100", "0.0", "5,000"),
     ]
     assert len(by_kind.charts) == 2
+
+
+JOB = """
+[[job]]
+name = "files"
+operations = 40
+depth = 4
+%(place)s
+
+[job.verify]
+method = "crc32c"
+map = { paths = ["%(map)s"], before_write = false, after_write = false, take_over = false }
+
+[job.tree]
+width = 2
+files = 4
+sizes = [{ bytes = 8192, weight = 1 }]
+mix = { read_file = 3, getattr = 1 }
+"""
+
+
+@pytest.mark.parametrize("version", ["local", "3", "4.1"])
+def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, version: str) -> None:
+    root = tmp_path / "tree"
+    place = f'paths = ["{root}"]'
+    if version != "local":
+        place = f'engine = "nfs"\nnfs_url = "{volume.url_of(version)}"\npaths = ["tree"]'
+    (file := tmp_path / "names.toml").write_text(JOB % {"map": tmp_path / "tree.map", "place": place})
+    for made in ({"mkdir": 2, "create": 8, "write": 8, "close": 8}, {}):
+        result = jobs.run(NATIVE, [str(file)], tmp_path / "out")
+        assert result is not None
+        layout, load = result.points
+        assert (layout.name, load.name) == ("names: layout", "names")
+        assert operations(layout) == made
+        assert sum(operations(load).values()) == 40
+    if version != "local":
+        return
+    other = root / "vdb.1_2.dir/vdb_f0004.file"
+    (root / "vdb.1_1.dir/vdb_f0000.file").write_bytes(other.read_bytes())
+    result = jobs.run(NATIVE, [str(file)], tmp_path / "out")
+    assert result is not None
+    [worker] = result.points[-1].outcome.workers
+    assert worker.state == "failed"
+    found = {(one.kind, Path(one.path).name, "vdb_f0004.file" in one.text) for one in worker.differences}
+    assert found == {("misdirected_write", "vdb_f0000.file", True)}
+
+
+def operations(point: Point) -> dict[str, int]:
+    """Operations of each kind that there were."""
+    done: dict[str, int] = {}
+    for worker in point.outcome.workers:
+        done |= {name: kind.operations for name, kind in worker.operations.items() if kind.operations}
+    return done
+
+
+def test_a_verified_tree_needs_a_map_and_one_root(tmp_path: Path) -> None:
+    text = JOB.replace(JOB[JOB.index("map =") : JOB.index("[job.tree]")], "")
+    (file := tmp_path / "names.toml").write_text(text % {"place": 'paths = ["a", "b"]'})
+    with pytest.raises(PlanError) as caught:
+        NATIVE.prepare([str(file)])
+    assert [error.text for error in caught.value.errors] == [
+        "files: paths of a tree is its root, and only one",
+        "files: verify: verification of a tree needs a map, and compares what is read, without further reads",
+    ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iocurve.engine.plan import (
     Access,
     Batch,
     BlockRange,
     Blocks,
+    BlockShare,
+    BlockSplit,
     Distribution,
     FixedBlocks,
     LatencyTarget,
@@ -20,13 +24,15 @@ from iocurve.engine.plan import (
     Rate,
     SteadyState,
     Think,
+    Tree,
+    TreeTask,
     Uniform,
     Verify,
     Worker,
     ZeroContent,
     Zipf,
 )
-from iocurve.units import format_bytes, format_duration, format_latency
+from iocurve.units import counted, format_bytes, format_duration, format_latency
 
 ZONES_SHOWN = 12
 PATTERN_SHOWN = 16
@@ -53,6 +59,8 @@ def order_text(operation: OperationPlan) -> str:
 def load_text(worker: Worker) -> str:
     """``70 % 4 KiB random reads and 30 % 8 KiB random writes``."""
     first, *others = worker.operations
+    if worker.tree:
+        return f"{_tree_text(worker.tree.tree)}, {_tasks_text(worker.tree.tasks, worker.operations)}"
     if worker.replay:
         kinds = ", ".join(f"{operation.kind}s" for operation in worker.operations)
         pace = "at the recorded times" if worker.replay.paced else "as fast as possible"
@@ -71,6 +79,25 @@ def load_text(worker: Worker) -> str:
         order, part = (f"{order_text(operation)} ", "") if percent in (0, 100) else ("", f" ({percent} % random)")
         parts.append(f"{mix}{block_text(operation.blocks)} {order}{operation.kind}s{part}")
     return " and ".join(parts)
+
+
+def _tree_text(tree: Tree) -> str:
+    of_level = [tree.width**level for level in range(1, tree.depth + 1)]
+    files = tree.files * (sum(of_level) if tree.files_on_all_levels else of_level[-1])
+    blocks = BlockSplit(parts=tuple(BlockShare(bytes=size.bytes, weight=size.weight) for size in tree.sizes))
+    sizes = block_text(blocks) if len(tree.sizes) > 1 else format_bytes(tree.sizes[0].bytes)
+    directories = "1 directory" if sum(of_level) == 1 else f"{sum(of_level):,} directories"
+    return f"{directories} and {counted(files, 'file')} of {sizes}"
+
+
+def _tasks_text(tasks: Sequence[TreeTask], operations: Sequence[OperationPlan]) -> str:
+    if "fill" in tasks:
+        return "creates and writes what is missing"
+    if "mix" not in tasks:
+        return ", then ".join(tasks)
+    drawn = [operation for operation in operations if operation.share]
+    total = sum(operation.share for operation in drawn)
+    return ", ".join(f"{100 * operation.share / total:.3g} % {operation.kind}" for operation in drawn)
 
 
 def rate_text(rate: Rate, what: str, numjobs: int, called: str) -> str:

@@ -156,6 +156,8 @@ def _rates(workers: Sequence[Worker], called: str) -> list[str]:
 
 def _files(workers: Sequence[Worker], machine: Machine) -> list[str]:
     files = _distinct(workers)
+    if workers[0].tree:
+        return [f"  root       {file.path}" for file in files[:FILES_SHOWN]]
     total = sum(file.bytes for file in files)
     up_to = "up to " if workers[0].end.when_full else ""
     lines = [f"  files      {counted(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
@@ -195,7 +197,8 @@ def _ending(worker: Worker, each: str) -> str:
         parts.append(f"after {worker.end.operations:,} operations")
     if worker.end.when_full:
         parts.append("when no space is left")
-    ending = ", or ".join(parts) if parts else "when it is stopped"
+    endless = "when nothing is left to do" if worker.tree and "mix" not in worker.tree.tasks else "when it is stopped"
+    ending = ", or ".join(parts) or endless
     before = []
     if worker.start_delay_ns:
         before.append(f"starts after {format_duration(worker.start_delay_ns)}")
@@ -288,7 +291,7 @@ def _layout(workers: Sequence[Worker], machine: Machine) -> str:
 
 def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
     for worker in workers:
-        if not isinstance(worker.engine, NullEngine):
+        if not isinstance(worker.engine, NullEngine) and not worker.tree:
             yield from ((worker, file) for file in worker.files if file.layout not in ("existing", "create"))
 
 

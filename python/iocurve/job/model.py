@@ -154,15 +154,15 @@ class Files(Struct):
 class TreeLoad(Struct):
     """Operations on the names, attributes and whole files of a directory tree, in place of reads, writes and trims."""
 
-    depth: int = 1
+    depth: Annotated[int, Meta(ge=1, le=29)] = 1
     """Levels of directories."""
-    width: int = 1
+    width: Annotated[int, Meta(ge=1, le=2**29)] = 1
     """Directories in each directory."""
-    files: int = 100
+    files: Annotated[int, Meta(ge=1, le=2**29)] = 100
     """Files in each directory of the lowest level."""
-    sizes: tuple[planned.SizeShare, ...] = (planned.SizeShare(bytes=4096, weight=1),)
+    sizes: Annotated[tuple[planned.SizeShare, ...], Meta(min_length=1)] = (planned.SizeShare(bytes=4096, weight=1),)
     """Sizes of the files."""
-    mix: Mapping[planned.MetadataKind, int]
+    mix: Mapping[planned.MetadataKind, Annotated[int, Meta(ge=0, le=2**32 - 1)]]
     """Shares of the kinds of operation."""
 
     @property
@@ -174,7 +174,7 @@ class TreeLoad(Struct):
     def bytes(self) -> int:
         """Size of all files together."""
         weights = sum(size.weight for size in self.sizes)
-        return sum(self.file_count * size.bytes * size.weight for size in self.sizes) // weights
+        return sum(self.file_count * size.bytes * size.weight for size in self.sizes) // max(1, weights)
 
 
 class Load(Struct):

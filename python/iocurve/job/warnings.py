@@ -37,7 +37,8 @@ def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker
     """All notes that apply to a section."""
     case = _Case(words, section, workers)
     # The other warnings are about the reads and writes of a load.
-    checks = _CHECKS if section.load.metadata is None else (_ends_after_size,)
+    is_of_data = section.load.metadata is None and section.load.tree is None
+    checks = _CHECKS if is_of_data else (_ends_after_size,)
     notes = [note for check in checks if (note := check(case)) is not None]
     return [
         note

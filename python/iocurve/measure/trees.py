@@ -1,23 +1,14 @@
-"""The directory trees of a run: laid out before it, and removed after it."""
+"""Removal of the directory trees of a run."""
 
 from __future__ import annotations
 
 from iocurve.engine import plan as planned
 from iocurve.errors import TargetError
-from iocurve.job.resolve.tree import laid_out
 from iocurve.measure import local
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.units import SECOND_NS
 
 REMOVAL_DEPTH = 32
-
-
-def layout(plan: planned.Plan) -> planned.Plan | None:
-    """Makes what is missing of the trees of a plan; None if it has none."""
-    workers = [worker for group in plan.groups for worker in group.workers if worker.tree]
-    makers = {worker.files[0].path: laid_out(worker) for worker in reversed(workers)}
-    groups = (planned.Group(workers=tuple(makers.values())),)
-    return plan.replace(name="layout", groups=groups) if makers else None
 
 
 def remove(place: Place, name: str) -> None:

@@ -14,6 +14,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.explain import explain
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.job.resolve.tree import layout
 from iocurve.result.document import Result
 
 
@@ -32,7 +33,7 @@ class Prepared(base.Prepared):
 
     @property
     def plans(self) -> Sequence[Plan]:
-        """One plan per run of the file."""
+        """One plan for each run of the file; a run on directory trees has their layout before it."""
         return [resolution.plan for resolution in self.resolutions]
 
     @property
@@ -79,7 +80,10 @@ def prepare(
         except PlanError as error:
             errors += error.errors
             continue
-        resolutions.append(replace(resolution, plan=resolution.plan.replace(interval_ns=run.interval_ns)))
+        plan = resolution.plan.replace(interval_ns=run.interval_ns)
+        if made := layout(plan, f"{plan.name}: layout"):
+            resolutions.append(replace(resolution, plan=made))
+        resolutions.append(replace(resolution, plan=plan))
     if errors:
         raise PlanError(list(dict.fromkeys(errors)))
     return Prepared(

@@ -63,6 +63,7 @@ def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> Non
         return
     _rates(section, diagnostics)
     _growth(section, diagnostics)
+    _trees(section, diagnostics)
     paths, sizes = section.files.paths, section.files.path_bytes
     if sizes is not None and (not sizes or len(sizes) != len(paths)):
         text = f"{diagnostics.option('path_bytes')} has {counted(len(sizes), 'size')} for {counted(len(paths), 'file')}"
@@ -104,6 +105,29 @@ def _growth(section: Section, diagnostics: Diagnostics) -> None:
     elif (section.load.random or section.data.verify) and not section.files.size and not section.files.file_bytes:
         what = "random offsets" if section.load.random else "verification"
         diagnostics.error(section, f"{name} with {what} needs {diagnostics.option('size')}", ("until_full", "random"))
+
+
+def _trees(section: Section, diagnostics: Diagnostics) -> None:
+    tree = section.load.tree
+    if tree is None:
+        return
+    said = {"mix": tree.mix.values(), "sizes": [size.weight for size in tree.sizes]}
+    for name in (name for name, shares in said.items() if not any(shares)):
+        diagnostics.error(section, f"tree: {name} has no share above 0", ("tree", "name"))
+    if len(section.files.paths) > 1:
+        text = f"{diagnostics.option('paths')} of a tree is its root, and only one"
+        diagnostics.error(section, text, ("paths",), "give each tree a job")
+    if section.data.verify is None:
+        return
+    verify = section.data.verify
+    counted_writes = verify.map
+    if counted_writes is None or counted_writes.before_write or counted_writes.after_write or verify.only:
+        text = "verification of a tree needs a map, and compares what is read, without further reads"
+        hint = (
+            'verify = { method = "crc32c", map = { paths = ["tree.map"], '
+            "before_write = false, after_write = false, take_over = false } }"
+        )
+        diagnostics.error(section, f"verify: {text}", ("verify", "name"), hint)
 
 
 def _rates(section: Section, diagnostics: Diagnostics) -> None:

@@ -51,6 +51,9 @@ class Files:
         """The regions of one worker's files; None after an error."""
         paths = self._paths(section, jobnum)
         regions = self._examined(section, paths)
+        if section.load.tree:
+            regions[0].bytes = section.load.tree.bytes
+            return regions[:1]
         known = sum(region.facts.bytes for region in regions)
         is_sized = bool(section.files.file_bytes or section.files.path_bytes or section.files.until_full)
         if not known and not is_sized and (isinstance(section.files.size, Percent) or not section.files.size):

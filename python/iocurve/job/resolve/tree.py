@@ -30,7 +30,26 @@ def on_tree(section: Section, worker: planned.Worker) -> planned.Worker:
         depth=worker.depth,
         rate=worker.rate if worker.rate and worker.rate.unit == "operations" else None,
         end=worker.end.replace(bytes=None, operations=section.ending.operations or None),
+        verify=_verify(section),
     )
+
+
+def _verify(section: Section) -> planned.Verify | None:
+    """Verification of a tree: what is read is compared, and nothing else is read."""
+    said = section.data.verify
+    return said and said.replace(interval_bytes=said.interval_bytes or INTERVAL_BYTES, read_back=False, pass_bytes=None)
+
+
+INTERVAL_BYTES = 4096
+"""Default length of a block with a header."""
+
+
+def layout(plan: planned.Plan, name: str) -> planned.Plan | None:
+    """The plan that makes what is missing of the trees of a plan; None if it has none."""
+    workers = [worker for group in plan.groups for worker in group.workers if worker.tree]
+    makers = {worker.files[0].path: laid_out(worker) for worker in reversed(workers)}
+    groups = (planned.Group(workers=tuple(makers.values())),)
+    return plan.replace(name=name, groups=groups) if makers else None
 
 
 def laid_out(worker: planned.Worker) -> planned.Worker:
@@ -69,7 +88,6 @@ def _working(
         batch=planned.Batch(),
         syncs=(),
         sync_at_end=False,
-        verify=None,
         log=None,
         submission_latency=False,
     )

@@ -12,7 +12,8 @@ from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.job.model import Job
-from iocurve.measure import page_cache, trees
+from iocurve.job.resolve.tree import layout
+from iocurve.measure import page_cache
 from iocurve.measure.local import Enough, run_to_the_end
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import TURN_NS_MIN
@@ -58,8 +59,8 @@ class Caches:
 
     def _lay_out(self, plan: Plan) -> None:
         """Completes the trees of a plan: the points before it removed files."""
-        if layout := trees.layout(plan):
-            self.run(layout, "laying out files", run_to_the_end)
+        if made := layout(plan, "layout"):
+            self.run(made, "laying out files", run_to_the_end)
 
     def _prepared(self, case: Case) -> str:
         policy = case.family.cache

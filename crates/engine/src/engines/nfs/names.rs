@@ -72,11 +72,17 @@ pub(super) enum Procedure {
 }
 
 impl Procedure {
-    /// The server executes it once, and keeps the reply for a repetition.
+    /// The server executes it once, and keeps the reply for a repetition. A reply with data is too long to be kept.
     pub(super) fn changes_names(self) -> bool {
         !matches!(
             self,
-            Self::LookUp | Self::Getattr | Self::Access | Self::Readlink | Self::Readdir | Self::Readdirplus
+            Self::LookUp
+                | Self::Getattr
+                | Self::Access
+                | Self::Readlink
+                | Self::Readdir
+                | Self::Readdirplus
+                | Self::ReadWhole
         )
     }
 }

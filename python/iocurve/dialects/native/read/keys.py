@@ -29,9 +29,8 @@ from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
 from iocurve.structs import Struct
 
-NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes", "tree"})
-"""Fields that job files do not have: the requested engine of other tools, replayed traces, and trees, which only
-scenarios lay out."""
+NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes"})
+"""Fields that job files do not have: the requested engine of other tools, and replayed traces."""
 _SIZES = frozenset(
     {
         *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),

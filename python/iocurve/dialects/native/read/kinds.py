@@ -317,8 +317,9 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        """Schema of the part."""
-        return msgspec.json.schema(self.part)
+        """Schema of the part, in which a default of several values is a list."""
+        found: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(self.part)))
+        return found
 
 
 @dataclass(frozen=True)
