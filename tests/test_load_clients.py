@@ -25,7 +25,7 @@ from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.group import ClientGroup, barrier, silence
 from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
-from iocurve.measure.group.link import Member
+from iocurve.measure.group.link import Member, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
@@ -291,6 +291,13 @@ def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch
     assert lost.until_loss is not None
     assert lost.until_loss.intervals == 3, "the file begins with the task and the start"
     assert [one.worker for one in again.outcome.workers] == [0]
+
+
+def test_a_client_that_answers_slowly_is_asked_for_its_clock_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iocurve.measure.group.link.CLOCK_S", -1.0)
+    slow = LocalLink("slow")
+    asyncio.run(clock_offset(slow))
+    assert slow.calls["clock"] == 1
 
 
 def test_clocks_that_are_not_known_well_enough_are_told() -> None:
