@@ -199,7 +199,8 @@ def test_errors_are_counted_by_kind_and_named_by_path_and_the_walk_goes_on(place
     run(*gone)
     # Workers on two spellings of a root do not know of each other: one has listed the files that the other removes.
     remover = walk(engine, root, "remove")
-    stat = walk(engine, f"{root}/", "getattr", errors_max=1000).replace(wait_for=("remove",))
+    tolerates = (plan.Tolerance(kinds=("getattr",)),)
+    stat = walk(engine, f"{root}/", "getattr").replace(wait_for=("remove",), tolerates=tolerates)
     group = plan.Group(workers=(remover, stat))
     outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)))
     assert [one.error for one in outcome.workers] == [None, None]
@@ -215,7 +216,7 @@ def test_the_failure_beyond_those_that_are_counted_ends_the_worker(tmp_path: Pat
     run(walk(engine, str(tmp_path), "make_directories"))
     (tmp_path / "vdb.1_2.dir").rmdir()
     (tmp_path / "vdb.1_2.dir").write_text("in the way")
-    makes = walk(engine, str(tmp_path), "make_directories", "fill", errors_max=3)
+    makes = walk(engine, str(tmp_path), "make_directories", "fill").replace(tolerates=(plan.Tolerance(errors_max=3),))
     ended = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=(plan.Group(workers=(makes,)),))).workers[0]
     assert ended.error is not None
     assert ended.error.startswith(f"create {tmp_path}/vdb.1_2.dir/vdb_f000")

@@ -540,8 +540,8 @@ def test_a_skew_at_the_maximum_is_kept_by_waiting_for_one_another(tmp_path: Path
 def test_the_end_of_file_ends_the_others_once_all_are_there(tmp_path: Path) -> None:
     text = f"{SDS}wd=wd1,sd=*,seekpct=eof\nwd=wd2,sd=sd1\nrd=rd1,wd={{wd}},io=max,el=4,in=1\n"
     ends = [section.ending.ends_others for section in sections(tmp_path, text.format(wd="*"))]
-    assert ends == ["together", "together", "never"]
-    assert {section.ending.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {"never"}
+    assert ends == ["together", "together", "on_error"]
+    assert {section.ending.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {"on_error"}
 
 
 @pytest.mark.parametrize("writes", [False, True])

@@ -107,7 +107,7 @@ fn plain(operations: u64, file: &str) -> Value {
         "rate": null, "think": null, "intervals_singly": null, "syncs": [], "sync_at_end": false, "replay": null, "flow": null,
         "wait_for": [], "start_delay_ns": 0, "ramp_ns": 0,
         "end": {"runtime_ns": null, "bytes": null, "operations": operations, "when_full": false},
-        "cooldown_ns": 0, "ends_others": "never", "ends_run": false, "ends_exit_group_only": false, "exit_group": 0, "client": 0,
+        "tolerates": [], "whole_transfers": false, "cooldown_ns": 0, "ends_others": "never", "ends_run": false, "ends_exit_group_only": false, "exit_group": 0, "client": 0,
         "latency_target": null, "steady_state": null, "seed": 1,
         "payload": {
             "content": {"kind": "random"}, "renew": "scramble",

@@ -137,7 +137,7 @@ pub struct WorkerOutcome {
     pub connections: Vec<ConnectionOutcome>,
     /// Facts that a reader of the figures must know (`payload_discarded`, …).
     pub labels: Vec<String>,
-    /// Operations of a tree that failed and did not end the worker, by kind and error; at most 100.
+    /// Operations that failed and did not end the worker, by kind and error; at most 100.
     #[serde(default)]
     pub failures: Vec<FailureOutcome>,
     /// Differences found by verification, in the order in which they were found; at most 1000.

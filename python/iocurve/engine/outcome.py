@@ -345,7 +345,7 @@ class WorkerOutcome(Struct):
     labels: tuple[str, ...]
     """Facts that a reader of the figures must know (``payload_discarded``, …)."""
     failures: tuple[FailureOutcome, ...] = ()
-    """Operations of a tree that failed and did not end the worker, by kind and error; at most 100."""
+    """Operations that failed and did not end the worker, by kind and error; at most 100."""
     differences: tuple[DifferenceOutcome, ...] = ()
     """Differences found by verification, in the order in which they were found; at most 1000."""
     last_writes: tuple[LastWrite, ...] = ()

@@ -797,8 +797,6 @@ class TreeWork(Struct):
     """Several workers may use one file at the same time."""
     stop_after: StopAfter | None = None
     """End of the transfers on a file; None is as many bytes as the file has."""
-    errors_max: U64 = 0
-    """Failed operations that are counted, each with its path in the outcome; one more ends the worker."""
     target: str | None = None
     """Root of a second tree of the same shape, to which ``copy`` and ``rename`` lead; None gives the copy or the
     renamed file another name in the same directory. Its directories must exist."""
@@ -826,6 +824,18 @@ class End(Struct):
     when_full: bool = False
     """A write that fails for lack of space ends the worker cleanly (fio's ``fill_device``); otherwise it fails the
     worker."""
+
+
+class Tolerance(Struct):
+    """Failed operations that are counted, with the first path of each kind and error, and do not end the worker."""
+
+    kinds: tuple[OperationKind, ...] = ()
+    """Kinds of operation; empty for all."""
+    errnos: tuple[int, ...] = ()
+    """Error numbers (errno); empty for all."""
+    errors_max: U64 | None = None
+    """Most failures of all workers of the group, those of every tolerance with a limit together: one more ends the
+    worker that has it. None: no limit."""
 
 
 EndsOthers = Literal["never", "always", "on_error", "together"]
@@ -1100,6 +1110,11 @@ class Worker(Struct):
     """Load that runs before the measured window and is not counted."""
     end: End
     """Conditions that end the worker."""
+    tolerates: tuple[Tolerance, ...] = ()
+    """Failures that do not end the worker; the first tolerance that fits an operation and its error applies."""
+    whole_transfers: bool = False
+    """A read or write that moves fewer bytes than requested has failed (``EIO``); else it counts with the bytes that it
+    moved."""
     cooldown_ns: U64 = 0
     """Load that continues after the window that ``end.runtime_ns`` ends, and is not counted (DiskSpd's ``-C``)."""
     ends_others: EndsOthers = "never"

@@ -301,6 +301,10 @@ class Ending(Struct):
     """Number of passes."""
     wait_for: tuple[str, ...] = ()
     """Jobs that must have ended before this one starts."""
+    tolerates: tuple[planned.Tolerance, ...] = ()
+    """Failures that do not end a job."""
+    whole_transfers: bool = False
+    """A read or write that moves fewer bytes than requested has failed."""
     ends_others: Literal["never", "always", "on_error", "together"] = "never"
     ends_run: bool = False
     """Later groups are then left out, too."""

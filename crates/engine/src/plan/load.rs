@@ -146,6 +146,12 @@ impl OperationKind {
         self >= Self::Fsync
     }
 
+    /// Returns `true` for a read or write of a part of a file.
+    #[inline]
+    pub fn is_transfer(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
     /// Returns `true` for an operation on a name, on attributes or on a whole file.
     #[inline]
     pub fn is_metadata(self) -> bool {

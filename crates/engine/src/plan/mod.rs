@@ -26,7 +26,7 @@ pub use self::load::{
 };
 pub use self::pacing::{
     Arrivals, End, EndsOthers, Flow, LatencyTarget, Rate, RateUnit, SteadyCriterion, SteadyFigure, SteadyState, Think,
-    ThinkCounts,
+    ThinkCounts, Tolerance,
 };
 pub use self::payload::{Content, Payload, Renew};
 pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
@@ -142,6 +142,12 @@ pub struct Worker {
     pub ramp_ns: Nanos,
     /// Conditions that end the worker.
     pub end: End,
+    /// Failures that do not end the worker; the first tolerance that fits an operation and its error applies.
+    #[cfg_attr(test, schemars(default))]
+    pub tolerates: Vec<Tolerance>,
+    /// A read or write that moves fewer bytes than requested has failed (`EIO`); else it counts with the bytes that it moved.
+    #[cfg_attr(test, schemars(default))]
+    pub whole_transfers: bool,
     /// Load that continues after the window that `end.runtime_ns` ends, and is not counted (DiskSpd's `-C`).
     #[cfg_attr(test, schemars(default))]
     pub cooldown_ns: Nanos,

@@ -57,6 +57,8 @@ pub(crate) fn worker() -> Worker {
         wait_for: Vec::new(),
         start_delay_ns: 0,
         ramp_ns: 0,
+        tolerates: Vec::new(),
+        whole_transfers: false,
         end: End { runtime_ns: None, bytes: None, operations: None, when_full: false },
         cooldown_ns: 0,
         ends_others: EndsOthers::Never,

@@ -33,9 +33,6 @@ pub struct TreeWork {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub stop_after: Option<StopAfter>,
-    /// Failed operations that are counted, each with its path in the outcome; one more ends the worker.
-    #[cfg_attr(test, schemars(default))]
-    pub errors_max: u64,
     /// Root of a second tree of the same shape, to which `copy` and `rename` lead; `null` gives the copy or the renamed file
     /// another name in the same directory. Its directories must exist.
     #[serde(deserialize_with = "Option::deserialize")]

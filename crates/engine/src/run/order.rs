@@ -1,7 +1,7 @@
 //! The order in which the workers of a group start, and end each other.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(crate) struct GroupOrder<'a> {
     group: &'a Group,
     /// By worker: the flag that ends it cleanly.
     finish: Vec<Arc<AtomicBool>>,
+    /// Failures that count against the limit of a tolerance.
+    pub(crate) failed: Arc<AtomicU64>,
     state: Mutex<GroupState>,
     changed: Condvar,
 }
@@ -58,6 +60,7 @@ impl<'a> GroupOrder<'a> {
         Self {
             group,
             finish: group.workers.iter().map(|_| Arc::default()).collect(),
+            failed: Arc::default(),
             state: Mutex::new(GroupState {
                 unprepared,
                 start: None,

@@ -81,6 +81,7 @@ fn prepare_and_run(
         clock: board.clock.clone(),
         interval_ns: board.interval_ns,
         positions: thread.positions.clone(),
+        failed: Arc::clone(&order.failed),
         tree: thread.tree.clone(),
         flow: thread.flow.clone(),
     };

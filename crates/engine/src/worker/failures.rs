@@ -1,9 +1,11 @@
 //! Operations that failed and do not end the worker.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::outcome::FailureOutcome;
-use crate::plan::{OperationKind, Worker};
+use crate::plan::{OperationKind, Tolerance, Worker};
 
 /// Most rows.
 const ROWS_MAX: usize = 100;
@@ -11,28 +13,37 @@ const ROWS_MAX: usize = 100;
 /// Counts failures by kind and error.
 #[derive(Debug)]
 pub(super) struct Failures {
-    /// Failures that do not end the worker.
-    left: u64,
+    tolerates: Vec<Tolerance>,
+    /// Those of all workers of the group that have a limit.
+    of_group: Arc<AtomicU64>,
     rows: Vec<FailureOutcome>,
 }
 
 impl Failures {
-    pub(super) fn new(plan: &Worker) -> Self {
-        Self { left: plan.tree.as_ref().map_or(0, |work| work.errors_max), rows: Vec::new() }
+    pub(super) fn new(plan: &Worker, of_group: &Arc<AtomicU64>) -> Self {
+        Self { tolerates: plan.tolerates.clone(), of_group: Arc::clone(of_group), rows: Vec::new() }
     }
 
     /// Counts a failure; `false` if it ends the worker.
-    pub(super) fn count(&mut self, kind: OperationKind, path: &str, errno: i32) -> bool {
-        if self.left == 0 {
+    pub(super) fn count(&mut self, kind: OperationKind, path: &str, error: &io::Error) -> bool {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let fits = |tolerance: &&Tolerance| {
+            let Tolerance { kinds, errnos, .. } = tolerance;
+            (kinds.is_empty() || kinds.contains(&kind)) && (errnos.is_empty() || errnos.contains(&errno))
+        };
+        let is_tolerated = match self.tolerates.iter().find(fits) {
+            None => false,
+            Some(Tolerance { errors_max: None, .. }) => true,
+            Some(&Tolerance { errors_max: Some(most), .. }) => self.of_group.fetch_add(1, Ordering::Relaxed) < most,
+        };
+        if !is_tolerated {
             return false;
         }
-        self.left -= 1;
         if let Some(row) = self.rows.iter_mut().find(|row| row.kind == kind.name() && row.errno == errno) {
             row.count += 1;
         } else if self.rows.len() < ROWS_MAX {
             let (kind, path) = (kind.name().to_owned(), path.to_owned());
-            let error = io::Error::from_raw_os_error(errno).to_string();
-            self.rows.push(FailureOutcome { kind, path, errno, error, count: 1 });
+            self.rows.push(FailureOutcome { kind, path, errno, error: error.to_string(), count: 1 });
         }
         true
     }

@@ -81,7 +81,7 @@ impl<'a> Load<'a> {
                 read_back: ReadBack::default(),
                 is_full: false,
             },
-            failures: Failures::new(plan),
+            failures: Failures::new(plan, &shared.failed),
             gate: SubmitGate::new(plan, depth as usize),
             flushes: Flushes::new(plan),
             ending: Ending { phase: Phase::Issuing, state: State::Finished, failure: None },

@@ -27,7 +27,7 @@ mod wake;
 mod walk;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use iocurve_meter::{Clock, Nanos};
 
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub interval_ns: Nanos,
     /// Sequential positions that the workers of a job share.
     pub positions: SharedPositions,
+    /// Failures so far of all workers of the group that count against the limit of a tolerance.
+    pub failed: Arc<AtomicU64>,
     /// Tree that the worker works on.
     pub tree: Option<Arc<TreeState>>,
     /// Share of the worker in its flow.

@@ -33,6 +33,8 @@ const RETRY_NS: Nanos = 200_000;
 pub(super) struct Walk {
     state: Arc<TreeState>,
     work: TreeWork,
+    /// A transfer of fewer bytes than requested has failed.
+    whole_transfers: bool,
     task: usize,
     pick: Pick,
     /// By kind: its number in the plan.
@@ -92,6 +94,8 @@ struct Open {
     only_opens: bool,
     /// Writes have not been flushed yet.
     is_dirty: bool,
+    /// A transfer failed: the file is not used again.
+    is_broken: bool,
 }
 
 /// One operation.
@@ -149,6 +153,7 @@ impl Walk {
         Ok(Some(Self {
             state: Arc::clone(state),
             work: work.clone(),
+            whole_transfers: worker.whole_transfers && worker.verify.is_none(),
             task: 0,
             pick: Pick::new(work),
             operations: OperationKind::ALL.map(number),
@@ -255,7 +260,8 @@ impl Walk {
     pub(super) fn completed(&mut self, slot: u32, result: i64) {
         let lane = self.of_slot[slot as usize];
         let Some(step) = self.lanes[lane as usize].step.take() else { return };
-        if result >= 0 || is_already_done(step.kind, result) {
+        let is_short = self.whole_transfers && step.kind.is_transfer() && result < i64::from(step.address.length);
+        if (result >= 0 && !is_short) || is_already_done(step.kind, result) {
             self.commit(lane, step);
         } else {
             self.undo(lane, step);
@@ -437,6 +443,7 @@ impl Walk {
             bytes_max: u64::MAX,
             only_opens: false,
             is_dirty: false,
+            is_broken: false,
         };
         self.open_file(lane, length, open)
     }
@@ -492,6 +499,7 @@ impl Walk {
             bytes_max,
             only_opens: self.task() != Some(TreeTask::Transfer),
             is_dirty: false,
+            is_broken: false,
         }
     }
 
@@ -782,13 +790,16 @@ impl Walk {
     }
 
     fn closed(&mut self, lane: u32, entry: u32) {
-        if let Some(open) = self.lanes[lane as usize].open.take()
+        let open = self.lanes[lane as usize].open.take();
+        if let Some(open) = &open
             && self.work.stop_after.is_some()
             && !self.jumps
         {
             self.state.set_position(entry, open.position);
         }
-        self.state.release(entry);
+        if !open.is_some_and(|open| open.is_broken) {
+            self.state.release(entry);
+        }
         if self.task() == Some(TreeTask::Fill) {
             self.state.done(self.task);
         }

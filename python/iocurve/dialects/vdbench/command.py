@@ -12,7 +12,7 @@ from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.vdbench import explanation, file_systems, runner
 from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
-from iocurve.dialects.vdbench.planned import Course
+from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX, Course
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
@@ -186,6 +186,10 @@ def _notes(
     if (cli.cleans or cli.overrides.format) and not definitions.is_file_system:
         text = "-c, -co, -cy and -cn have no effect: they are for file systems"
         yield PlanNote("no_effect", text, Where(COMMAND_LINE, 1))
+    if isinstance(definitions.general.get("dataerrors"), str):
+        where = definitions.general.position_of("dataerrors")
+        text = f"data_errors= has no effect: iocurve does not run commands; the run ends after {DATA_ERRORS_MAX} errors"
+        yield PlanNote("no_effect", text, where, "warning")
     yield from (*definitions.notes, *topology.notes, *request.notes)
     yield from dict.fromkeys(note for run in runs for note in timing_notes(run))
     yield from file_systems.notes(definitions)

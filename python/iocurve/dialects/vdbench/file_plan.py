@@ -9,7 +9,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
-from iocurve.dialects.vdbench.planned import Course, Planned, Share, requested_rate, starting
+from iocurve.dialects.vdbench.planned import Course, Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
@@ -28,6 +28,8 @@ WORKERS_MAX = 4096
 _ENDLESS = frozenset({"transfer", "getattr", "setattr", "access", "open"})
 """Tasks that run until the time is over; the others end when nothing is left to do."""
 _OPEN = ("create", "open", "close")
+_UNCHECKED = plans.Tolerance(kinds=("getattr", "access"))
+"""Operations whose result vdbench ignores."""
 _RATE_SCALE = 1000
 
 
@@ -275,6 +277,8 @@ class FilePlans:
             start_delay_ns=0,
             ramp_ns=0,
             end=_end(None),
+            tolerates=(tolerated(general), _UNCHECKED),
+            whole_transfers=True,
             ends_others="on_error",
             seed=self.seed(),
             payload=_payload(run.loops.compratio or general.get("compratio"), general.get("dedupratio")),

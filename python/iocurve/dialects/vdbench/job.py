@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.output.table import Cell
 from iocurve.dialects.vdbench.placements import Placement, StorageWorkload, place, skewed_shares, workload_shares
-from iocurve.dialects.vdbench.planned import requested_rate
+from iocurve.dialects.vdbench.planned import requested_rate, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.read.values import Rate
@@ -232,6 +232,9 @@ class Builder:
             "position": "worker" if 0 < percent < 100 else "kind",
             "create": not placement.luns[0].startswith("/dev/") and general.get("formatsds", True),
             "sync_at_end": opened.flushed,
+            "tolerates": (tolerated(general),),
+            "whole_transfers": True,
+            "ends_others": "on_error",
             **_payload(general, run, storage),
             **region,
         }

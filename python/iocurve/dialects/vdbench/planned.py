@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from iocurve.dialects.vdbench.file_systems import Tree
 from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
+from iocurve.dialects.vdbench.read.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run, curve_target
-from iocurve.engine.plan import Plan
+from iocurve.engine.plan import Plan, Tolerance
 from iocurve.units import SECOND_NS
 
 
@@ -72,6 +73,17 @@ class Course:
     def rate(self, run: Run) -> float | None:
         """Rate of a point of a curve; None for other runs."""
         return None if run.curve_percent is None else float(curve_target(self.max_rate, run.curve_percent))
+
+
+DATA_ERRORS_MAX = 50
+"""vdbench's default of data_errors=."""
+
+
+def tolerated(general: Definition) -> Tolerance:
+    """Failures that do not end a run: reads and writes, as long as they are fewer than ``data_errors=``."""
+    limit = general.get("dataerrors", DATA_ERRORS_MAX)
+    most = limit if isinstance(limit, int) else DATA_ERRORS_MAX
+    return Tolerance(kinds=("read", "write"), errors_max=most - 1)
 
 
 def starting(run: Run, rate: float | None) -> str:

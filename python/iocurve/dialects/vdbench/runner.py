@@ -29,7 +29,7 @@ from iocurve.engine.plan import Group
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.job.model import PlanNote
 from iocurve.result.host import ProcessorMeter, Processors
-from iocurve.units import SECOND_NS, format_bytes
+from iocurve.units import SECOND_NS, counted, format_bytes
 
 
 def simulate(prepared: Invocation) -> Iterator[str]:
@@ -191,6 +191,8 @@ class Runner:
             self._status(done.ended, event, planned.run)
         if not planned.is_format:
             self._follow_curve(done, total)
+        if outcome.state == "finished" and done.data_errors:
+            raise RunError(f"rd={planned.run.name}: {counted(done.data_errors, 'I/O error')}: see errorlog.html")
         return outcome.state == "finished"
 
     def _status(self, at: datetime, event: str, run: Run) -> None:
@@ -253,8 +255,15 @@ class Runner:
         for worker in done.outcome.workers:
             if worker.error:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {worker.error}")
+            for failed in worker.failures:
+                text = f"{counted(failed.count, f'{failed.kind} operation')} failed, first of {failed.path}"
+                self._directory.error(done.ended, f"rd={name} {worker.job}: {text}: {failed.error}")
             for found in worker.differences:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {difference_text(found)}")
+        if done.data_errors and done.outcome.state == "finished":
+            text = f"Total Data Validation or I/O error count: {done.data_errors}"
+            self._print(f"{clock(done.ended)} {text}")
+            self._directory.error(done.ended, text)
         for workload in done.idle(self._table):
             text = f"fwd={workload} {_reason_of_idleness(done, workload)}"
             self._print(f"{clock(done.ended)} {text}")
@@ -337,6 +346,12 @@ class _Done:
         for kind, (name, text) in _STATISTICS.items():
             if found[kind]:
                 yield name, text, found[kind]
+
+    @property
+    def data_errors(self) -> int:
+        """Reads and writes that failed and did not end the run."""
+        failures = (failed for worker in self.outcome.workers for failed in worker.failures)
+        return sum(failed.count for failed in failures if failed.kind in ("read", "write"))
 
     def idle(self, table: Table) -> list[str]:
         """File workloads that finished without an operation."""

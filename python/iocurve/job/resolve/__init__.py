@@ -166,6 +166,8 @@ class _Resolver:
             start_delay_ns=rng.randint(low, high),
             ramp_ns=section.ending.ramp_ns,
             end=ending,
+            tolerates=section.ending.tolerates,
+            whole_transfers=section.ending.whole_transfers,
             cooldown_ns=section.ending.cooldown_ns,
             ends_others=section.ending.ends_others,
             ends_run=section.ending.ends_run,

@@ -86,6 +86,7 @@ fn a_run_sees_the_burst_end() {
         clock: clock.clone(),
         interval_ns: S,
         positions: SharedPositions::default(),
+        failed: Arc::default(),
         tree: None,
         flow: None,
     };

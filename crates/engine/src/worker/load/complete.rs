@@ -14,7 +14,7 @@ use crate::worker::timeline::Timeline;
 use crate::worker::walk::is_already_done;
 
 /// Errors that mean "device full" or "quota exceeded".
-const NO_SPACE: [i64; 2] = [libc::ENOSPC as i64, libc::EDQUOT as i64];
+const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];
 
 impl Load<'_> {
     /// Completes the reaped operations; with a limit on completions at once, the rest waits for the next round.
@@ -56,9 +56,13 @@ impl Load<'_> {
         let done = self.slots.release(slot);
         let counts = timeline.completed();
         if result < 0 {
-            return self.failed(slot, &done, result, counts);
+            return self.failed(slot, &done, std::io::Error::from_raw_os_error(-result as i32), counts);
         }
         let bytes = result as u32;
+        if bytes < done.address.length && self.fails_short(&done) {
+            let text = format!("{bytes} of {} bytes were moved", done.address.length);
+            return self.failed(slot, &done, std::io::Error::other(text), counts);
+        }
         if self.data.verifier.is_some() {
             self.complete_verified(slot, &done, at, bytes, counts)?;
         } else if counts {
@@ -96,15 +100,22 @@ impl Load<'_> {
         }
     }
 
+    /// Returns `true` if an operation that has moved fewer bytes than requested has failed. Verification compares the bytes instead.
     #[cold]
-    fn failed(&mut self, slot: u32, done: &InFlight, result: i64, counts: bool) -> Result<(), EngineError> {
+    fn fails_short(&self, done: &InFlight) -> bool {
+        let is_transfer = self.kinds[done.operation as usize].is_transfer();
+        self.plan.whole_transfers && self.data.verifier.is_none() && is_transfer
+    }
+
+    #[cold]
+    fn failed(&mut self, slot: u32, done: &InFlight, source: std::io::Error, counts: bool) -> Result<(), EngineError> {
         let &InFlight { address, operation, .. } = done;
         let kind = self.kinds[operation as usize];
         self.finish_range_step(slot, kind, address, true);
         if let Some(verifier) = &self.data.verifier {
             verifier.failed(kind, address);
         }
-        if self.plan.end.when_full && NO_SPACE.contains(&-result) {
+        if self.plan.end.when_full && source.raw_os_error().is_some_and(|errno| NO_SPACE.contains(&errno)) {
             self.supply.end();
             self.data.is_full = true;
             return Ok(());
@@ -122,10 +133,9 @@ impl Load<'_> {
             Some(tree) => tree.path(address.file),
             None => self.plan.files[address.file as usize].path.clone(),
         };
-        if self.failures.count(kind, &path, -result as i32) {
+        if self.failures.count(kind, &path, &source) {
             return Ok(());
         }
-        let source = std::io::Error::from_raw_os_error(-result as i32);
         if kind.is_metadata() {
             return Err(EngineError::Path { action: kind.name(), path, source });
         }

@@ -170,6 +170,7 @@ fn shared() -> Shared {
         clock: Clock::manual(),
         interval_ns: 100 * MS,
         positions: SharedPositions::default(),
+        failed: Arc::default(),
     }
 }
 

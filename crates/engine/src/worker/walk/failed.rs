@@ -33,9 +33,9 @@ impl Walk {
         }
         match step.effect {
             Effect::Transferred | Effect::Flushed => {
-                // The file is closed next.
+                // The file is closed next, and stays reserved.
                 if let Some(open) = &mut self.lanes[lane as usize].open {
-                    (open.transfers_max, open.is_dirty) = (0, false);
+                    (open.transfers_max, open.is_dirty, open.is_broken) = (0, false, true);
                 }
             }
             Effect::Opened { created } => {

@@ -109,16 +109,19 @@ class JobStats:
 
     @property
     def error(self) -> int:
-        """errno of the first error that ended a worker; 0 without one."""
-        return next((worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"), 0)
+        """errno of the first error that ended a worker, else of the first that was counted; 0 without one."""
+        ended = [worker.errno or errno.EIO for worker in self.workers if worker.state == "failed"]
+        counted = [failed.errno for worker in self.workers for failed in worker.failures]
+        return next(iter((*ended, *counted)), 0)
 
     @property
     def errors(self) -> dict[str, int]:
-        """Counts of errors by fio's names; empty without continue_on_error."""
-        written = (self.last_report.global_options | self.last_report.options).get("continue_on_error", "none")
-        if written in ("none", "0"):
+        """Counts of errors by fio's names; empty without continue_on_error and ignore_error."""
+        options = self.last_report.global_options | self.last_report.options
+        if options.get("continue_on_error", "none") in ("none", "0") and "ignore_error" not in options:
             return {}
-        return {"total_err": sum(bool(worker.error) for worker in self.workers), "first_error": self.error}
+        counted = sum(failed.count for worker in self.workers for failed in worker.failures)
+        return {"total_err": counted + sum(bool(worker.error) for worker in self.workers), "first_error": self.error}
 
     @property
     def runtime_ns(self) -> int:

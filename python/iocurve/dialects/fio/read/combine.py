@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Sequence
 
 from iocurve.dialects.fio.read import splits, traces
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.engine.derived import block_bytes_max, block_bytes_min
-from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, FixedBlocks, Flow, LogPlan, SteadyState, Uniform, Verify
+from iocurve.engine.plan import (
+    BlockRange,
+    Blocks,
+    BlockSplit,
+    FixedBlocks,
+    Flow,
+    LogPlan,
+    OperationKind,
+    SteadyState,
+    Tolerance,
+    Uniform,
+    Verify,
+)
 from iocurve.job import model
 from iocurve.job.model import Data, Ending, Files, Load, Pace, PerKind, Target
 from iocurve.units import MILLISECOND_NS, SECOND_NS
@@ -39,6 +52,7 @@ def combine(draft: Draft) -> None:
     _latency_target(draft)
     _endings(draft)
     traces.replay(draft)
+    _tolerances(draft)
     _submission_latency(draft)
     _logs(draft)
 
@@ -401,6 +415,22 @@ def _latency_target(draft: Draft) -> None:
     elif "latency_window_ns" not in draft.given:
         text = "latency_target without latency_window: each depth is measured for 1 s"
         draft.note("latency_target", "latency_window", text, "warning")
+
+
+def _tolerances(draft: Draft) -> None:
+    """continue_on_error counts EIO and EILSEQ; ignore_error gives other errors, and implies it for its kinds."""
+    asked = draft.deferred.continue_on_error
+    reads, writes, _ = draft.deferred.ignore_error
+    ways: list[tuple[str, tuple[OperationKind, ...], tuple[int, ...]]] = [
+        ("read", ("read",), reads),
+        ("write", ("write", "trim"), writes),
+    ]
+    tolerances = [
+        Tolerance(kinds=kinds, errnos=errnos or (errno.EIO, errno.EILSEQ), errors_max=None)
+        for name, kinds, errnos in ways
+        if errnos or asked in (name, "io", "all")
+    ]
+    draft.put(Ending, tolerates=tuple(tolerances), whole_transfers=draft.load.replay is None)
 
 
 def _endings(draft: Draft) -> None:

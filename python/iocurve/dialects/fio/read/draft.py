@@ -151,6 +151,9 @@ class Deferred:
     fsync_on_close: bool = False
     exitall: bool = False
     exitall_on_error: bool = False
+    continue_on_error: Literal["none", "read", "write", "io", "verify", "all"] = "none"
+    ignore_error: tuple[tuple[int, ...], ...] = ((), (), ())
+    """Error numbers of reads, writes and verification."""
     exit_what: Literal["group", "stonewall", "all"] = "group"
     steadystate: Criterion = _IOPS_SLOPE
     steadystate_duration: int = 0

@@ -6,6 +6,7 @@ If fio reads only the beginning of a value, the reader does the same and adds a 
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -129,6 +130,24 @@ def list_of(read: Reader[T]) -> Reader[tuple[T, ...]]:
         return tuple(read(part, context) for part in text_value(text, context).split(",") if part)
 
     return read_all
+
+
+def error_lists(text: str, context: Context) -> tuple[tuple[int, ...], ...]:
+    """Reads the errors to ignore of reads, writes and verification: ``EAGAIN,ENOSPC:EIO``; a list may be empty."""
+    lists = text_value(text, context).split(",")
+    if len(lists) > 3:
+        raise ValueError(f"{context.option} takes three lists: of reads, of writes, of verification")
+    numbers = [tuple(_error_number(name.strip()) for name in one.split(":") if name.strip()) for one in lists]
+    return tuple(numbers + [()] * (3 - len(numbers)))
+
+
+def _error_number(name: str) -> int:
+    if name.isdigit():
+        return int(name)
+    found = getattr(errno, name, None) if name[:1] == "E" else None
+    if not isinstance(found, int):
+        raise ValueError(f"'{name}' is no error: write EIO, ENOSPC or a number")
+    return found
 
 
 def plain_integer(text: str, _context: Context) -> int:

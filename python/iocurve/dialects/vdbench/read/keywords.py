@@ -69,7 +69,7 @@ _GENERAL = [
     *_ignored("iocurve has no auxiliary reports", "auxreport"),
     *_ignored("the compressible data is random", "compressionseed"),
     _supported("createanchors", values.yes_or_no),
-    *_ignored("every error is counted, and the engine decides when errors end a run", "dataerrors"),
+    _supported("dataerrors", values.error_limit),
     *_ignored("iocurve has no debug settings", "debug", "misc"),
     *_ignored("a duplicate is a whole transfer", "dedupunit"),
     *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", "deduptype", level="warning"),

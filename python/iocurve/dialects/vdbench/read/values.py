@@ -52,6 +52,12 @@ def count(low: int = 1, high: int = 1_000_000) -> Reader:
     return lambda parameter: whole(parameter.text, low, high)
 
 
+def error_limit(parameter: Parameter) -> int | str:
+    """Reads the number of errors that ends a run, at least 1, or a command, which vdbench starts at the first error."""
+    text = ",".join(parameter.values)
+    return whole(text, 1) if text.isdigit() else text
+
+
 def size(parameter: Parameter) -> int:
     """Reads a size in bytes above 0: ``10g``, ``512``."""
     return whole(parameter.text, 1)
