@@ -249,6 +249,30 @@ def test_mdtest_and_elbencho_end_at_the_first_error(
     assert any(re.search(expected, error) for error in runs.errors(name))
 
 
+def test_mdtest_warns_of_a_missing_file_until_it_is_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # As mdtest 4.1.0.
+    def ran(phase: str) -> str:
+        prepared = registry.load("mdtest").prepare(["-F", "-n", "10", phase, "-d", str(tmp_path)], cwd=tmp_path)
+        prepared.measure(Runs().carry_out)
+        return capsys.readouterr().out
+
+    ran("-C")
+    (path,) = tmp_path.rglob("*.3")
+    path.unlink()
+    for phase, kind, name in (
+        ("-T", "getattr", "File stat"),
+        ("-E", "open", "File read"),
+        ("-r", "delete", "File removal"),
+    ):
+        printed = ran(phase)
+        failed = f"{path}: No such file or directory"
+        if kind == "open":
+            assert f"ERROR: {name}: open {failed}" in printed
+        else:
+            assert f"WARNING: {name}: 1 {kind} failed, the first of {failed}" in printed
+            assert "ERROR" not in printed
+
+
 # -- fio ---------------------------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,7 @@ AT_MOST = {
     # 91 since measure reads the counters of the volume that it loads.
     "rooms that import a room": 91,
     "files under 60 lines": 52,
-    "classes": 696,
+    "classes": 697,
     "Any": 169,
     "lines of a function": 60,
     "parameters of a function": 10,

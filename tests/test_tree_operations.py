@@ -132,6 +132,20 @@ def test_each_operation_is_done_once_for_each_file_and_counted(place: tuple[plan
     assert done(removed) == [{"delete": (4 * FILES, 0, 0), "rmdir": (DIRECTORIES, 0, 0)}, {}]
 
 
+@pytest.mark.parametrize("singly", [None, 2])
+def test_intervals_count_the_entries_that_lists_have(place: tuple[plan.EnginePlan, str], singly: int | None) -> None:
+    engine, root = place
+    kind: plan.OperationKind = "readdirplus"
+    end = plan.End(runtime_ns=350 * MILLISECOND_NS, bytes=None, operations=None)
+    lists = walk(engine, root, kind, shares={kind: 1}, end=end).replace(intervals_singly=singly)
+    listed = run(walk(engine, root, "make_directories"), walk(engine, root, "write_file"), lists).workers[2]
+    intervals = [interval.operations[kind] for interval in listed.intervals]
+    assert len(intervals) > 1
+    assert all(one.operations > 0 and one.entries == one.operations * FILES // DIRECTORIES for one in intervals)
+    assert sum(one.entries for one in intervals) == listed.operations[kind].entries
+    run(walk(engine, root, "remove"))
+
+
 def test_a_deleted_file_takes_its_links_along(place: tuple[plan.EnginePlan, str]) -> None:
     engine, root = place
     tasks: tuple[plan.TreeTask, ...] = ("make_directories", "write_file", "link", "symlink", "delete", "rmdir")

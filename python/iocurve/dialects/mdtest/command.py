@@ -158,6 +158,9 @@ class Prepared(base.Prepared):
         """Notes the rate of a phase. Returns True if it finished."""
         for outcome in outcomes:
             for worker in outcome.workers:
+                for failed in worker.failures:
+                    first = f"the first of {failed.path}: {failed.error}"
+                    sys.stdout.write(f"WARNING: {phase.name}: {failed.count} {failed.kind} failed, {first}\n")
                 if worker.error:
                     sys.stdout.write(f"ERROR: {phase.name}: {worker.error}\n")
             if outcome.state != "finished":

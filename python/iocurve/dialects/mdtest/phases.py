@@ -27,6 +27,10 @@ ROWS = (
 """Names of the phases, in the order of mdtest's table."""
 
 
+_WARNED = plans.Tolerance(kinds=("mkdir", "rmdir", "getattr", "delete"))
+"""Operations whose failure mdtest warns of, and goes on; a file that cannot be opened ends it."""
+
+
 @dataclass(frozen=True)
 class Phase:
     """One operation on each of many names."""
@@ -88,6 +92,7 @@ class Phase:
             start_delay_ns=0,
             ramp_ns=0,
             end=plans.End(runtime_ns=self.runtime_ns, bytes=None, operations=len(names)),
+            tolerates=(_WARNED,),
             ends_others="on_error",
             seed=seed,
             payload=plans.Payload(

@@ -123,6 +123,7 @@ impl Load<'_> {
         // Each client with a part of a tree makes and removes all its directories.
         let is_of_directory = matches!(kind, OperationKind::Mkdir | OperationKind::Rmdir);
         let is_shared = || self.shared.tree.as_ref().is_some_and(|tree| tree.shape().is_shared());
+        let result = -i64::from(source.raw_os_error().unwrap_or(libc::EIO));
         if is_of_directory && is_already_done(kind, result) && is_shared() {
             return Ok(());
         }

@@ -57,8 +57,8 @@ def _list(of: str) -> Schema:
 
 
 def _lifted(value: Any, definitions: Schema) -> Any:
-    """Moves nested ``$defs`` to ``definitions``."""
-    if isinstance(value, list):
+    """Moves nested ``$defs`` to ``definitions``; tuples become lists, as in JSON."""
+    if isinstance(value, list | tuple):
         return [_lifted(one, definitions) for one in value]
     if not isinstance(value, dict):
         return value
