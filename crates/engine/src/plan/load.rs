@@ -450,3 +450,20 @@ pub struct ReplayPlan {
     /// Each operation waits for its due time; otherwise they run as fast as possible.
     pub paced: bool,
 }
+
+/// Failed operations that are counted, with the first path of each kind and error, and do not end the worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// Kinds of operation; empty for all.
+    #[cfg_attr(test, schemars(default))]
+    pub kinds: Vec<OperationKind>,
+    /// Error numbers (errno); empty for all.
+    #[cfg_attr(test, schemars(default))]
+    pub errnos: Vec<i32>,
+    /// Most failures of all workers of the group, those of every tolerance with a limit together: one more ends the worker that has it. `null`: no limit.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub errors_max: Option<u64>,
+}

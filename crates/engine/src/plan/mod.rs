@@ -22,11 +22,11 @@ use iocurve_meter::Nanos;
 pub use self::disk::{DiskPlan, HostCache, IoBurst, IoLimits, VmPlan};
 pub use self::load::{
     Access, AtEnd, Batch, BlockShare, Blocks, Cover, Distribution, OperationKind, OperationPlan, Passes, Position,
-    ReplayPlan, Strided, SyncPlan, Zone,
+    ReplayPlan, Strided, SyncPlan, Tolerance, Zone,
 };
 pub use self::pacing::{
     Arrivals, End, EndsOthers, Flow, LatencyTarget, Rate, RateUnit, SteadyCriterion, SteadyFigure, SteadyState, Think,
-    ThinkCounts, Tolerance,
+    ThinkCounts,
 };
 pub use self::payload::{Content, Payload, Renew};
 pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};

@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use iocurve_meter::Nanos;
 
-use super::load::OperationKind;
-
 /// An open-loop rate: `count` per `per_ns`. The k-th operation is due at exactly k × per / count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -113,23 +111,6 @@ pub struct End {
     /// worker.
     #[cfg_attr(test, schemars(default))]
     pub when_full: bool,
-}
-
-/// Failed operations that are counted, with the first path of each kind and error, and do not end the worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Tolerance {
-    /// Kinds of operation; empty for all.
-    #[cfg_attr(test, schemars(default))]
-    pub kinds: Vec<OperationKind>,
-    /// Error numbers (errno); empty for all.
-    #[cfg_attr(test, schemars(default))]
-    pub errnos: Vec<i32>,
-    /// Most failures of all workers of the group, those of every tolerance with a limit together: one more ends the worker that has it. `null`: no limit.
-    #[serde(deserialize_with = "Option::deserialize")]
-    #[cfg_attr(test, schemars(default))]
-    pub errors_max: Option<u64>,
 }
 
 /// Ends the other workers of a group when a worker has ended.
