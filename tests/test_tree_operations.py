@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -135,7 +135,7 @@ def test_each_operation_is_done_once_for_each_file_and_counted(place: tuple[plan
 @pytest.mark.parametrize("singly", [None, 2])
 def test_intervals_count_the_entries_that_lists_have(place: tuple[plan.EnginePlan, str], singly: int | None) -> None:
     engine, root = place
-    kind: plan.OperationKind = "readdirplus"
+    kind: Literal["readdirplus"] = "readdirplus"
     end = plan.End(runtime_ns=350 * MILLISECOND_NS, bytes=None, operations=None)
     lists = walk(engine, root, kind, shares={kind: 1}, end=end).replace(intervals_singly=singly)
     listed = run(walk(engine, root, "make_directories"), walk(engine, root, "write_file"), lists).workers[2]
