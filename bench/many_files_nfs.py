@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(store: str, version: str, files: int, shape: str, least: int) -> dict[str, Any]:
-    """A fresh server is measured; ``least`` operations of each kind are carried out."""
+    """Measures a fresh server with at least ``least`` operations of each kind."""
     with tempfile.TemporaryDirectory(prefix="iocurve-many-files-") as directory:
         where = () if store == "memory" else ("--store", directory)
         with volume("--unlimited", *where) as server:
@@ -82,7 +82,7 @@ def _measured(store: str, version: str, files: int, shape: str, least: int) -> d
 
 
 def _tree(files: int, shape: str) -> plans.Tree:
-    """A tree with all files in one directory, or in as many as have 1,000 each."""
+    """Puts all files in one directory, or 1,000 in each of several."""
     depth, width, each = 1, 1, files
     if shape == "tree":
         each = min(files, TREE_DIRECTORY_FILES)
