@@ -5,6 +5,7 @@ A kernel takes seconds to boot, so one for each version of NFS runs all scripts 
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -117,6 +118,12 @@ flock -x -n /tmp/other/f true && echo free
 umount /tmp/other
 """
 
+# The engine works on names of the mount: its own tests put their files next to their program.
+NAMES = """
+mkdir $MNT/build && cp /engine-tests $MNT/build/tests
+$MNT/build/tests --quiet engines::metadata:: | grep "test result"
+"""
+
 RUN_CASE = """
 umount $MNT || umount -l $MNT
 nfsmount $EXPORT $MNT {options} && rm -rf $MNT/* /tmp/*
@@ -136,6 +143,7 @@ def _cases(version: str) -> dict[str, tuple[str, str]]:
         "fio": FIO_VERIFY,
         "permissions": PERMISSIONS,
         "archive": UNPACK_AND_REMOVE,
+        "names": NAMES,
         "unknown export": "nfsmount /elsewhere /tmp/elsewhere",
         "squashed": SQUASHED,
         # The rig's relay calls from an unprivileged port.
@@ -152,7 +160,20 @@ Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def ran(kernel_nfs: KernelNfs) -> Ran:
+def engine_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tests of the engine as a program, without what only a debugger needs."""
+    command = "cargo test --workspace --exclude iocurve-py --locked --no-run --message-format=json"
+    root = Path(__file__).parents[2]
+    built = subprocess.run(command.split(), cwd=root, capture_output=True, text=True, timeout=280, check=True)
+    messages = map(json.loads, built.stdout.splitlines())
+    programs = [one["executable"] for one in messages if one.get("target", {}).get("name") == "iocurve_engine"]
+    stripped = tmp_path_factory.mktemp("engine") / "tests"
+    subprocess.run(["strip", "-o", str(stripped), *filter(None, programs)], timeout=60, check=True)
+    return stripped
+
+
+@pytest.fixture(scope="module")
+def ran(kernel_nfs: KernelNfs, engine_tests: Path) -> Ran:
     """The end of a case, by version and name. In most exports root is root, as in file systems of the guest itself."""
 
     @cache
@@ -162,7 +183,8 @@ def ran(kernel_nfs: KernelNfs) -> Ran:
             RUN_CASE.format(name=name, options=options, script=one) for name, (options, one) in cases.items()
         )
         with serve(*EXPORTS) as server:
-            done = kernel_nfs(server, script, options=_options(version), programs=["flock"], timeout_seconds=240)
+            programs = ["flock", f"{engine_tests}:/engine-tests"]
+            done = kernel_nfs(server, script, options=_options(version), programs=programs, timeout_seconds=240)
         *fields, rest = done.stdout.split("\x1e")
         assert (done.returncode, rest) == (0, ""), done.stderr
         found = zip(*(fields[number::4] for number in range(4)), strict=True)
@@ -218,6 +240,13 @@ def test_permissions_are_the_modes(ran: Ran, version: str) -> None:
 def test_an_archive_is_unpacked_and_removed(ran: Ran, version: str) -> None:
     done = ran(version, "archive")
     assert (done.returncode, done.stdout) == (0, "../a/b\n2\n600\n2000\n0\n"), done.stderr
+
+
+@VERSIONS
+def test_the_engine_creates_renames_and_removes_names_of_a_mount(ran: Ran, version: str) -> None:
+    """NFS has no RENAME_NOREPLACE."""
+    done = ran(version, "names")
+    assert done.stdout.startswith("test result: ok. 6 passed"), (done.stdout, done.stderr)
 
 
 def test_locks_hold_between_mounts(ran: Ran) -> None:

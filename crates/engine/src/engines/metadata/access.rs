@@ -92,8 +92,17 @@ impl Access {
                 OperationKind::Mkdir => done(libc::mkdir(path, DIRECTORY_MODE)),
                 OperationKind::Rename => {
                     let target = self.second(request)?;
-                    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
-                    done(libc::renameat2(here, path, here, target.as_ptr(), flags))
+                    match done(libc::renameat2(
+                        libc::AT_FDCWD,
+                        path,
+                        libc::AT_FDCWD,
+                        target.as_ptr(),
+                        libc::RENAME_NOREPLACE,
+                    )) {
+                        // NFS and other file systems do not have the flag.
+                        Err(libc::EINVAL) => rename_to_free(&name, &target),
+                        renamed => renamed,
+                    }
                 }
                 OperationKind::Link => done(libc::link(path, self.second(request)?.as_ptr())),
                 OperationKind::Symlink => {
@@ -306,6 +315,19 @@ fn attributes(directory: RawFd, name: &CStr) -> Result<(), libc::c_int> {
 fn close(file: OwnedFd) -> Result<(), libc::c_int> {
     // SAFETY: nothing else closes the descriptor.
     if unsafe { libc::close(file.into_raw_fd()) } == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Renames a file to a name that nothing has when it is looked up.
+fn rename_to_free(from: &CStr, to: &CStr) -> Result<i64, libc::c_int> {
+    // SAFETY: the paths end with zero bytes; the status has its place.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        match done(libc::lstat(to.as_ptr(), &raw mut status)) {
+            Ok(_) => Err(libc::EEXIST),
+            Err(libc::ENOENT) => done(libc::rename(from.as_ptr(), to.as_ptr())),
+            Err(errno) => Err(errno),
+        }
+    }
 }
 
 fn done(code: libc::c_int) -> Result<i64, libc::c_int> {
