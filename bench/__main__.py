@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.comparisons import COMPARISONS, PEER_FIO_NFS, Comparison, Settings, peer_fio_nfs
-from bench.machine import machine_facts, versions
+from bench.machine import environment, save
 from bench.measure import Duration
 
 TABLE_COLUMNS = 140
@@ -34,19 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         console.print(f"bench: {error}", style="red", markup=False)
         return 1
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    console.print(f"Saved as {path}")
+    console.print(f"Saved as {save(document, options.out)}")
     return 0
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Runs the requested comparisons, printing each table as it is complete."""
     document: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(),
-        "versions": versions(peer_fio_nfs()),
+        **environment(peer_fio_nfs()),
         "comparisons": [],
     }
     with tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir=options.directory) as directory:

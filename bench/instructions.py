@@ -16,11 +16,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine_facts, versions
+from bench.machine import environment, save
 
 CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -40,10 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         print(f"bench.instructions: {error}", file=sys.stderr)
         return 1
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"instructions-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"Saved as {path}")
+    print(f"Saved as {save(document, options.out, 'instructions-')}")
     return 0
 
 
@@ -56,13 +52,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows = options.rows or [*_output([loop]).split(), *VOLUME_ROWS]
     volume = build(VOLUME, options.checkout) if VOLUME_ROWS.keys() & rows else ""
     document: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(),
-        "versions": {**versions(None), "valgrind": _output([valgrind, "--version"]).strip()},
+        **environment(),
         "commit": _commit(options.checkout),
         "operations": [options.operations, 2 * options.operations],
         "rows": [],
     }
+    document["versions"]["valgrind"] = _output([valgrind, "--version"]).strip()
     for row in rows:
         with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
             kind = VOLUME_ROWS.get(row)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import random
 import statistics
@@ -22,13 +21,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from bench import servers
 from bench.awake import processors_awake
-from bench.machine import machine_facts, versions
+from bench.machine import environment, save
 from bench.measure import median_bounds, process_cpu_seconds
 from bench.servers import Server, guest_command
 
@@ -118,10 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"kernel-client-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    print(f"Saved as {path}")
+    print(f"Saved as {save(document, options.out, 'kernel-client-')}")
     return 0
 
 
@@ -142,9 +137,7 @@ def _document(rounds: int, nfs_versions: Sequence[str], kind: Literal["mem", "vf
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
     comparisons = [_comparison(nfs, turns[nfs]) for nfs in nfs_versions]
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(),
-        "versions": versions(None),
+        **environment(),
         "ganesha_store": kind,
         "mount_options": MOUNT_OPTIONS,
         "sizes": asdict(sizes),

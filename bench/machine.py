@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from bench.servers import IOCURVE
@@ -25,6 +28,20 @@ def versions(fio_nfs: str | None) -> dict[str, str]:
         "nfs_ganesha": ["ganesha.nfsd", "-v"],
     }
     return {name: _first_line(command) for name, command in asked.items() if shutil.which(command[0])}
+
+
+def environment(fio_nfs: str | None = None) -> dict[str, Any]:
+    """The first entries of a result: date, machine and versions."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"date": date, "machine": machine_facts(), "versions": versions(fio_nfs)}
+
+
+def save(document: dict[str, Any], directory: Path, prefix: str = "") -> Path:
+    """Writes a result to a file that is named after the time, and returns its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{prefix}{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return path
 
 
 def _first_line(command: Sequence[str]) -> str:

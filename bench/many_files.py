@@ -13,11 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine_facts, versions
+from bench.machine import environment, save
 
 CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -45,15 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 memory = "".join(f"{row['file_memory_bytes'][size]:10.0f}" for size in (FILE_BYTES, 0))
                 print(f"{store[:4]} {shape:>5}{files:10,}{costs}{memory}", flush=True)
     document = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(),
-        "versions": versions(None),
+        **environment(),
         "calls": CALLS,
         "rows": rows,
     }
-    path = options.out / f"many-files-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"Saved as {path}")
+    print(f"Saved as {save(document, options.out, 'many-files-')}")
     return 0
 
 

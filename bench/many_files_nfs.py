@@ -11,7 +11,6 @@ each process has more with all files than without, and the most that the client 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -19,11 +18,10 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine_facts, versions
+from bench.machine import environment, save
 from bench.many_files import FILE_BYTES, FILES, RESULTS, TREE_DIRECTORY_FILES
 from bench.metadata import tree_plan
 from bench.servers import Server, volume
@@ -59,15 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rows.append(row)
                 _print(row)
     document = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(),
-        "versions": versions(None),
+        **environment(),
         "depth": DEPTH,
         "rows": rows,
     }
-    path = options.out / f"many-files-nfs-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"Saved as {path}")
+    print(f"Saved as {save(document, options.out, 'many-files-nfs-')}")
     return 0
 
 

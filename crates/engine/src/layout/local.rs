@@ -20,7 +20,12 @@ pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
         Layout::New | Layout::Recreate => target.end,
-        _ => 0,
+        Layout::Existing
+        | Layout::Create
+        | Layout::Reserve
+        | Layout::RecreateReserve
+        | Layout::Directory
+        | Layout::Nothing => 0,
     };
     targets(files).iter().map(missing).sum()
 }

@@ -121,7 +121,12 @@ fn unprepared<'a>(workers: impl Iterator<Item = &'a Worker>) -> Vec<String> {
 fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
     match file.layout {
         Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
-        _ => 0,
+        Layout::Existing
+        | Layout::Create
+        | Layout::Reserve
+        | Layout::RecreateReserve
+        | Layout::Directory
+        | Layout::Nothing => 0,
     }
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -48,6 +50,11 @@ class Invocation:
         """True if a client runs this worker of the plan: one of a job file that follows its --client, as in fio."""
         if not self.placement:
             return True
-        sections = [number for number, section in enumerate(self.job.sections) for _ in range(section.numjobs)]
-        before = sum(len(each.workers) for each in self.plan.groups[:group])
-        return client in self.placement[sections[before + worker]]
+        return client in self._hosts_of_workers[group][worker]
+
+    @cached_property
+    def _hosts_of_workers(self) -> list[list[frozenset[int]]]:
+        """The clients that run each worker, by group and number in the group."""
+        placed = zip(self.job.sections, self.placement, strict=True)
+        hosts = iter([hosts for section, hosts in placed for _ in range(section.numjobs)])
+        return [list(islice(hosts, len(group.workers))) for group in self.plan.groups]
