@@ -121,13 +121,16 @@ impl Shape {
 
     /// Path of a directory, or of a file by one of its names, below a root.
     fn path_as(&self, entry: u32, root: &str, name: Name) -> String {
-        match entry.checked_sub(self.directories()) {
-            None => self.directory(entry, root),
-            Some(file) => {
-                let directory = self.directory(self.directory_of(file), root);
-                format!("{directory}/{}", self.tree.file_name(file, name))
-            }
+        let file = entry.checked_sub(self.directories());
+        let directory = file.map_or(entry, |file| self.directory_of(file));
+        let mut path = String::with_capacity(root.len() + 16 * self.starts.len() + 16);
+        path.push_str(root);
+        self.push_directory(&mut path, directory);
+        if let Some(file) = file {
+            path.push('/');
+            self.tree.push_file_name(&mut path, file, name);
         }
+        path
     }
 
     /// Bytes of a file.
@@ -178,7 +181,9 @@ impl Shape {
                     let place = self.place_of(directory).checked_sub(self.first_with_files())?;
                     let before = if self.tree.names.is_some() { place * self.tree.files } else { 0 };
                     let file = named.checked_add(before)?;
-                    let fits = file / self.tree.files == place && self.tree.file_name(file, name) == *part;
+                    let mut own = String::new();
+                    self.tree.push_file_name(&mut own, file, name);
+                    let fits = file / self.tree.files == place && own == *part;
                     return fits.then(|| (self.directories() + file, name));
                 }
             }
@@ -195,22 +200,19 @@ impl Shape {
         self.starts.partition_point(|&start| start <= directory) - 1
     }
 
-    fn directory(&self, directory: u32, root: &str) -> String {
+    /// Appends the path of a directory to that of the root.
+    fn push_directory(&self, path: &mut String, directory: u32) {
         let level = self.level(directory);
-        let mut numbers = Vec::with_capacity(level + 1);
-        let mut number = directory - self.starts[level];
-        for _ in 0..=level {
-            numbers.push(number % self.tree.width + 1);
-            number /= self.tree.width;
-        }
-        let mut path = root.to_owned();
-        for (above, number) in numbers.into_iter().rev().enumerate() {
+        let within = directory - self.starts[level];
+        // Directories of the level that each directory above contains.
+        let mut below = self.directories_above(level);
+        for level in 1..=level as u32 + 1 {
             if !path.is_empty() {
                 path.push('/');
             }
-            path.push_str(&self.tree.directory_name(above as u32 + 1, number));
+            self.tree.push_directory_name(path, level, within / below % self.tree.width + 1);
+            below /= self.tree.width;
         }
-        path
     }
 }
 

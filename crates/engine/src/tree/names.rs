@@ -62,24 +62,59 @@ impl Name {
 }
 
 impl Tree {
-    /// Name of a directory by its number in the directory above, from 1.
-    pub(super) fn directory_name(&self, level: u32, number: u32) -> String {
+    /// Appends the name of a directory by its number in the directory above, from 1.
+    pub(super) fn push_directory_name(&self, path: &mut String, level: u32, number: u32) {
         match &self.names {
-            None => format!("vdb.{level}_{number}.dir"),
-            Some(names) => names.directory.replace("{}", &(number - 1).to_string()),
+            None => {
+                path.push_str("vdb.");
+                push_number(path, level, 1);
+                path.push('_');
+                push_number(path, number, 1);
+                path.push_str(".dir");
+            }
+            Some(names) => push_numbered(path, &names.directory, number - 1),
         }
     }
 
-    /// A name of a file by its number in the whole tree, from 0.
-    pub(super) fn file_name(&self, number: u32, name: Name) -> String {
+    /// Appends a name of a file by its number in the whole tree, from 0.
+    pub(super) fn push_file_name(&self, path: &mut String, number: u32, name: Name) {
         match &self.names {
-            None => format!("vdb_f{number:04}.{}", name.end()),
+            None => {
+                path.push_str("vdb_f");
+                push_number(path, number, 4);
+            }
             Some(names) => {
-                let own = names.file.replace("{}", &(number % self.files).to_string());
-                if matches!(name, Name::File | Name::Target) { own } else { format!("{own}.{}", name.end()) }
+                push_numbered(path, &names.file, number % self.files);
+                if matches!(name, Name::File | Name::Target) {
+                    return;
+                }
             }
         }
+        path.push('.');
+        path.push_str(name.end());
     }
+}
+
+/// Appends a name of this pattern.
+fn push_numbered(path: &mut String, pattern: &str, number: u32) {
+    let (before, after) = pattern.split_once("{}").map_or((pattern, None), |(before, after)| (before, Some(after)));
+    path.push_str(before);
+    if let Some(after) = after {
+        push_number(path, number, 1);
+        path.push_str(after);
+    }
+}
+
+/// Appends a number of at least so many digits. A load makes a path for each operation, and `write!` takes several times as long.
+fn push_number(text: &mut String, mut number: u32, digits_min: usize) {
+    let mut digits = [b'0'; 10];
+    let mut first = digits.len();
+    while number > 0 || digits.len() - first < digits_min {
+        first -= 1;
+        digits[first] += (number % 10) as u8;
+        number /= 10;
+    }
+    text.extend(digits[first..].iter().map(|&digit| char::from(digit)));
 }
 
 /// Directory or file of a tree; `None` for any other name.

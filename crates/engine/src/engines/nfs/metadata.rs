@@ -526,11 +526,13 @@ impl<P: Mountable> NfsMetadataEngine<P> {
 
     /// Handle of the directory of a path, and the last name of the path; `None` if a call looks a directory up first.
     fn place(&mut self, slot: u32, file: u32, of_target: bool) -> Option<(P::Handle, Vec<u8>)> {
-        let path = self.paths.text(file).into_owned();
-        let Some((parent, name)) = path.rsplit_once('/') else {
+        let mut path = self.paths.text(file).into_owned();
+        let Some(end) = path.rfind('/') else {
             return Some((self.root.clone(), path.into_bytes()));
         };
-        Some((self.walk_to(slot, parent, of_target)?, name.as_bytes().to_vec()))
+        let directory = self.walk_to(slot, &path[..end], of_target)?;
+        path.drain(..=end);
+        Some((directory, path.into_bytes()))
     }
 
     /// Handle of a directory; `None` if a call looks it up first, or a directory above.

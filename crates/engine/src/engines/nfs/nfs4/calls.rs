@@ -73,7 +73,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         let rpc = Mounter { mount, stop }.connect_nfs4()?;
         let client = Client::register(rpc, mount.session_slots, mount.timeout_ns)?;
         let limits = CallLimits { read: 0, write: 0 };
-        let mut calls = Self { client: Some(client), root: Vec::new(), limits, lease_ns: 0, stop };
+        let mut calls = Self { client: Some(client), root: Handle::default(), limits, lease_ns: 0, stop };
         let of = format!("{} of {}", mount.export, calls.rpc().server);
         calls.root = calls.walk_to(&mount.export)?.map_err(|status| refused::<Nfs4>("mount", &of, status))?;
         calls.read_limits()?.map_err(|status| refused::<Nfs4>("get the limits of", &mount.export, status))?;
@@ -98,14 +98,14 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
     }
 
     fn look_up(&mut self, entry: &Entry<'_, Handle>) -> Answer<Handle> {
-        let mut handle = Vec::new();
+        let mut handle = Handle::default();
         let calls = [put(entry.directory), look_up(entry), nfs_argop4::GETFH(())];
         granted!(self.carry_out(&calls, |result| take_handle(&result, &mut handle)));
         Ok(Ok(handle))
     }
 
     fn find(&mut self, entry: &Entry<'_, Handle>) -> Answer<Node<Handle>> {
-        let (mut handle, mut found) = (Vec::new(), None);
+        let (mut handle, mut found) = (Handle::default(), None);
         let calls = [put(entry.directory), look_up(entry), nfs_argop4::GETFH(()), get(NODE)];
         granted!(self.carry_out(&calls, |result| {
             take_handle(&result, &mut handle);
@@ -163,7 +163,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         let mode = to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() });
         let (objtype, objname) = (createtype4::NF4DIR(()), entry.name.as_bytes());
         let create = CREATE4args { objtype, objname, createattrs: made_here(&mode) };
-        let mut handle = Vec::new();
+        let mut handle = Handle::default();
         let calls = [put(entry.directory), nfs_argop4::CREATE(create), nfs_argop4::GETFH(())];
         granted!(self.carry_out(&calls, |result| take_handle(&result, &mut handle)));
         Ok(Ok(Some(handle)))
@@ -232,7 +232,7 @@ impl<'a> Nfs4Calls<'a> {
 
     /// Handle of the export's root.
     fn walk_to(&mut self, export: &str) -> Answer<Handle> {
-        let mut handle = Vec::new();
+        let mut handle = Handle::default();
         let root = [nfs_argop4::PUTROOTFH(()), nfs_argop4::GETFH(())];
         granted!(self.carry_out(&root, |result| take_handle(&result, &mut handle)));
         for name in export.split('/').filter(|name| !name.is_empty()) {
@@ -347,7 +347,7 @@ fn kind_and_bytes(found: &Attributes<'_>) -> Option<(EntryKind, u64)> {
 fn listed(entry: &entry4<'_>) -> Listed<Handle> {
     let node = |found: &Attributes<'_>| {
         let (kind, bytes) = kind_and_bytes(found)?;
-        Some(Node { handle: found.filehandle?.to_vec(), kind, bytes })
+        Some(Node { handle: found.filehandle?.into(), kind, bytes })
     };
     let node = entry.attrs.values().ok().and_then(|found| node(&found));
     Listed { name: String::from_utf8_lossy(entry.name).into_owned(), node }

@@ -1,5 +1,7 @@
 //! Calls of `NFSv4.1` on names, in a load: each is one COMPOUND.
 
+use std::sync::LazyLock;
+
 use iocurve_wire::client_fast::Unparsed;
 use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
@@ -23,8 +25,21 @@ pub(super) type OpenState = (stateid4, u32);
 
 const MALFORMED: Unparsed = Unparsed::Malformed("it has not the results of its operations");
 
+/// Attributes as calls have them, encoded once.
+type Encoded = LazyLock<Vec<u8>>;
+
+static UNSET: Encoded = LazyLock::new(|| to_bytes(&Attributes::default()));
+static CREATED: Encoded = LazyLock::new(|| to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() }));
+static EMPTIED: Encoded =
+    LazyLock::new(|| to_bytes(&Attributes { mode: Some(FILE_MODE), size: Some(0), ..Attributes::default() }));
+static MADE_DIRECTORY: Encoded =
+    LazyLock::new(|| to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() }));
+static TOUCHED: Encoded = LazyLock::new(|| {
+    let now = Some(settime4::SET_TO_SERVER_TIME4(()));
+    to_bytes(&Attributes { time_access_set: now, time_modify_set: now, ..Attributes::default() })
+});
+
 /// Hands the operations of a call to `append`; `open` is the file that the call closes.
-#[expect(clippy::too_many_lines, reason = "one arm for each procedure")]
 pub(super) fn with_operations(
     registration: &Registration,
     open: Option<&Open>,
@@ -61,16 +76,14 @@ pub(super) fn with_operations(
         let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: stateid4::CURRENT });
         append(&[put(&call.directory), open, nfs_argop4::GETFH(()), operation, close]);
     };
-    let emptied = to_bytes(&Attributes { mode: Some(FILE_MODE), size: Some(0), ..Attributes::default() });
-    let create_empty = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&emptied)));
+    let create_empty = || openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&EMPTIED)));
     match call.procedure {
         Procedure::LookUp => on_object(&append, nfs_argop4::GETFH(())),
         Procedure::Create => {
-            let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
-            let how = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&mode)));
+            let how = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&CREATED)));
             open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, how);
         }
-        Procedure::CreateEmpty => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, create_empty),
+        Procedure::CreateEmpty => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, create_empty()),
         Procedure::ReadWhole => {
             let read = READ4args { stateid: stateid4::CURRENT, offset: 0, count: call.length };
             let open = opening(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(()));
@@ -79,7 +92,7 @@ pub(super) fn with_operations(
         Procedure::WriteWhole => {
             let stable = stable_how4::FILE_SYNC;
             let write = WRITE4args { stateid: stateid4::CURRENT, offset: 0, stable, data };
-            opened_for(opening(share::OPEN4_SHARE_ACCESS_WRITE, create_empty), nfs_argop4::WRITE(write));
+            opened_for(opening(share::OPEN4_SHARE_ACCESS_WRITE, create_empty()), nfs_argop4::WRITE(write));
         }
         Procedure::Link => {
             let link = nfs_argop4::LINK(LINK4args { newname: new_name });
@@ -92,9 +105,8 @@ pub(super) fn with_operations(
             }
         }
         Procedure::Symlink => {
-            let none = to_bytes(&Attributes::default());
             let objtype = createtype4::NF4LNK(new_name);
-            let create = CREATE4args { objtype, objname: name, createattrs: made_here(&none) };
+            let create = CREATE4args { objtype, objname: name, createattrs: made_here(&UNSET) };
             append(&[put(&call.directory), nfs_argop4::CREATE(create)]);
         }
         Procedure::Readlink => on_object(&append, nfs_argop4::READLINK(())),
@@ -114,9 +126,7 @@ pub(super) fn with_operations(
         }
         Procedure::Getattr => on_object(&append, nfs_argop4::GETATTR(GETATTR4args { attr_request: STAT })),
         Procedure::Setattr => {
-            let now = Some(settime4::SET_TO_SERVER_TIME4(()));
-            let times = to_bytes(&Attributes { time_access_set: now, time_modify_set: now, ..Attributes::default() });
-            let set = SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes: made_here(&times) };
+            let set = SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes: made_here(&TOUCHED) };
             on_object(&append, nfs_argop4::SETATTR(set));
         }
         Procedure::Access => {
@@ -127,9 +137,8 @@ pub(super) fn with_operations(
             append(&[put(&call.directory), nfs_argop4::REMOVE(REMOVE4args { target: name })]);
         }
         Procedure::Mkdir => {
-            let mode = to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() });
             let objtype = createtype4::NF4DIR(());
-            let create = CREATE4args { objtype, objname: name, createattrs: made_here(&mode) };
+            let create = CREATE4args { objtype, objname: name, createattrs: made_here(&MADE_DIRECTORY) };
             append(&[put(&call.directory), nfs_argop4::CREATE(create), nfs_argop4::GETFH(())]);
         }
         Procedure::Rename => {
@@ -160,7 +169,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
         }
         match nfs_resop4::decode(&mut reader).map_err(|_| MALFORMED)? {
             nfs_resop4::GETFH(Ok(result)) => {
-                found.handle = Some(result.object.0.to_vec());
+                found.handle = Some(result.object.0.into());
                 is_complete |= matches!(
                     procedure,
                     Procedure::LookUp

@@ -1,5 +1,7 @@
 //! Opening and closing files (RFC 8881 §9).
 
+use std::sync::Arc;
+
 use iocurve_wire::nfs4::operations::{
     CLOSE4args, OPEN4args, PUTFH4args, nfs_argop4, nfs_resop4, open_claim4, openflag4, share,
 };
@@ -11,8 +13,8 @@ use super::client::Client;
 use super::{Nfs4, status};
 use crate::error::EngineError;
 
-/// A file handle.
-pub(super) type Handle = Vec<u8>;
+/// A file handle. Each call on a name has one, so that a copy allocates nothing.
+pub(super) type Handle = Arc<[u8]>;
 
 /// An open file.
 #[derive(Debug, Clone)]
@@ -87,7 +89,7 @@ pub(super) fn open(
         openhow,
         claim,
     });
-    let (mut handle, mut stateid) = (Vec::new(), None);
+    let (mut handle, mut stateid) = (Handle::default(), None);
     let opened = client.compound(&[put(current), open, nfs_argop4::GETFH(())], |result| {
         take_handle(&result, &mut handle);
         if let nfs_resop4::OPEN(Ok(opened)) = result {
@@ -108,6 +110,6 @@ pub(super) fn put(handle: &Handle) -> nfs_argop4<'_> {
 
 pub(super) fn take_handle(result: &nfs_resop4<'_>, handle: &mut Handle) {
     if let nfs_resop4::GETFH(Ok(found)) = result {
-        found.object.0.clone_into(handle);
+        *handle = found.object.0.into();
     }
 }
