@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
-use iocurve_wire::nfs3::{nfsstat3, writeverf3};
+use iocurve_wire::nfs3::{nfs_fh3, nfsstat3, writeverf3};
 
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
@@ -62,6 +62,7 @@ pub(crate) struct Export {
     pub(crate) path: String,
     /// Begins the handles of all its files, and of no other export's.
     prefix: [u8; PREFIX_BYTES],
+    root: nfs_fh3,
     /// The clients that may use it, and the users that they act as.
     pub(crate) rules: ExportRules,
     pub(crate) files: Files,
@@ -78,9 +79,15 @@ pub(crate) struct Exports(Vec<Export>);
 impl Export {
     /// An export under limits, served by `threads` threads, with the default rules.
     pub(crate) fn new(path: String, files: Files, limits: Limits, threads: usize, now: Nanos) -> Self {
-        let prefix = *files.root().as_bytes().first_chunk().expect("handles are longer");
+        let root = files.root();
+        let prefix = *root.as_bytes().first_chunk().expect("handles are longer");
         let (rules, throttle) = (ExportRules::default(), Throttle::new(limits, threads, now));
-        Self { number: 0, path, prefix, rules, files, throttle }
+        Self { number: 0, path, prefix, root, rules, files, throttle }
+    }
+
+    /// Returns `true` for the handle of its root.
+    pub(crate) fn is_root(&self, file: &nfs_fh3) -> bool {
+        self.root.as_bytes() == file.as_bytes()
     }
 
     #[must_use]

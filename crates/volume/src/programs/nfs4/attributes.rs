@@ -87,7 +87,7 @@ impl Described {
 
     pub(super) fn found(served: &Served, found: &Found<'_>) -> Self {
         let Found { export, handle, attributes } = found;
-        let is_root = *handle == export.files.root();
+        let is_root = export.is_root(handle);
         let mounted_on_fileid =
             if is_root { above_fileid(served.pseudo_root.of_export(export.number)) } else { attributes.fileid };
         Self {

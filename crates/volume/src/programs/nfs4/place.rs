@@ -91,7 +91,7 @@ impl Place {
             Self::Above(directory) => Some(*directory),
             Self::In(handle) => {
                 let export = served.exports.of(handle.as_bytes());
-                (export.files.root() == *handle).then(|| served.pseudo_root.of_export(export.number))
+                export.is_root(handle).then(|| served.pseudo_root.of_export(export.number))
             }
         }
     }

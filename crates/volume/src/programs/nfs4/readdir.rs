@@ -15,9 +15,6 @@ use crate::served::Served;
 use crate::served::pseudo_root::PseudoDirectory;
 use crate::store::{LISTING_BYTES_MAX, Store, access};
 
-/// An entry with a name of one byte and no attributes.
-const ENTRY_BYTES_MIN: usize = 4 + 8 + 8 + 4 + 4;
-
 /// The verifier, the end of the list, and the end of the directory.
 const FRAME_BYTES: usize = 8 + 4 + 4;
 
@@ -42,22 +39,24 @@ struct ListedEntry {
 pub(super) fn readdir(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     let arguments = READDIR4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
     let listed = arguments.and_then(|arguments| Ok((list(compound, &arguments)?, arguments)));
-    let result = listed.and_then(|(listed, arguments)| {
-        let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX as usize };
-        let room = (arguments.maxcount as usize).min(most).min(compound.room());
-        encode(compound.turn.served, &listed, &arguments.attr_request, room)
+    let (listed, arguments) = match listed {
+        Ok(listed) => listed,
+        Err(status) => return compound.put::<()>(nfs_opnum4::OP_READDIR, &Err(status)),
+    };
+    let most = if compound.turn.tight.transfers { TIGHT_BYTES } else { LISTING_BYTES_MAX as usize };
+    let room = (arguments.maxcount as usize).min(most).min(compound.room());
+    let (served, start) = (compound.turn.served, compound.turn.batch.gap(0));
+    let mut fits = false;
+    compound.write(|writer| {
+        nfs_opnum4::OP_READDIR.encode(writer);
+        nfsstat4::NFS4_OK.encode(writer);
+        fits = encode(served, &listed, &arguments.attr_request, room, writer);
     });
-    match result {
-        Ok(bytes) => {
-            compound.write(|writer| {
-                nfs_opnum4::OP_READDIR.encode(writer);
-                nfsstat4::NFS4_OK.encode(writer);
-                writer.bytes(&bytes);
-            });
-            Next::Done(nfsstat4::NFS4_OK)
-        }
-        Err(status) => compound.put::<()>(nfs_opnum4::OP_READDIR, &Err(status)),
+    if fits {
+        return Next::Done(nfsstat4::NFS4_OK);
     }
+    compound.turn.batch.rewind(start);
+    compound.put::<()>(nfs_opnum4::OP_READDIR, &Err(nfsstat4::NFS4ERR_TOOSMALL))
 }
 
 /// Lists one name more than can fit, which tells whether the directory ends.
@@ -71,7 +70,7 @@ fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed,
         Place::In(_) => {
             let found = place.found(served)?.directory()?;
             access::check(&compound.caller, &found.attributes, access::READ).map_err(status_of)?;
-            list_in(&found, arguments)
+            list_in(served, &found, arguments)
         }
     }
 }
@@ -89,14 +88,15 @@ fn list_above(compound: &Compound<'_, '_>, directory: PseudoDirectory, cookie: u
     Listed { cookieverf: served.writeverf, entries: entries.collect(), end: true }
 }
 
-fn list_in(found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
+fn list_in(served: &Served, found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
     let files = found.files();
     let cookieverf = files.cookieverf(found.file());
     if arguments.cookie != 0 && arguments.cookieverf != cookieverf {
         return Err(nfsstat4::NFS4ERR_NOT_SAME);
     }
     // The names `.` and `..`, which this version does not list, count, too.
-    let limit = (arguments.maxcount as usize).min(LISTING_BYTES_MAX as usize) / ENTRY_BYTES_MIN + 3;
+    let count = (arguments.maxcount as usize).min(LISTING_BYTES_MAX as usize);
+    let limit = count / entry_bytes_min(served, found, &arguments.attr_request) + 3;
     let listing = files.readdir(found.file(), arguments.cookie, limit).map_err(|status| match status {
         nfsstat3::NFS3ERR_BAD_COOKIE => nfsstat4::NFS4ERR_BAD_COOKIE,
         status => status_of(status),
@@ -107,28 +107,29 @@ fn list_in(found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfssta
     Ok(Listed { cookieverf, entries: entries.collect(), end: listing.end })
 }
 
-/// The result with the entries that fit into `room` bytes.
-fn encode(served: &Served, listed: &Listed, asked: &bitmap4, room: usize) -> Result<Vec<u8>, nfsstat4> {
-    let mut bytes = Vec::with_capacity(room.min(LISTING_BYTES_MAX as usize));
-    let mut writer = Writer::new(&mut bytes);
+/// Appends the entries that fit into `room` bytes. Returns `false` if there are some, and none fits.
+fn encode(served: &Served, listed: &Listed, asked: &bitmap4, room: usize, writer: &mut Writer<'_>) -> bool {
     writer.bytes(&listed.cookieverf);
-    let (mut count, mut entry_bytes) = (0, Vec::new());
+    let (mut count, mut left, mut entry_bytes) = (0, room.saturating_sub(FRAME_BYTES), Vec::new());
     for entry in &listed.entries {
         entry_bytes.clear();
         encode_entry(served, entry, asked, &mut Writer::new(&mut entry_bytes));
-        if writer.position() + entry_bytes.len() + FRAME_BYTES - 8 > room {
-            break;
-        }
+        let Some(rest) = left.checked_sub(entry_bytes.len()) else { break };
         writer.bytes(&entry_bytes);
-        count += 1;
+        (left, count) = (rest, count + 1);
     }
     let is_end = listed.end && count == listed.entries.len();
-    if count == 0 && !is_end {
-        return Err(nfsstat4::NFS4ERR_TOOSMALL);
-    }
-    false.encode(&mut writer);
-    is_end.encode(&mut writer);
-    Ok(bytes)
+    false.encode(writer);
+    is_end.encode(writer);
+    count > 0 || is_end
+}
+
+/// Bytes of an entry with a name of one byte, and with as many bytes of attributes as the directory has.
+fn entry_bytes_min(served: &Served, directory: &Found<'_>, asked: &bitmap4) -> usize {
+    let mut bytes = Vec::new();
+    let described = Described::found(served, directory);
+    encode_values(0, b"-", &described.values(asked), &mut Writer::new(&mut bytes));
+    bytes.len()
 }
 
 fn encode_entry(served: &Served, entry: &ListedEntry, asked: &bitmap4, writer: &mut Writer<'_>) {
@@ -136,8 +137,13 @@ fn encode_entry(served: &Served, entry: &ListedEntry, asked: &bitmap4, writer: &
     let described = described.map(|described| described.with_space(served, asked));
     let vanished = asked.contains(FATTR4_RDATTR_ERROR).then_some(nfsstat4::NFS4ERR_NOENT);
     let without = Attributes { rdattr_error: vanished, ..Attributes::default() };
+    let values = described.as_ref().map_or(without, |described| described.values(asked));
+    encode_values(entry.cookie, &entry.name, &values, writer);
+}
+
+fn encode_values(cookie: u64, name: &[u8], values: &Attributes<'_>, writer: &mut Writer<'_>) {
     true.encode(writer);
-    writer.u64(entry.cookie);
-    writer.opaque(&entry.name);
-    described.as_ref().map_or(without, |described| described.values(asked)).encode(writer);
+    writer.u64(cookie);
+    writer.opaque(name);
+    values.encode(writer);
 }

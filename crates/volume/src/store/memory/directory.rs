@@ -45,6 +45,12 @@ impl Directory {
     /// Cookie and node of a name, else the cookie that it would get.
     fn find(&self, name: &[u8]) -> Result<(u64, u32), u64> {
         let first = self.first_cookie(name);
+        // Almost always: no other hash is close to this one.
+        if let Some((found, index)) = self.entries.get(&first)
+            && **found == *name
+        {
+            return Ok((first, *index));
+        }
         let mut free = first;
         for (cookie, (found, index)) in self.entries.range(first..first + MEETING_MAX) {
             if **found == *name {
