@@ -38,6 +38,8 @@ ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
     # Ray would kill load clients while other programs use 95 % of the memory of a machine.
     "RAY_memory_monitor_refresh_ms": "0",
+    # Ray would start load clients at niceness 15: other programs of the machine would slow them down as a server does.
+    "RAY_worker_niceness": "0",
 }
 HEAD_ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "1000",

@@ -20,7 +20,7 @@ LOST_S_MIN = 30.0
 attempts: after a cut of 20 s a client may be silent for 26 s."""
 SEND_S_PER_CLIENT = 0.005
 """The more clients, the longer each collects its intervals: Ray takes 1 ms of a processor of the head for a message."""
-STOP_S = 1.5
+STOP_S = 5.0
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
 """A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
