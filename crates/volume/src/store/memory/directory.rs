@@ -1,62 +1,113 @@
 //! The names in one directory.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::iter;
 
-/// Names with their nodes, by cookie. The cookie of a name is its hash, so that one table serves look-ups and listings, and no table
-/// is ever built again for its growth. The hash has a key: clients cannot choose names whose hashes meet.
+/// Names with their nodes, by cookie. The cookie of a name is its hash, so that one table serves look-ups and listings. The hash has a key:
+/// clients cannot choose names whose hashes meet.
+///
+/// The table is one of extendible hashing (Fagin and others, 1979) by the first bits of the cookies: it finds a name among a million
+/// with as many accesses to memory as among a hundred, it has the names in the order of their cookies, and it grows by one bucket at a time.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// Node of the directory that this one is in; the root is in itself.
     pub(super) parent: u32,
     hasher: RandomState,
-    entries: BTreeMap<u64, (Box<[u8]>, u32)>,
+    /// Number of names.
+    length: usize,
+    /// Number of a bucket by the first bits of cookies: a power of two, unless there are no names. Neighbours may have the same bucket.
+    places: Vec<u32>,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// Number of first bits that all its cookies share, and no other bucket's have.
+    bits: u32,
+    /// In the order of their cookies.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cookie: u64,
+    index: u32,
+    name: Name,
+}
+
+/// A name. Most are short, and are kept where the search for them ends: one access to memory less.
+#[derive(Debug)]
+enum Name {
+    Short { length: u8, bytes: [u8; SHORT_BYTES] },
+    Long(Box<[u8]>),
+}
+
+/// As many as fit beside a pointer and a length.
+const SHORT_BYTES: usize = 22;
+
+impl Name {
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; SHORT_BYTES];
+        match bytes.get_mut(..name.len()) {
+            Some(start) => {
+                start.copy_from_slice(name);
+                Self::Short { length: name.len() as u8, bytes }
+            }
+            None => Self::Long(name.into()),
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => &bytes[..*length as usize],
+            Self::Long(name) => name,
+        }
+    }
 }
 
 /// Cookies of `.` and `..`, which every directory lists first.
 const DOT: u64 = 1;
 const DOT_DOT: u64 = 2;
 
+/// Bits of a hash that cookies have.
+const COOKIE_BITS: u32 = 62;
+
 /// Names whose hashes meet have neighbouring cookies, of which a name keeps its own when the others go. So many never meet: in a directory
 /// of a million names, two do once in ten million times.
 const MEETING_MAX: u64 = 16;
 
+/// A bucket with more entries is split.
+const BUCKET_ENTRIES_MAX: usize = 32;
+
 impl Directory {
     pub(super) fn new(parent: u32) -> Self {
-        Self { parent, hasher: RandomState::new(), entries: BTreeMap::new() }
+        Self { parent, hasher: RandomState::new(), length: 0, places: Vec::new(), buckets: Vec::new() }
     }
 
     /// True if there are no names but `.` and `..`.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.length == 0
     }
 
     /// Size as `ls` shows it.
     pub(super) fn size(&self) -> u64 {
-        4096 + 32 * self.entries.len() as u64
+        4096 + 32 * self.length as u64
     }
 
     /// The first cookie that a name may have. It fits into the 63 bits of a position in a file, where clients keep it.
     fn first_cookie(&self, name: &[u8]) -> u64 {
-        (self.hasher.hash_one(name) >> 2) + DOT_DOT + 1
+        (self.hasher.hash_one(name) >> (u64::BITS - COOKIE_BITS)) + DOT_DOT + 1
     }
 
     /// Cookie and node of a name, else the cookie that it would get.
     fn find(&self, name: &[u8]) -> Result<(u64, u32), u64> {
         let first = self.first_cookie(name);
-        // Almost always: no other hash is close to this one.
-        if let Some((found, index)) = self.entries.get(&first)
-            && **found == *name
-        {
-            return Ok((first, *index));
-        }
         let mut free = first;
-        for (cookie, (found, index)) in self.entries.range(first..first + MEETING_MAX) {
-            if **found == *name {
-                return Ok((*cookie, *index));
+        for entry in self.from(first).take_while(|entry| entry.cookie < first + MEETING_MAX) {
+            if entry.name.as_bytes() == name {
+                return Ok((entry.cookie, entry.index));
             }
-            free += u64::from(*cookie == free);
+            free += u64::from(entry.cookie == free);
         }
         Err(free)
     }
@@ -67,13 +118,19 @@ impl Directory {
 
     /// Puts a node under a name, and replaces the one that was there.
     pub(super) fn insert(&mut self, name: &[u8], index: u32) {
-        let cookie = self.find(name).map_or_else(|free| free, |(cookie, _)| cookie);
-        self.entries.insert(cookie, (name.into(), index));
+        let cookie = match self.find(name) {
+            Ok((cookie, _)) => {
+                self.remove_at(cookie);
+                cookie
+            }
+            Err(free) => free,
+        };
+        self.insert_at(Entry { cookie, index, name: Name::new(name) });
     }
 
     pub(super) fn remove(&mut self, name: &[u8]) {
         if let Ok((cookie, _)) = self.find(name) {
-            self.entries.remove(&cookie);
+            self.remove_at(cookie);
         }
     }
 
@@ -81,11 +138,101 @@ impl Directory {
     pub(super) fn list(&self, own: u32, cookie: u64, limit: usize) -> (Vec<(u64, Vec<u8>, u32)>, bool) {
         let dots = [(DOT, b".".to_vec(), own), (DOT_DOT, b"..".to_vec(), self.parent)];
         let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
-        let after = self.entries.range((Excluded(cookie.max(DOT_DOT)), Unbounded));
-        let names = after.map(|(cookie, (name, index))| (*cookie, name.to_vec(), *index));
+        let after = self.from(cookie.max(DOT_DOT).saturating_add(1));
+        let names = after.map(|entry| (entry.cookie, entry.name.as_bytes().to_vec(), entry.index));
         let mut all = dots.chain(names);
         let listed: Vec<_> = all.by_ref().take(limit).collect();
         (listed, all.next().is_none())
+    }
+
+    // -- the table ---------------------------------------------------------------------------------------------------
+
+    /// Number of first bits that tell the places apart.
+    fn bits(&self) -> u32 {
+        self.places.len().trailing_zeros()
+    }
+
+    /// The place of a cookie; there are names. A few cookies are beyond those of the hashes: they are in the last place.
+    fn place(&self, cookie: u64) -> usize {
+        let place = (cookie >> (COOKIE_BITS - self.bits())) as usize;
+        place.min(self.places.len() - 1)
+    }
+
+    /// The entries from a cookie on, in the order of their cookies.
+    fn from(&self, cookie: u64) -> impl Iterator<Item = &Entry> {
+        let mut next = if self.places.is_empty() { 0 } else { self.place(cookie) };
+        let mut buckets = iter::from_fn(move || {
+            let bucket = &self.buckets[*self.places.get(next)? as usize];
+            // Behind all the places that it has.
+            next = (next | ((1 << (self.bits() - bucket.bits)) - 1)) + 1;
+            Some(bucket)
+        });
+        let first = buckets.next().map_or(&[][..], |bucket| &bucket.entries[bucket.position(cookie)..]);
+        first.iter().chain(buckets.flat_map(|bucket| &bucket.entries))
+    }
+
+    fn bucket_mut(&mut self, cookie: u64) -> &mut Bucket {
+        let number = self.places[self.place(cookie)];
+        &mut self.buckets[number as usize]
+    }
+
+    /// Adds an entry, whose cookie is free.
+    fn insert_at(&mut self, entry: Entry) {
+        if self.places.is_empty() {
+            self.places.push(0);
+            self.buckets.push(Bucket { bits: 0, entries: Vec::new() });
+        }
+        // Hashes that are spread evenly do not need more places than names.
+        while self.bucket_mut(entry.cookie).entries.len() >= BUCKET_ENTRIES_MAX && self.places.len() <= self.length {
+            self.split(entry.cookie);
+        }
+        let bucket = self.bucket_mut(entry.cookie);
+        bucket.entries.insert(bucket.position(entry.cookie), entry);
+        self.length += 1;
+    }
+
+    /// Splits the bucket of a cookie by one more bit.
+    fn split(&mut self, cookie: u64) {
+        if self.bucket_mut(cookie).bits == self.bits() {
+            self.places = self.places.iter().flat_map(|&number| [number; 2]).collect();
+        }
+        let (place, bits, new) = (self.place(cookie), self.bits(), self.buckets.len() as u32);
+        let bucket = self.bucket_mut(cookie);
+        bucket.bits += 1;
+        let places = 1 << (bits - bucket.bits);
+        let upper = (place & !(2 * places - 1)) + places;
+        let entries = bucket.entries.split_off(bucket.position((upper as u64) << (COOKIE_BITS - bits)));
+        let split = Bucket { bits: bucket.bits, entries };
+        self.buckets.push(split);
+        self.places[upper..upper + places].fill(new);
+    }
+
+    /// Removes the entry of a cookie. The table keeps its buckets until it is empty, and these the memory that they need.
+    fn remove_at(&mut self, cookie: u64) {
+        let bucket = self.bucket_mut(cookie);
+        bucket.entries.remove(bucket.position(cookie));
+        if bucket.entries.len() * 4 <= bucket.entries.capacity() {
+            bucket.entries.shrink_to(bucket.entries.len() * 2);
+        }
+        self.length -= 1;
+        if self.length == 0 {
+            (self.places, self.buckets) = (Vec::new(), Vec::new());
+        }
+    }
+}
+
+impl Bucket {
+    /// Position of the first entry from a cookie on. Hashes are spread evenly, so that the search starts close to it.
+    fn position(&self, cookie: u64) -> usize {
+        let within = u128::from(cookie << (u64::BITS - COOKIE_BITS) << self.bits);
+        let mut at = ((within * self.entries.len() as u128) >> u64::BITS) as usize;
+        while at > 0 && self.entries[at - 1].cookie >= cookie {
+            at -= 1;
+        }
+        while at < self.entries.len() && self.entries[at].cookie < cookie {
+            at += 1;
+        }
+        at
     }
 }
 
@@ -118,13 +265,69 @@ mod tests {
     fn names_whose_hashes_meet_are_told_apart() {
         let mut directory = Directory::new(0);
         let first = directory.first_cookie(b"one");
-        directory.entries.insert(first, (b"other".as_slice().into(), 1));
+        directory.insert_at(Entry { cookie: first, index: 1, name: Name::new(b"other") });
         directory.insert(b"one", 2);
-        directory.entries.remove(&first);
+        directory.remove_at(first);
         directory.insert(b"one", 3);
-        assert_eq!((directory.get(b"one"), directory.entries.len()), (Some(3), 1));
+        assert_eq!((directory.get(b"one"), directory.length), (Some(3), 1));
         assert_eq!(directory.list(0, first, 9), (vec![(first + 1, b"one".to_vec(), 3)], true));
         directory.remove(b"one");
         assert!(directory.is_empty());
+    }
+
+    #[test]
+    fn names_come_and_go_by_the_hundred_thousand() {
+        let mut directory = Directory::new(0);
+        // Some are long.
+        let name = |number: u32| format!("{:>1$}", format!("name{number}"), number as usize % 40).into_bytes();
+        for number in 0..100_000 {
+            directory.insert(&name(number), number);
+        }
+        assert!((1 << 12..=1 << 15).contains(&directory.places.len()), "{} places", directory.places.len());
+        assert!((0..100_000).all(|number| directory.get(&name(number)) == Some(number)));
+        assert_eq!(directory.get(&name(100_000)), None);
+        for number in (0..100_000).filter(|number| number % 3 != 0) {
+            directory.remove(&name(number));
+        }
+        directory.insert(&name(0), 7);
+        let (mut listed, mut cookie, mut is_last) = (Vec::new(), DOT_DOT, false);
+        while !is_last {
+            let (page, end) = directory.list(0, cookie, 1000);
+            (cookie, is_last) = (page.last().map_or(cookie, |last| last.0), end);
+            listed.extend(page);
+        }
+        assert!(listed.is_sorted_by(|one, next| one.0 < next.0));
+        let mut indexes: Vec<u32> = listed.iter().map(|(.., index)| *index).collect();
+        indexes.sort_unstable();
+        let mut expected: Vec<u32> = iter::once(7).chain((3..100_000).step_by(3)).collect();
+        expected.sort_unstable();
+        assert_eq!((indexes, directory.length), (expected, 33_334));
+        for (_, name, _) in &listed {
+            directory.remove(name);
+        }
+        assert!(directory.is_empty() && directory.places.is_empty() && directory.buckets.is_empty());
+    }
+
+    #[test]
+    fn cookies_that_meet_across_two_buckets_are_found() {
+        let mut directory = Directory::new(0);
+        for number in 0..1000_u32 {
+            directory.insert(&number.to_be_bytes(), number);
+        }
+        let bits = directory.bits();
+        let start = 1_u64 << (COOKIE_BITS - 1);
+        assert_ne!(directory.place(start - 1), directory.place(start), "{bits} bits");
+        for cookie in [start - 2, start - 1, start, start + 1] {
+            if directory.from(cookie).next().is_none_or(|entry| entry.cookie != cookie) {
+                directory.insert_at(Entry { cookie, index: 9, name: Name::new(&cookie.to_be_bytes()) });
+            }
+        }
+        let found: Vec<u64> = directory.from(start - 2).map(|entry| entry.cookie).take(4).collect();
+        assert_eq!(found, [start - 2, start - 1, start, start + 1]);
+        let last = (1 << COOKIE_BITS) + DOT_DOT;
+        directory.insert_at(Entry { cookie: last, index: 9, name: Name::new(b"last") });
+        assert_eq!(directory.list(0, last - 1, 9), (vec![(last, b"last".to_vec(), 9)], true));
+        directory.remove_at(last);
+        assert_eq!(directory.list(0, last - 1, 9), (vec![], true));
     }
 }
