@@ -114,6 +114,64 @@ def test_threads_share_the_blocks_of_all_files(tmp_path: Path) -> None:
     ]
 
 
+def test_the_last_block_of_a_file_is_shorter(tmp_path: Path) -> None:
+    # Shares as in elbencho 3.1-10: blocks are counted with the shorter ones.
+    kib = 1 << 10
+    assert ranges("-w -t 2 -s 100k -b 64k f[1-3]", tmp_path) == [
+        [("f1", 0, 100 * kib), ("f2", 0, 64 * kib)],
+        [("f2", 64 * kib, 36 * kib), ("f3", 0, 100 * kib)],
+    ]
+    rows = ran("-w -r -t 2 -s 100k -b 64k f[1-3]", tmp_path)
+    for row in rows:
+        moved = row.values(row.phase.data)
+        assert (moved.operations[1], moved.mib[1]) == (6, 300 / 1024)
+    assert {(tmp_path / name).stat().st_size for name in ("f1", "f2", "f3")} == {100 * kib}
+    assert ranges("-w -s 3k -b 64k f", tmp_path) == [[("f", 0, 3 * kib)]]
+
+
+def test_direct_and_random_transfers_have_whole_blocks(tmp_path: Path) -> None:
+    one = prepared("-w -t 3 -s 100k -b 16k --rand f[1-2]", tmp_path)
+    assert [note.text for note in one.notes] == [
+        "direct and random transfers have whole blocks: of each file 96 KiB are used, not 100 KiB"
+    ]
+    (plan,) = one.plans
+    # 12 blocks; 4 for each thread.
+    assert [worker.end.bytes for worker in plan.groups[0].workers] == [64 << 10] * 3
+    (plan,) = prepared("-w -t 5 -s 100k -b 16k --rand f[1-2]", tmp_path).plans
+    assert [worker.end.bytes for worker in plan.groups[0].workers] == [32 << 10] * 5
+    ran("-w -s 100k -b 16k --rand --randamount 16k g", tmp_path)
+    ran("-w -t 3 -s 160k -b 16k --rand h", tmp_path)
+    assert [(tmp_path / name).stat().st_size for name in "gh"] == [100 << 10, 160 << 10]
+
+
+def test_directories_are_in_several_paths_in_turn(tmp_path: Path) -> None:
+    # The tree that elbencho 3.1-10 made of this command line.
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    rows = ran("-d -w --stat -r -t 2 -n 4 -N 1 -s 3k -b 2k a b c", tmp_path)
+    assert [(row.phase.name, row.entries) for row in rows] == [("MKDIRS", 8), ("WRITE", 8), ("STAT", 8), ("READ", 8)]
+    directories = ["a/r0/d0", "a/r0/d3", "b/r0/d1", "c/r0/d2", "b/r1/d0", "b/r1/d3", "c/r1/d1", "a/r1/d2"]
+    ranks = [f"{path}/r{rank}" for path in "abc" for rank in (0, 1)]
+    files = [f"{directory}/{directory[2:4]}-f0" for directory in directories]
+    assert below(tmp_path) == sorted(["a", "b", "c", *ranks, *directories, *files])
+    assert prepared("-d -t 2 -n 4 a b c", tmp_path).explain().startswith(f"{tmp_path}/a {tmp_path}/b {tmp_path}/c: ")
+    ran("-F -D -t 2 -n 4 -N 1 a b c", tmp_path)
+    assert below(tmp_path) == ["a", "b", "c"]
+    ran("-w -t 3 -n 0 -N 1 -s 1k a b", tmp_path)
+    assert below(tmp_path) == ["a", "a/r0-f0", "a/r2-f0", "b", "b/r1-f0", "c"]
+
+
+def test_the_latency_of_a_file_is_from_its_open_to_its_close(tmp_path: Path) -> None:
+    for row in ran("-d -w -r -t 2 -N 3 -s 8k -b 4k .", tmp_path)[1:]:
+        parts = [row.view((kind,)).service for kind in ("create", "open", *row.phase.data, "close")]
+        whole = row.entry_latency
+        assert whole.count == 6
+        assert whole.mean_ns * 6 >= sum(part.mean_ns * part.count for part in parts)
+        assert whole.max_ns < row.last_ns
+    (row,) = ran("-w -N 3 .", tmp_path)
+    assert (row.entry_latency.count, row.entry_latency.min_ns > row.view(("close",)).service.min_ns) == (3, True)
+
+
 def test_random_offsets_are_in_the_share_of_each_thread(tmp_path: Path) -> None:
     (plan,) = prepared("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path).plans
     first, second = plan.groups[0].workers
@@ -167,6 +225,9 @@ def test_the_phases_run_over_nfs(volume: Server, version: str, tmp_path: Path) -
         ("RMFILES", 8),
         ("RMDIRS", 4),
     ]
+    one, two = (url.replace("/tree", f"/{name}") for name in ("one", "two"))
+    rows = ran(f"-d -w -r -F -D -t 2 -n 3 -N 2 -s 20k -b 8k {one}{vers} {two}{vers}", tmp_path)
+    assert [row.entries for row in rows] == [6, 12, 12, 12, 6]
     file = url.replace("/tree", "/file")
     rows = ran(f"-w -r -F -t 2 -s 64k -b 8k {file}{vers}", tmp_path)
     assert [row.values(row.phase.data).operations[1] for row in rows] == [8, 8, 0]
@@ -179,7 +240,7 @@ def test_the_table_has_elbenchos_form(tmp_path: Path, capsys: pytest.CaptureFixt
         "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE",
         "=========== ================    ==========   =========",
     ]
-    labels = [line[:30].rstrip() for line in lines[2 : lines.index("---") + 12]]
+    labels = [line[:30].rstrip() for line in lines[2 : lines.index("---") + 15]]
     assert labels == [
         "MKDIRS      Elapsed time     :",
         "            Dirs/s           :",
@@ -196,6 +257,9 @@ def test_the_table_has_elbenchos_form(tmp_path: Path, capsys: pytest.CaptureFixt
         "            Total MiB        :",
         "            Files total      :",
         "            Time ms each     :",
+        "            Files latency    :",
+        "            Files lat % us   :",
+        "            Files lat hist   :",
         "            IO latency       :",
         "            IO lat % us      :",
         "            IO lat hist      :",
@@ -251,7 +315,8 @@ def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
         ("-d f", "f is none (create it: mkdir "),
         ("-w .", "r0/d0 (create it: -d)"),
         ("-d -w --rwmixpct 30 -s 4k .", "--rwmixpct mixes reads and writes of files and devices"),
-        ("-w -s 100k -b 64k f", "a size is not a multiple of the block size"),
+        ("-d -t 2 nfs://h/a/x nfs://h/b/x", "the directories are on several exports"),
+        ("-w -s 100k -b 64k --rand -t 2 f", "1 blocks are fewer than 2 threads"),
         ("-w -t 8 -s 4k -b 1k f", "4 blocks are fewer than 8 threads"),
         ("-d --infloop .", "--infloop repeats -w, -r and --stat"),
         ("-w -s 1m --direct --norandalign f", "direct I/O needs aligned offsets"),

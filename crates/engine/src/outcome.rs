@@ -111,6 +111,9 @@ pub struct WorkerOutcome {
     pub drained_operations: u64,
     /// By kind: only kinds in the plan.
     pub operations: BTreeMap<String, KindOutcome>,
+    /// Time of each file of a tree from its open to its close; `null` unless the plan records it.
+    #[serde(default)]
+    pub files: Option<LatencyOutcome>,
     /// CPU time of the worker's thread in its window.
     pub cpu: CpuTime,
     /// Operations by the number in flight just after their submission: 1, 2 or more, 4 or more, … (the key is the lower

@@ -322,6 +322,8 @@ class WorkerOutcome(Struct):
     """Operations that completed after the window; they are counted nowhere else."""
     operations: dict[str, KindOutcome]
     """By kind: only kinds in the plan."""
+    files: LatencyOutcome | None = None
+    """Time of each file of a tree from its open to its close; None unless the plan records it."""
     cpu: CpuTime
     """CPU time of the worker's thread in its window."""
     depth_levels: dict[str, int]

@@ -560,6 +560,9 @@ class Access(Struct):
     """Further bytes skipped after each sequential operation, drawn from 0 up to this (vdbench's ``stride``)."""
     at_end: AtEnd = "wrap"
     """Behaviour at the end of the region in sequential order."""
+    short_last_block: bool = False
+    """The last sequential operation of a region has the bytes that are left (elbencho); otherwise bytes that are fewer
+    than a block are skipped."""
     position: Position = "kind"
     """Sharing of the sequential position."""
     strided: Strided | None = None
@@ -677,6 +680,8 @@ class Tree(Struct):
     part: TreePart | None = None
     """Only a part of the files is used: other clients have the other parts, and make and remove the same directories.
     None uses all."""
+    further_roots: tuple[str, ...] = ()
+    """Further roots: the directories of the first level are in the worker's root and in these in turn (elbencho)."""
     creates_parents: bool = False
     """Missing directories above the root are created, too."""
     names: TreeNames | None = None
@@ -795,6 +800,8 @@ class TreeWork(Struct):
     """A file that was written is flushed before it is closed."""
     files_shared: bool = False
     """Several workers may use one file at the same time."""
+    times_files: bool = False
+    """The time of each file from its open to its close is recorded."""
     stop_after: StopAfter | None = None
     """End of the transfers on a file; None is as many bytes as the file has."""
     target: str | None = None

@@ -236,10 +236,14 @@ fn preference(distribution: &Distribution) -> Result<(), String> {
 }
 
 fn check_regions(worker: &Worker, kinds: &[Kind], recipes: &[Recipe]) -> Result<(), EngineError> {
-    let smallest = kinds.iter().map(|kind| kind.smallest).max().unwrap_or(1);
+    let shortens = worker.access.short_last_block;
+    let smallest = if shortens { None } else { kinds.iter().map(|kind| kind.smallest).max() }.unwrap_or(1);
     let refuse = |name: &str, what: String| Err(EngineError::Plan(format!("{name}: {what}")));
     if worker.file_run == 0 {
         return refuse(&worker.job, NO_RUN.into());
+    }
+    if shortens && (worker.access.gap_bytes != 0 || kinds.iter().any(|kind| kind.jump != Jump::Never)) {
+        return refuse(&worker.job, "a short last block needs sequential operations without gaps".into());
     }
     if let Some(what) = access_fault(&worker.access, smallest) {
         return refuse(&worker.job, what);

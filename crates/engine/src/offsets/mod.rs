@@ -8,7 +8,8 @@
 //!   no memory; only blocks of several sizes need a map, as in fio: see `places`. Distributions other than uniform are
 //!   always drawn independently: fio turns the random map off for them.
 //! - A **sequential** operation begins at the end of the previous one of its position, plus the gap. At the end of the
-//!   region only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio.
+//!   region only sizes that still fit are drawn; a rest that is too small for all sizes is skipped, as in fio, or is the
+//!   last operation (`short_last_block`).
 //!   Backwards, it continues from the end, less the gap. The first pass begins at `start_bytes`, later passes at the
 //!   region's start.
 //! - **Mixed** operations (`random_percent` between 0 and 100, or a `run_length`) are sequential ones that continue from
@@ -137,6 +138,7 @@ impl Offsets {
             shows_pass: (ends || drops_pages) && access.strided.is_none(),
             stops: access.at_end == AtEnd::Stop,
             strided: access.strided,
+            last_block_min: access.short_last_block.then_some(1),
             smallest: kinds.iter().map(|kind| kind.smallest).max().unwrap_or(1),
             recipes,
             passes: access.passes,

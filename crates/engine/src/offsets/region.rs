@@ -24,6 +24,8 @@ pub(super) struct SequentialRules {
     /// The region also ends backwards.
     pub(super) stops: bool,
     pub(super) strided: Option<Strided>,
+    /// Least bytes of the last operation of the region, which may have fewer than a block; otherwise a whole block.
+    pub(super) last_block_min: Option<u32>,
     /// Bytes of the smallest block of all kinds.
     pub(super) smallest: u64,
     pub(super) recipes: Vec<Recipe>,
@@ -210,13 +212,16 @@ impl Window {
     /// does not wrap.
     #[inline]
     fn step(self, position: u64, kind: &Kind, rules: &SequentialRules, rng: &mut Rng) -> Option<(DrawnRange, u64)> {
-        let last = self.to - kind.smallest;
+        let last = self.to - rules.last_block_min.map_or(kind.smallest, u64::from);
         let offset = match position {
             _ if position <= last => position,
             _ if kind.edge == AtEdge::Wrap => self.from,
             _ => return None,
         };
-        let length = kind.shape.lengths.draw(self.to - offset, rng);
+        let mut length = kind.shape.lengths.draw(self.to - offset, rng);
+        if rules.last_block_min.is_some() {
+            length = u64::from(length).min(self.to - offset) as u32;
+        }
         let next = rules.after(offset, length, rng);
         let is_before = next < self.from as i64;
         if !is_before && next as u64 <= last {

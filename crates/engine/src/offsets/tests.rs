@@ -23,6 +23,7 @@ const fn with(cover: Cover, passes: Passes) -> Access {
         at_end: AtEnd::Wrap,
         position: Position::Kind,
         strided: None,
+        short_last_block: false,
     }
 }
 
@@ -104,6 +105,20 @@ mod sequential {
     fn it_goes_through_and_starts_again_leaving_the_odd_tail() {
         let plan = sequential(&[12 * K + 100], SEQUENTIAL);
         assert_eq!(places(&plan, 4), [0, 4, 8, 0]);
+    }
+
+    #[test]
+    fn the_tail_is_the_last_operation_where_the_plan_says_so() {
+        let access = Access { short_last_block: true, ..SEQUENTIAL };
+        let plan = Worker { end: by_bytes(26 * K), ..sequential(&[9 * K, 4 * K, 3 * K], access) };
+        let plan = Worker { file_select: FileSelect::Sequential, ..plan };
+        let mut offsets = offsets(&plan);
+        let taken = std::iter::from_fn(|| offsets.next(0)).take(6);
+        let taken: Vec<_> = taken.map(|Address { file, offset, length }| (file, offset / K, length)).collect();
+        assert_eq!(taken, [(0, 0, 4096), (0, 4, 4096), (0, 8, 1024), (1, 0, 4096), (2, 0, 3072), (0, 0, 4096)]);
+        let random = Worker { access, ..random(&[9 * K], ONCE_SAME) };
+        let refused = Offsets::new(&random, &SharedPositions::default()).unwrap_err().to_string();
+        assert!(refused.contains("a short last block needs sequential operations without gaps"), "{refused}");
     }
 
     #[test]
@@ -721,6 +736,7 @@ mod any_plan {
             position: [Position::Kind, Position::Worker, Position::Job, Position::Identical, Position::Repeated]
                 [pick(5)],
             strided: [None, None, Some(Strided { range_bytes, zone_bytes, skip_bytes })][pick(3)],
+            short_last_block: pick(10) == 0,
         };
         Worker {
             files,

@@ -323,6 +323,10 @@ pub struct Access {
     /// Behaviour at the end of the region in sequential order.
     #[cfg_attr(test, schemars(extend("default" = "wrap")))]
     pub at_end: AtEnd,
+    /// The last sequential operation of a region has the bytes that are left (elbencho); otherwise bytes that are fewer
+    /// than a block are skipped.
+    #[cfg_attr(test, schemars(default))]
+    pub short_last_block: bool,
     /// Sharing of the sequential position.
     #[cfg_attr(test, schemars(extend("default" = "kind")))]
     pub position: Position,

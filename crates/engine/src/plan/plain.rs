@@ -42,6 +42,7 @@ pub(crate) fn worker() -> Worker {
             at_end: AtEnd::Wrap,
             position: Position::Kind,
             strided: None,
+            short_last_block: false,
         },
         depth: 1,
         batch: Batch { submit: 0, complete_min: 1, complete_max: 0, low: 0 },

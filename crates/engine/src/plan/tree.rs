@@ -29,6 +29,9 @@ pub struct TreeWork {
     /// Several workers may use one file at the same time.
     #[cfg_attr(test, schemars(default))]
     pub files_shared: bool,
+    /// The time of each file from its open to its close is recorded.
+    #[cfg_attr(test, schemars(default))]
+    pub times_files: bool,
     /// End of the transfers on a file; `null` is as many bytes as the file has.
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
@@ -71,6 +74,9 @@ pub struct Tree {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]
     pub part: Option<TreePart>,
+    /// Further roots: the directories of the first level are in the worker's root and in these in turn (elbencho).
+    #[cfg_attr(test, schemars(default))]
+    pub further_roots: Vec<String>,
     /// Missing directories above the root are created, too.
     #[cfg_attr(test, schemars(default))]
     pub creates_parents: bool,

@@ -8,4 +8,4 @@ pub(crate) mod recorder;
 
 pub(crate) use course::Course;
 pub(crate) use done::Done;
-pub(crate) use recorder::{Recorded, Recorder, Tally};
+pub(crate) use recorder::{Recorded, Recorder, Tally, latency_outcome};

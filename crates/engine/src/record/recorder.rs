@@ -135,7 +135,7 @@ impl Tally {
     }
 }
 
-fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
+pub(crate) fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
     LatencyOutcome {
         count: latencies.count(),
         min_ns: latencies.min(),

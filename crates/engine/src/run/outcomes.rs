@@ -6,6 +6,7 @@ use super::open::Ran;
 use crate::error::EngineError;
 use crate::outcome::{CpuTime, State, WorkerOutcome};
 use crate::plan::{Plan, Worker};
+use crate::record::latency_outcome;
 
 pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) -> WorkerOutcome {
     let Ran { ended, recorded, engine, reconnects, counters, connections, labels } = ran;
@@ -25,6 +26,7 @@ pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) ->
         drained_ns: ended.drained,
         drained_operations: ended.drained_operations,
         operations: recorded.operations,
+        files: ended.files.as_ref().map(latency_outcome),
         cpu: ended.cpu,
         depth_levels,
         submit_levels,
@@ -74,6 +76,7 @@ pub(super) fn not_started(
         drained_ns: 0,
         drained_operations: 0,
         operations: BTreeMap::new(),
+        files: None,
         cpu: CpuTime::default(),
         depth_levels: BTreeMap::new(),
         submit_levels: BTreeMap::new(),

@@ -85,16 +85,28 @@ impl<'a> Place<'a> {
     }
 
     fn read(&self, group: &'a Group, stop: &AtomicBool) -> Result<TreeState, EngineError> {
-        let works = group.workers.iter().filter(|worker| Self::of(worker).is_some_and(|other| other == *self));
-        let works: Vec<_> = works.filter_map(|worker| worker.tree.as_ref()).collect();
+        let workers: Vec<&Worker> =
+            group.workers.iter().filter(|worker| Self::of(worker).is_some_and(|other| other == *self)).collect();
+        let works: Vec<_> = workers.iter().filter_map(|worker| worker.tree.as_ref()).collect();
         let tasks: Vec<TreeTask> = works.iter().flat_map(|work| work.tasks.iter().copied()).collect();
         let stages = works.iter().map(|work| work.tasks.len()).max().unwrap_or(0);
+        let mut intervals = workers.iter().map(|worker| worker.verify.as_ref().map(|verify| verify.interval_bytes));
+        let first = intervals.next().flatten();
+        if intervals.any(|other| other != first) {
+            return self.refuse("of the workers on a directory tree all verify it, in the same intervals, or none");
+        }
+        let has_several_roots = !self.tree.further_roots.is_empty();
+        if has_several_roots && (self.target.is_some() || first.is_some() || tasks.contains(&TreeTask::Remove)) {
+            return self.refuse("a tree with several roots is neither removed, verified nor copied to another tree");
+        }
         let mut found = self.find(self.root, stop)?;
+        found.retain(|entry| self.tree.has_below(0, &entry.path));
+        for (number, root) in (1..).zip(&self.tree.further_roots) {
+            let below = self.find(root, stop)?;
+            found.extend(below.into_iter().filter(|entry| self.tree.has_below(number, &entry.path)));
+        }
         if found.extract_if(.., |entry| entry.path == CONTROL_FILE).count() > 0
-            && group
-                .workers
-                .iter()
-                .any(|worker| Self::of(worker).is_some_and(|other| other == *self) && changes(worker))
+            && workers.iter().any(|worker| changes(worker))
         {
             self.remove_control_file(stop)?;
         }
@@ -102,17 +114,14 @@ impl<'a> Place<'a> {
         if let Some(target) = self.target {
             self.find(target, stop)?.iter().for_each(|entry| state.add_target(entry));
         }
-        let workers = group.workers.iter().filter(|worker| Self::of(worker).is_some_and(|other| other == *self));
-        let mut intervals = workers.map(|worker| worker.verify.as_ref().map(|verify| verify.interval_bytes));
-        let first = intervals.next().flatten();
-        if intervals.any(|other| other != first) {
-            let text = "of the workers on a directory tree all verify it, in the same intervals, or none";
-            return Err(EngineError::Plan(format!("{}: {text}", self.root)));
-        }
         Ok(match first {
             Some(interval) => state.verified(interval),
             None => state,
         })
+    }
+
+    fn refuse<T>(&self, text: &str) -> Result<T, EngineError> {
+        Err(EngineError::Plan(format!("{}: {text}", self.root)))
     }
 
     /// Lists the tree again: what is there, and what its workers have left.

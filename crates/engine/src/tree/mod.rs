@@ -116,13 +116,14 @@ impl Shape {
     /// Path of a directory or file.
     #[cfg(test)]
     fn path(&self, entry: u32) -> String {
-        self.path_as(entry, &self.root, Name::File)
+        self.path_as(entry, None, Name::File)
     }
 
-    /// Path of a directory, or of a file by one of its names, below a root.
-    fn path_as(&self, entry: u32, root: &str, name: Name) -> String {
+    /// Path of a directory, or of a file by one of its names, below the root of a second tree if there is one.
+    fn path_as(&self, entry: u32, root: Option<&str>, name: Name) -> String {
         let file = entry.checked_sub(self.directories());
         let directory = file.map_or(entry, |file| self.directory_of(file));
+        let root = root.unwrap_or_else(|| self.root_of(directory));
         let mut path = String::with_capacity(root.len() + 16 * self.starts.len() + 16);
         path.push_str(root);
         self.push_directory(&mut path, directory);
@@ -198,6 +199,19 @@ impl Shape {
     /// Level of a directory, from 0.
     fn level(&self, directory: u32) -> usize {
         self.starts.partition_point(|&start| start <= directory) - 1
+    }
+
+    /// The root that a directory is below.
+    fn root_of(&self, directory: u32) -> &str {
+        if self.tree.further_roots.is_empty() {
+            return &self.root;
+        }
+        let level = self.level(directory);
+        let first = (directory - self.starts[level]) / self.directories_above(level) % self.tree.width + 1;
+        match self.tree.root_of(first).checked_sub(1) {
+            Some(further) => &self.tree.further_roots[further],
+            None => &self.root,
+        }
     }
 
     /// Appends the path of a directory to that of the root.

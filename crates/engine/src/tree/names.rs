@@ -62,6 +62,20 @@ impl Name {
 }
 
 impl Tree {
+    /// Number of the root that the directories of the first level with this number, from 1, are in.
+    pub(super) fn root_of(&self, number: u32) -> usize {
+        (number as usize - 1) % (self.further_roots.len() + 1)
+    }
+
+    /// Returns `true` if a path below a root, by the root's number, is in the directory that the tree has there.
+    pub(crate) fn has_below(&self, root: usize, path: &str) -> bool {
+        let first = path.split('/').next().unwrap_or(path);
+        match kind_of(self.names.as_ref(), first) {
+            Some(Kind::Directory { number, .. }) => number == 0 || self.root_of(number) == root,
+            _ => root == 0,
+        }
+    }
+
     /// Appends the name of a directory by its number in the directory above, from 1.
     pub(super) fn push_directory_name(&self, path: &mut String, level: u32, number: u32) {
         match &self.names {

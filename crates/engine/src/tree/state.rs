@@ -207,7 +207,7 @@ impl TreeState {
         let Some((entry, name)) = Name::split(number) else { return String::new() };
         let root = if name == Name::Target { self.target.as_deref() } else { None };
         match (entry as usize).checked_sub(self.entries_of_tree()) {
-            None => self.shape.path_as(entry, root.unwrap_or(self.shape.root()), name),
+            None => self.shape.path_as(entry, root, name),
             Some(leftover) => self.leftovers[leftover].clone(),
         }
     }

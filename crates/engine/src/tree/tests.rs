@@ -14,6 +14,7 @@ fn tree() -> Tree {
         sizes_spread: false,
         used_bytes: None,
         part: None,
+        further_roots: Vec::new(),
         creates_parents: false,
         names: None,
     }
@@ -107,6 +108,19 @@ fn a_plan_may_have_other_names_which_number_within_a_directory() {
     let one =
         Shape::new("/a", &Tree { depth: 1, width: 1, files: 2, names: names("out", "r7-f{}"), ..tree() }).unwrap();
     assert_eq!((one.path(0), one.path(2)), ("/a/out".to_owned(), "/a/out/r7-f1".to_owned()));
+}
+
+#[test]
+fn directories_are_in_several_roots_in_turn() {
+    let names = Some(TreeNames { directory: "d{}".into(), file: "r0-f{}".into() });
+    let further_roots = vec!["/b/r0".into(), "/c/r0".into()];
+    let tree = Tree { depth: 1, width: 5, files: 1, names, further_roots, ..tree() };
+    let shape = Shape::new("/a/r0", &tree).unwrap();
+    let paths = [0, 1, 2, 3, 4, 5 + 4].map(|entry| shape.path(entry));
+    assert_eq!(paths, ["/a/r0/d0", "/b/r0/d1", "/c/r0/d2", "/a/r0/d3", "/b/r0/d4", "/b/r0/d4/r0-f0"]);
+    let below = |root| ["d0", "d1", "d2", "d3/r0-f0", "other"].map(|path| tree.has_below(root, path));
+    assert_eq!(below(0), [true, false, false, true, true]);
+    assert_eq!(below(1), [false, true, false, false, false]);
 }
 
 /// Sizes that vdbench 5.04.07 gave files 0, 1, 2…, in KiB.

@@ -121,6 +121,7 @@ impl<'a> Load<'a> {
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
             differences,
             last_writes: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::last_writes),
+            files: self.supply.walk().and_then(Walk::take_files),
         };
         (ended, self.recorder)
     }

@@ -29,7 +29,7 @@ mod walk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::{Clock, Latencies, Nanos};
 
 use self::flow::Share;
 use crate::error::EngineError;
@@ -111,4 +111,6 @@ pub(crate) struct Ended {
     /// Differences found by verification.
     pub differences: Vec<DifferenceOutcome>,
     pub last_writes: Vec<LastWrite>,
+    /// Times of files from their open to their close.
+    pub files: Option<Latencies>,
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use iocurve_meter::{Nanos, Rng};
+use iocurve_meter::{Latencies, Nanos, Rng};
 
 pub(super) use self::failed::is_already_done;
 use self::mixed::Draw;
@@ -63,6 +63,8 @@ pub(super) struct Walk {
     handover: Handover,
     /// Sizes that were not as they should be.
     differences: Differences,
+    /// Times of files from their open to their close.
+    files: Option<Latencies>,
 }
 
 /// One file or directory in progress.
@@ -85,6 +87,8 @@ struct Open {
     entry: u32,
     /// Its number by the name that it was opened by.
     number: u32,
+    /// Submission of its open.
+    opened: Nanos,
     position: u64,
     transfers: u64,
     bytes: u64,
@@ -172,6 +176,7 @@ impl Walk {
             issued: 0,
             handover: Handover::default(),
             differences: Differences::default(),
+            files: work.times_files.then(Latencies::new),
         }))
     }
 
@@ -226,8 +231,11 @@ impl Walk {
     }
 
     /// Called with the slot that the step issued last is in.
-    pub(super) fn submitted(&mut self, slot: u32) {
+    pub(super) fn submitted(&mut self, slot: u32, now: Nanos) {
         self.of_slot[slot as usize] = self.issued;
+        if let Some(opening) = &mut self.lanes[self.issued as usize].opening {
+            opening.opened = now;
+        }
     }
 
     /// Called with the result of the step in a slot before it is recorded. Compares the size of a file that attributes were got
@@ -252,14 +260,26 @@ impl Walk {
         self.differences.failure()
     }
 
+    pub(super) fn take_files(&mut self) -> Option<Latencies> {
+        self.files.take()
+    }
+
     pub(super) fn take_differences(&mut self) -> Vec<DifferenceOutcome> {
         std::mem::take(&mut self.differences.list)
     }
 
     /// Called when the step in a slot has completed, with its result.
-    pub(super) fn completed(&mut self, slot: u32, result: i64) {
+    pub(super) fn completed(&mut self, slot: u32, result: i64, now: Nanos, counts: bool) {
         let lane = self.of_slot[slot as usize];
         let Some(step) = self.lanes[lane as usize].step.take() else { return };
+        if counts
+            && let (Effect::Closed, Some(files), Some(open)) =
+                (step.effect, &mut self.files, &self.lanes[lane as usize].open)
+            && result >= 0
+            && !open.is_broken
+        {
+            files.record(now.saturating_sub(open.opened));
+        }
         let is_short = self.whole_transfers && step.kind.is_transfer() && result < i64::from(step.address.length);
         if (result >= 0 && !is_short) || is_already_done(step.kind, result) {
             self.commit(lane, step);
@@ -436,6 +456,7 @@ impl Walk {
         let open = Open {
             entry,
             number: self.state.current(entry),
+            opened: 0,
             position,
             transfers: 0,
             bytes: 0,
@@ -492,6 +513,7 @@ impl Walk {
         Open {
             entry,
             number: self.state.current(entry),
+            opened: 0,
             position,
             transfers: 0,
             bytes: 0,

@@ -14,7 +14,7 @@ from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import Options, parse
-from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, root_of
+from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, place, roots_of
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError, TargetError
@@ -115,7 +115,7 @@ class Prepared(base.Prepared):
         blocks = -(-options.size // options.block)
         limit = f", at most {options.runtime_ns // SECOND_NS} s" if options.runtime_ns else ""
         repeats = ", again and again" if options.repeats else ""
-        lines = [f"{options.paths[0]}: {counted(options.ranks, 'thread')}, {where}", ""]
+        lines = [f"{' '.join(options.paths)}: {counted(options.ranks, 'thread')}, {where}", ""]
         for phase in self._phases():
             unit = f"{phase.unit.lower()[:-1]}" if phase.entries == 1 else phase.unit.lower()
             parts = f": open, {counted(blocks, phase.data[0])}, close" if phase.data else ""
@@ -224,6 +224,11 @@ def prepare(
     options = parse(arguments, cwd or Path.cwd())
     data_set = DataSet.found(options, machine)
     notes: list[PlanNote] = []
+    used = max(data_set.sizes, default=data_set.options.size)
+    if options.size > used:
+        kept, said = format_bytes(used), format_bytes(options.size)
+        text = f"direct and random transfers have whole blocks: of each file {kept} are used, not {said}"
+        notes.append(PlanNote("size_reduced", text, None, "warning"))
     if data_set.is_tree:
         _require_tree(data_set, machine)
         if options.depth > 1:
@@ -248,20 +253,18 @@ def _require_tree(data_set: DataSet, machine: Machine) -> None:
         errors.append(Diagnostic("--rand is for files and devices, and the path is a directory"))
     if not options.files and options.phases - {"mkdirs", "deldirs"}:
         errors.append(Diagnostic("-N 0 leaves no files"))
-    if len(options.paths) > 1:
-        errors.append(Diagnostic("several directories are not supported", hint="run them one after another"))
-    target, root, names = root_of(options, 0)
-    if not options.directories and (not names.directory or "{}" in names.directory):
-        hint = "nfs://host/export/dir" if target else "/mnt/data/dir"
+    if len({place(path)[0] for path in options.paths}) > 1:
+        errors.append(Diagnostic("the directories are on several exports", hint="run them one after another"))
+    roots = [roots_of(options, rank) for rank in range(min(len(options.paths), options.sharers))]
+    if not options.directories and any(not names.directory or "{}" in names.directory for _, _, names in roots):
+        hint = "nfs://host/export/dir" if roots[0][0] else "/mnt/data/dir"
         errors.append(Diagnostic("-n 0 needs a directory with a name, without {}", hint=hint))
-    first = f"{root}/{names.directory.replace('{}', '0')}"
-    if (
-        target is None
-        and options.hosts == 0
-        and "mkdirs" not in options.phases
-        and machine.stat(first).kind != "directory"
-    ):
-        errors.append(Diagnostic(f"there is no directory {first}", hint="create it: -d"))
+    if options.hosts == 0 and "mkdirs" not in options.phases:
+        firsts = [
+            f"{paths[0]}/{names.directory.replace('{}', '0')}" for target, paths, names in roots if target is None
+        ]
+        missing = [first for first in firsts if machine.stat(first).kind != "directory"]
+        errors += [Diagnostic(f"there is no directory {first}", hint="create it: -d") for first in missing[:1]]
     if errors:
         raise PlanError(errors)
 

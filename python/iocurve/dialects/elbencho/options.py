@@ -89,6 +89,11 @@ class Options:
         """Threads that the data set is divided among."""
         return self.ranks if self.share_paths else self.threads
 
+    @property
+    def moves_whole_blocks(self) -> bool:
+        """Direct and random transfers have no shorter block at a file's end."""
+        return (self.direct or self.random) and not self.phases.isdisjoint(("write", "read"))
+
 
 SHORT = {
     "b": "block",

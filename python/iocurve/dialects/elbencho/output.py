@@ -13,7 +13,7 @@ from datetime import datetime
 from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.result.summary import Latency, Summary, Totals, View
+from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
 from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 VERSION = "3.1"
@@ -63,6 +63,12 @@ class Row:
     def entries(self) -> int:
         """Directories or files that were completed."""
         return self.view((self.phase.entry,)).operations
+
+    @property
+    def entry_latency(self) -> Latency:
+        """Latency of a directory or file; from open to close of a file that is written or read."""
+        timed = [worker.files for worker in self.workers if worker.files]
+        return merge_latencies(timed) if timed else self.view((self.phase.entry,)).service
 
     def view(self, kinds: Sequence[str]) -> View:
         """Operations of some kinds, of all threads."""
@@ -117,9 +123,8 @@ def table(row: Row, options: Options) -> str:
     if options.shows_elapsed:
         times = " ".join(str(worker.window_end_ns // MILLISECOND_NS) for worker in row.workers)
         lines.append(_list("Time ms each", times))
-    # The time of a file that is written or read, from open to close, is no operation here.
-    if entries and not phase.data:
-        lines += _latency_lines(phase.unit, entries.latency, options)
+    if entries:
+        lines += _latency_lines(phase.unit, row.entry_latency, options)
     for kind in reversed(phase.data):
         mixed = {"write": "IO wr", "read": "IO rd"}[kind]
         lines += _latency_lines(mixed if len(phase.data) > 1 else "IO", row.values((kind,)).latency, options)
@@ -243,6 +248,7 @@ def _config(data_set: DataSet, hosts: int) -> tuple[object, ...]:
     options = data_set.options
     kind = "dir" if data_set.is_tree else "blockdev" if data_set.is_device else "file"
     aligned = int(options.aligned) if options.random else ""
+    size = max(data_set.sizes, default=options.size)
     return (
         kind,
         len(options.paths),
@@ -250,8 +256,8 @@ def _config(data_set: DataSet, hosts: int) -> tuple[object, ...]:
         options.threads,
         options.directories if data_set.is_tree else "",
         options.files if data_set.is_tree else "",
-        options.size or max(data_set.sizes, default=0),
-        options.block,
+        size,
+        min(options.block, size),
         int(options.direct),
         int(options.random),
         aligned,
@@ -281,7 +287,7 @@ def _results(prefix: str, entries: Values | None, data: Values | None, row: Row)
         **({} if prefix else pair("CPU%", None)),
         **pair("entries", entries.operations if entries else None),
         **pair("MiB", data.mib if data else None),
-        **latency("Ent", entries.latency if entries and not row.phase.data else None),
+        **latency("Ent", row.entry_latency if entries and not prefix else None),
         **latency("IO", data.latency if data else None),
     }
 
@@ -326,8 +332,7 @@ def _column(row: Row, index: int) -> Mapping[str, object]:
     if phase.entry:
         entries = row.values((phase.entry,))
         values |= {"entries": str(entries.operations[index]), "entries/s": str(int(entries.rates[index]))}
-        if not phase.data:
-            latency["entries"] = _json_latency(entries.latency)
+        latency["entries"] = _json_latency(row.entry_latency)
     if phase.data:
         data = row.values(("write",) if mixes else phase.data)
         values |= _json_rates(data, index)

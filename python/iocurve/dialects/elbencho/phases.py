@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from iocurve.dialects.elbencho.options import PHASES, Options
 from iocurve.engine import plan as plans
@@ -44,7 +44,7 @@ class Phase:
     entries: int = 0
     """Entries that the phase has."""
     after: tuple[plans.Worker, ...] = ()
-    """Removes the directories of the ranks; it is not timed."""
+    """Removes the directories of the ranks, or has the lengths of files, which get them before the phase; not timed."""
 
     @property
     def plan(self) -> plans.Plan:
@@ -61,7 +61,9 @@ class DataSet:
     is_tree: bool
     """The paths are directories."""
     sizes: tuple[int, ...] = ()
-    """Bytes of each file or device."""
+    """Bytes of each file or device that are used."""
+    lengths: tuple[int, ...] = ()
+    """Bytes that each file or device has after random writes."""
     is_device: bool = False
 
     @classmethod
@@ -75,9 +77,8 @@ class DataSet:
         if any(over_nfs) or ("directory" in kinds and kinds != {"directory"}):
             raise PlanError([Diagnostic("the paths are of several kinds; give directories, files or exports alone")])
         if kinds == {"directory"}:
-            return cls(options, is_tree=True)
-        sizes = tuple(options.size or fact.bytes for fact in facts)
-        data_set = cls(options, is_tree=False, sizes=sizes, is_device="block" in kinds)
+            return _of_directories(options)
+        data_set = cls.of_files(options, [options.size or fact.bytes for fact in facts], "block" in kinds)
         errors = [
             error
             for path, fact in zip(options.paths, facts, strict=True)
@@ -87,15 +88,19 @@ class DataSet:
             raise PlanError(errors)
         return data_set
 
+    @classmethod
+    def of_files(cls, options: Options, lengths: Sequence[int], is_device: bool = False) -> DataSet:
+        """Files or devices; direct and random transfers leave out a part of a block at an end."""
+        used = [whole_blocks(length, options.block) for length in lengths] if options.moves_whole_blocks else lengths
+        return cls(options, is_tree=False, sizes=tuple(used), lengths=tuple(lengths), is_device=is_device)
+
     def errors(self) -> Iterator[Diagnostic]:
         """Reasons why the phases cannot run on these files or devices."""
         if "stat" in self.options.phases:
             yield Diagnostic("--stat needs a directory, and the paths are files or devices")
         if self.is_device and "delfiles" in self.options.phases:
             yield Diagnostic("-F deletes files, and the paths are devices")
-        if self.options.phases & {"write", "read"} and any(size % self.options.block for size in self.sizes):
-            yield Diagnostic("a size is not a multiple of the block size", hint="choose another -s or -b")
-        elif self.options.phases & {"write", "read"} and self.blocks < self.options.sharers:
+        if self.options.phases & {"write", "read"} and self.blocks < self.options.sharers:
             yield Diagnostic(f"{self.blocks} blocks are fewer than {self.options.sharers} threads")
 
     @property
@@ -104,11 +109,14 @@ class DataSet:
         return sum(-(-size // self.options.block) for size in self.sizes)
 
     def share(self, rank: int) -> Iterator[tuple[int, int, int]]:
-        """The part of a rank: number of a file, offset and bytes, in order. The last rank has the rest."""
+        """The part of a rank: number of a file, offset and bytes, in order.
+
+        The last rank has the rest; at random offsets no rank has it.
+        """
         options = self.options
         each = self.blocks // options.sharers
         first = rank * each
-        last = self.blocks if rank == options.sharers - 1 else first + each
+        last = self.blocks if rank == options.sharers - 1 and not options.random else first + each
         for number, size in enumerate(self.sizes):
             blocks = -(-size // options.block)
             start, end = max(first, 0), min(last, blocks)
@@ -116,6 +124,11 @@ class DataSet:
                 offset = start * options.block
                 yield number, offset, min(end * options.block, size) - offset
             first, last = first - blocks, last - blocks
+
+
+def whole_blocks(size: int, block: int) -> int:
+    """A size without the part of a block at its end."""
+    return size - size % min(block, max(1, size))
 
 
 def _path_errors(options: Options, path: str, fact: PathFacts, machine: Machine) -> Iterator[Diagnostic]:
@@ -142,12 +155,18 @@ def _path_errors(options: Options, path: str, fact: PathFacts, machine: Machine)
         yield Diagnostic(f"{path} has {fact.bytes} bytes, fewer than -s", hint="write it first: -w")
 
 
+def _of_directories(options: Options) -> DataSet:
+    if options.moves_whole_blocks:
+        options = replace(options, size=whole_blocks(options.size, options.block))
+    return DataSet(options, is_tree=True)
+
+
 def _of_export(options: Options) -> DataSet:
     """Directories where -n, -N, -d or -D say so, or the path is the export itself; otherwise files."""
     names = [place(path)[1] for path in options.paths]
     if options.sizes_tree or options.phases & {"mkdirs", "deldirs"} or not all(names):
-        return DataSet(options, is_tree=True)
-    data_set = DataSet(options, is_tree=False, sizes=(options.size,) * len(names))
+        return _of_directories(options)
+    data_set = DataSet.of_files(options, (options.size,) * len(names))
     errors = [*data_set.errors()]
     if not options.size and options.phases & {"write", "read"}:
         errors = [Diagnostic("the size of a file in an export is not known", hint="give it: -s 1g")]
@@ -208,42 +227,55 @@ def rank_of(options: Options, number: int) -> int:
     return number if options.share_paths else number % options.threads
 
 
-def root_of(options: Options, rank: int) -> tuple[NfsTarget | None, str, plans.TreeNames]:
-    """The export, the directory that a rank's directories are in, and their names."""
-    target, base = place(options.paths[0])
+def roots_of(options: Options, rank: int) -> tuple[NfsTarget | None, tuple[str, ...], plans.TreeNames]:
+    """The export, the directories that a rank's directories are in, in turn, and their names.
+
+    Directory i of a rank is in path (rank + i) modulo the number of paths.
+    """
+    placed = [place(path) for path in options.paths]
+    first = rank % len(placed)
+    (target, base), *_ = turned = placed[first:] + placed[:first]
     file = f"r{rank}-f{{}}"
     if options.directories:
-        return target, posixpath.join(base, f"r{rank}"), plans.TreeNames(directory="d{}", file=file)
+        below = tuple(posixpath.join(path, f"r{rank}") for _, path in turned)
+        return target, below, plans.TreeNames(directory="d{}", file=file)
     above, name = posixpath.split(base)
-    return target, above, plans.TreeNames(directory=name, file=file)
+    return target, (above,), plans.TreeNames(directory=name, file=file)
 
 
 def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans.Worker:
-    target, root, names = root_of(options, rank_of(options, number))
+    target, roots, names = roots_of(options, rank_of(options, number))
     block = min(options.block, options.size) if options.size else 1
     tree = plans.Tree(
         depth=1,
         width=max(1, options.directories),
         files=options.files,
         files_on_all_levels=True,
-        sizes=(plans.SizeShare(bytes=max(1, options.size), weight=1),),
+        sizes=(plans.SizeShare(bytes=options.size, weight=1),),
+        further_roots=roots[1:],
         # There is no other way to make a directory on an export that is not mounted.
         creates_parents=target is not None and option == "mkdirs",
         names=names,
     )
     task = TASKS[option]
-    if task == "transfer" and not options.size:
-        task = "create" if option == "write" else "open"
+    if option == "read" and not options.size:
+        task = "open"
     kinds: tuple[str, ...] = (option, "create", "open", "close") if task == "transfer" else (task,)
-    if task in ("create", "open"):
+    if task == "open":
         kinds = (task, "close")
-    work = plans.TreeWork(tree=tree, tasks=(task,), select=plans.SequentialSelect(), select_once=not options.repeats)
+    work = plans.TreeWork(
+        tree=tree,
+        tasks=(task,),
+        select=plans.SequentialSelect(),
+        select_once=not options.repeats,
+        times_files=option in ("write", "read"),
+    )
     limit = {"write": options.write_limit, "read": options.read_limit}.get(option, 0)
     rate = plans.Rate(unit="operations", count=max(1, limit * RATE_SCALE // block), per_ns=SECOND_NS * RATE_SCALE)
     base = _worker(options, option, number, seed)
     return base.replace(
         engine=_metadata_engine(options, target, keep_open=True),
-        files=(plans.FilePlan(path=root, offset_bytes=0, bytes=block, layout="nothing", keep=True),),
+        files=(plans.FilePlan(path=roots[0], offset_bytes=0, bytes=block, layout="nothing", keep=True),),
         operations=tuple(_operation(kind, block if kind in ("read", "write") else 1) for kind in kinds),
         tree=work,
         rate=rate if limit and task == "transfer" else None,
@@ -252,14 +284,14 @@ def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans
 
 
 def _remover(options: Options, worker: plans.Worker, rank: int) -> plans.Worker:
-    """Removes the directory of a rank, which its directories were in."""
-    target, root, _ = root_of(options, rank)
+    """Removes the directories of a rank, which its directories were in."""
+    target, roots, _ = roots_of(options, rank)
     return worker.replace(
         engine=_metadata_engine(options, target, keep_open=False),
-        files=(plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
+        files=tuple(plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True) for root in roots),
         operations=(_operation("rmdir", 1),),
         tree=None,
-        end=plans.End(runtime_ns=None, bytes=None, operations=1),
+        end=plans.End(runtime_ns=None, bytes=None, operations=len(roots)),
     )
 
 
@@ -273,10 +305,28 @@ def _of_files(data_set: DataSet, option: str, seed: Callable[[], int]) -> Phase:
         workers = tuple(_name_worker(options, option, number, used, seed()) for number in range(used))
         return Phase(_name(options, option), workers, "Files", str(TASKS[option]), entries=len(options.paths))
     mixes = option == "write" and options.read_percent > 0
+    workers = tuple(_data_worker(data_set, option, number, seed()) for number in range(options.ranks))
+    extends = option == "write" and options.random and not data_set.is_device
     return Phase(
         name=_name(options, option),
-        workers=tuple(_data_worker(data_set, option, number, seed()) for number in range(options.ranks)),
+        workers=workers,
         data=("read", "write") if mixes else (option,),
+        after=(_lengths_worker(data_set, seed()),) if extends else (),
+    )
+
+
+def _lengths_worker(data_set: DataSet, seed: int) -> plans.Worker:
+    """Random writes reach no rest of the blocks, but files have their whole length."""
+    options, lengths = data_set.options, data_set.lengths
+    placed = [place(path) for path in options.paths]
+    return _worker(options, "lengths", 0, seed).replace(
+        engine=_metadata_engine(options, placed[0][0], keep_open=False),
+        files=tuple(
+            plans.FilePlan(path=path, offset_bytes=0, bytes=length, layout="reserve", keep=True)
+            for (_, path), length in zip(placed, lengths, strict=True)
+        ),
+        operations=(_operation("getattr", 1),),
+        end=plans.End(runtime_ns=None, bytes=None, operations=len(lengths)),
     )
 
 
@@ -328,6 +378,7 @@ def _data_worker(data_set: DataSet, option: str, number: int, seed: int) -> plan
             cover="once" if option == "write" and options.aligned else "independent",
             passes="fresh",
             position="worker",
+            short_last_block=not options.random,
         ),
         depth=options.depth,
         rate=plans.Rate(unit="bytes", count=limit, per_ns=SECOND_NS) if limit else None,

@@ -45,7 +45,7 @@ impl Load<'_> {
             if E::WALKS
                 && let Some(walk) = self.supply.walk()
             {
-                walk.completed(slot, result);
+                walk.completed(slot, result, now, timeline.measures());
             }
         }
     }

@@ -167,7 +167,7 @@ impl Load<'_> {
         if E::WALKS
             && let Some(walk) = self.supply.walk()
         {
-            walk.submitted(slot);
+            walk.submitted(slot, now);
         }
         engine.submit(Request { slot, kind, address })
     }
