@@ -60,6 +60,13 @@ def errors(directory: Path, text: str) -> list[str]:
             1_881_145_344_000,
             "vdb.1_1.dir/vdb.2_1.dir/vdb.3_1.dir/vdb.4_1.dir/vdb_f0000.file",
         ),
+        # Of several numbers vdbench uses the first: it made these directories and files.
+        ("width=2,files=(1-64,d)", 2, 2, 8192, "vdb.1_1.dir/vdb_f0000.file"),
+        ("width=2,files=(8-1,d)", 2, 16, 65_536, "vdb.1_1.dir/vdb_f0000.file"),
+        ("width=2,files=(5-2,1)", 2, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
+        ("width=2,files=(3,7)", 2, 6, 24_576, "vdb.1_1.dir/vdb_f0000.file"),
+        ("depth=(2,3),width=2,files=2", 6, 8, 32_768, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file"),
+        ("width=(2,3),files=2", 2, 4, 16_384, "vdb.1_1.dir/vdb_f0000.file"),
         ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0000.file"),
     ],
 )  # fmt: skip
@@ -112,6 +119,11 @@ def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
 def test_a_mix_of_sequential_reads_and_writes_is_noted(tmp_path: Path) -> None:
     made = prepared(tmp_path, f"{FSD}{FWD.strip()},rdpct=50\n{RD}")
     assert [note.text for note in made.notes] == ["fwd=fwd1: vdbench 5.04.06 refuses rdpct= with fileio=sequential"]
+
+
+def test_the_first_of_several_numbers_is_noted(tmp_path: Path) -> None:
+    made = prepared(tmp_path, f"fsd=fsd1,anchor=/d/a,files=(1-64,d)\n{FWD}{RD}")
+    assert [note.text for note in made.notes] == ["fsd=fsd1: files= has several numbers: vdbench uses the first, 1"]
 
 
 def test_several_operations_run_together_unless_they_are_a_loop(tmp_path: Path) -> None:
@@ -189,6 +201,10 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         (
             f"fsd=f,anchor=/d/b,cleanup=yes\n{FSD}{FWD}{RD}",
             "cleanup= is not supported: vdbench no longer has it; use format=(clean,only)",
+        ),
+        (
+            f"fsd=f,anchor=/d/b,files=7-9\n{FSD}{FWD}{RD}",
+            "'7-9' is not a number; k, m, g and t stand for 1024, 1024², …",
         ),
         (f"fsd=f,anchor=/d/b,size=(1k,50,2k,30)\n{FSD}{FWD}{RD}", "the percentages of sizes add up to 80, not 100"),
         (f"fsd=f,anchor=/d/b,dist=top\n{FSD}{FWD}{RD}", "'top' is not one of bottom, all"),

@@ -233,7 +233,21 @@ FILES_RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
     ("text", "option", "expected"),
     [
         (FSD + FWD + FILES_RD, "-v", []),
-        (FSD + FWD + FILES_RD, "-jn", ["journals (-j, journal=) are not supported for FSDs"]),
+        (FSD + FWD + FILES_RD, "-jn", []),
+        (FSD + FWD + FILES_RD, "-jr", []),
+        (
+            FSD + FWD + FILES_RD + ",format=restart",
+            "-jr",
+            ["rd=rd1: format= and journal recovery are mutually exclusive"],
+        ),
+        (
+            "host=one,system=localhost\nhost=two,system=localhost\n"
+            + FSD.replace("/d/tree", "/d/tree,shared=yes")
+            + FWD
+            + FILES_RD,
+            "-j",
+            ["fsd=fsd1: journals of an FSD with shared=yes on several hosts are not supported"],
+        ),
         (
             FSD + FSD.replace("fsd1", "fsd2") + FWD + FILES_RD,
             "-v",

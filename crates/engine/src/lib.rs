@@ -18,6 +18,7 @@
 //! offsets    file and offset of the next operation; replay
 //! engines    requests, buffers, and the engines: null, local, metadata, nfs, emulated
 //! tree       directory trees: names, sizes, and what exists of them
+//! mapped     files mapped into memory, which survive the process
 //! stall      waits for servers, for the live view and the outcome
 //! cpu        CPU time and binding of the calling thread
 //! error      errors, with messages for the user
@@ -45,6 +46,7 @@ mod cpu;
 pub mod engines;
 mod error;
 pub mod layout;
+mod mapped;
 mod offsets;
 pub mod outcome;
 mod payload;

@@ -1014,6 +1014,9 @@ class VerifyMap(Struct):
     take_over: bool
     """The run that wrote the files may have been cut off: if a write was in flight, the block before it is accepted,
     too."""
+    tree: str | None = None
+    """File that remembers which directories and files of a tree exist, created if missing; with ``take_over`` the tree
+    is compared with it. None keeps that in memory."""
 
 
 class Verify(Struct):

@@ -66,6 +66,11 @@ pub struct VerifyMap {
     /// The run that wrote the files may have been cut off: if a write was in flight, the block before it is accepted,
     /// too.
     pub take_over: bool,
+    /// File that remembers which directories and files of a tree exist, created if missing; with `take_over` the tree is compared
+    /// with it. `null` keeps that in memory.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub tree: Option<String>,
 }
 
 /// Method of verification.

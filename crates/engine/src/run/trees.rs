@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::engines::nfs;
 use crate::error::EngineError;
 use crate::outcome::{State, WorkerOutcome};
-use crate::plan::{Group, NfsMount, OperationKind, Tree, TreeTask, Worker};
+use crate::plan::{Group, NfsMount, OperationKind, Tree, TreeTask, Verify, VerifyMap, Worker};
 use crate::tree::{CONTROL_FILE, Differences, DirectoryEntry, EntryKind, Found, Lister, TreeState, list};
 
 /// The tree of each worker of a group. Its root is created if it is missing.
@@ -48,7 +48,7 @@ pub(super) fn verify(
         }
         known.push(tree);
         let Some(outcome) = outcomes.iter_mut().find(|outcome| outcome.worker as usize == number) else { continue };
-        let error = match place.differences(tree, stop) {
+        let error = match place.differences(tree, stop).map(|found| tree.journal_differences().clone().and(found)) {
             Ok(mut differences) => {
                 let error = differences.failure();
                 outcome.differences.append(&mut differences.list);
@@ -90,13 +90,14 @@ impl<'a> Place<'a> {
         let works: Vec<_> = workers.iter().filter_map(|worker| worker.tree.as_ref()).collect();
         let tasks: Vec<TreeTask> = works.iter().flat_map(|work| work.tasks.iter().copied()).collect();
         let stages = works.iter().map(|work| work.tasks.len()).max().unwrap_or(0);
-        let mut intervals = workers.iter().map(|worker| worker.verify.as_ref().map(|verify| verify.interval_bytes));
-        let first = intervals.next().flatten();
-        if intervals.any(|other| other != first) {
+        let interval = |verify: Option<&Verify>| verify.map(|verify| verify.interval_bytes);
+        let mut verifies = workers.iter().map(|worker| worker.verify.as_ref());
+        let verify = verifies.next().flatten();
+        if verifies.any(|other| interval(other) != interval(verify)) {
             return self.refuse("of the workers on a directory tree all verify it, in the same intervals, or none");
         }
         let has_several_roots = !self.tree.further_roots.is_empty();
-        if has_several_roots && (self.target.is_some() || first.is_some() || tasks.contains(&TreeTask::Remove)) {
+        if has_several_roots && (self.target.is_some() || verify.is_some() || tasks.contains(&TreeTask::Remove)) {
             return self.refuse("a tree with several roots is neither removed, verified nor copied to another tree");
         }
         let mut found = self.find(self.root, stop)?;
@@ -114,10 +115,12 @@ impl<'a> Place<'a> {
         if let Some(target) = self.target {
             self.find(target, stop)?.iter().for_each(|entry| state.add_target(entry));
         }
-        Ok(match first {
-            Some(interval) => state.verified(interval),
-            None => state,
-        })
+        let Some(verify) = verify else { return Ok(state) };
+        let state = state.verified(verify.interval_bytes);
+        match &verify.map {
+            Some(VerifyMap { tree: Some(path), take_over, .. }) => state.journaled(path, *take_over, &found),
+            _ => Ok(state),
+        }
     }
 
     fn refuse<T>(&self, text: &str) -> Result<T, EngineError> {

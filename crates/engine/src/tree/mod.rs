@@ -8,6 +8,7 @@
 //! directory above, then those of the second.
 
 mod java_random;
+mod journal;
 mod list;
 mod names;
 mod sizes;
@@ -77,6 +78,14 @@ impl Shape {
 
     pub(crate) fn files(&self) -> u32 {
         self.files
+    }
+
+    /// Checksum of everything that names and sizes follow from.
+    fn checksum(&self) -> u32 {
+        let Tree { depth, width, files, files_on_all_levels, sizes, sizes_spread, names, .. } = &self.tree;
+        crc32c::crc32c(
+            format!("{:?}", (depth, width, files, files_on_all_levels, sizes, sizes_spread, names)).as_bytes(),
+        )
     }
 
     pub(crate) fn root(&self) -> &str {

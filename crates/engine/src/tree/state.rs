@@ -1,10 +1,12 @@
 //! The existing directories and files of a tree. All workers of a group on one tree share it; every change is one atomic operation.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Name, Row, Shape};
+use super::journal::{Entries, Journal};
+use super::{Differences, Name, Row, Shape};
 use crate::error::EngineError;
 use crate::plan::{Tree, TreeTask};
 
@@ -22,6 +24,8 @@ const DIRECTORY_ENTRIES: u32 = DIRECTORY_FAILED - 1;
 
 /// An operation on the file failed, and the server may have executed it.
 const UNCERTAIN: u64 = 1 << 55;
+/// An operation that changes its names is in flight.
+const CHANGING: u64 = 1 << 54;
 
 /// The bit of a file that says that it has a name. The renamed file has no other.
 const fn bit(name: Name) -> u64 {
@@ -41,11 +45,11 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
-/// A file that no operation is on, by the numbers of its names.
+/// A file with certain names, by the numbers of its names.
 #[derive(Debug)]
 pub(super) struct Settled {
-    /// `None` if the file does not exist.
-    pub(super) length: Option<u64>,
+    /// Smallest and largest length; they differ while the file is in use. `None` if the file does not exist.
+    pub(super) length: Option<(u64, u64)>,
     /// The name that it is used by.
     pub(super) current: u32,
     pub(super) others: Vec<u32>,
@@ -68,8 +72,7 @@ pub(crate) struct TreeState {
     shape: Shape,
     /// Root of the second tree, if there is one.
     target: Option<String>,
-    files: Vec<AtomicU64>,
-    directories: Vec<AtomicU32>,
+    entries: Entries,
     /// Positions of the files that are used in the part of the tree; `None` is all.
     used: Option<Vec<u32>>,
     /// Paths of leftovers of other trees.
@@ -89,6 +92,8 @@ pub(crate) struct TreeState {
     positions: Mutex<HashMap<u32, u64>>,
     /// The place of each file among all files; absent without verification.
     row: Option<Row>,
+    /// Names and sizes that were not as the journal has them.
+    journal_differences: Differences,
 }
 
 impl TreeState {
@@ -103,8 +108,7 @@ impl TreeState {
     ) -> Result<Self, EngineError> {
         let shape = Shape::new(root, tree)?;
         let mut state = Self {
-            files: (0..shape.files()).map(|_| AtomicU64::new(0)).collect(),
-            directories: (0..shape.directories()).map(|_| AtomicU32::new(0)).collect(),
+            entries: Entries::new(&shape),
             used: tree.used_bytes.map(|bytes| shape.used(bytes)),
             shape,
             target: target.map(|root| root.trim_end_matches('/').to_owned()),
@@ -117,6 +121,7 @@ impl TreeState {
             tasks,
             positions: Mutex::new(HashMap::new()),
             row: None,
+            journal_differences: Differences::default(),
         };
         let depth = |path: &str| path.matches('/').count();
         let mut found: Vec<&Found> = found.iter().collect();
@@ -145,7 +150,7 @@ impl TreeState {
 
     /// Files come first, then the directories of one level after the other, from below.
     fn sort_removals(&mut self) {
-        let mut removals = std::mem::take(&mut self.removals);
+        let mut removals = mem::take(&mut self.removals);
         removals.sort_unstable_by_key(|&(entry, is_directory)| (is_directory, entry));
         let files = removals.partition_point(|(_, is_directory)| !is_directory);
         let depth = |entry| self.path(entry).matches('/').count();
@@ -227,7 +232,7 @@ impl TreeState {
 
     /// Number of directories and files of the tree itself.
     fn entries_of_tree(&self) -> usize {
-        self.directories.len() + self.files.len()
+        self.entries.directories().len() + self.entries.files().len()
     }
 
     /// Entries that must be gone before one of the removals: the files, and the directories of lower levels.
@@ -375,12 +380,24 @@ impl TreeState {
         self.file(entry).fetch_or(UNCERTAIN, Ordering::AcqRel);
     }
 
-    /// The file, if no operation is on it and none that changes it has failed.
+    /// An operation that changes names of a file is about to be submitted, by its only user.
+    pub(crate) fn changes(&self, entry: u32) {
+        self.file(entry).fetch_or(CHANGING, Ordering::AcqRel);
+    }
+
+    /// That operation has completed, and its effect is noted.
+    pub(crate) fn changed(&self, entry: u32) {
+        self.file(entry).fetch_and(!CHANGING, Ordering::AcqRel);
+    }
+
+    /// The file, if no operation that changes its names is in flight, and none that changes it has failed.
     pub(super) fn settled(&self, entry: u32) -> Option<Settled> {
         let value = self.file(entry).load(Ordering::Acquire);
         let has = |name| value & bit(name) != 0;
-        (value & (USERS | UNCERTAIN) == 0).then(|| Settled {
-            length: (value & EXISTS != 0).then_some(value & LENGTH),
+        let length = value & LENGTH;
+        let longest = if value & USERS == 0 { length } else { length.max(self.shape.size(entry)) };
+        (value & (CHANGING | UNCERTAIN) == 0).then(|| Settled {
+            length: (value & EXISTS != 0).then_some((length, longest)),
             current: self.current(entry),
             others: FURTHER.into_iter().filter(|&name| has(name)).map(|name| self.further(entry, name)).collect(),
         })
@@ -393,13 +410,35 @@ impl TreeState {
 
     /// Returns `true` if a directory exists, `None` while an operation is on it and after one that failed.
     pub(super) fn settled_directory(&self, entry: u32) -> Option<bool> {
-        let value = self.directories[entry as usize].load(Ordering::Acquire);
+        let value = self.directory(entry).load(Ordering::Acquire);
         (value & (DIRECTORY_BUSY | DIRECTORY_FAILED) == 0).then_some(value & DIRECTORY_EXISTS != 0)
     }
 
     /// Verifies contents in intervals of this length, sizes and names.
     pub(crate) fn verified(self, interval_bytes: u32) -> Self {
         Self { row: Some(Row::new(&self.shape, interval_bytes)), ..self }
+    }
+
+    /// Keeps what exists in the journal at `path`. `recovers` compares what was found with the journal of an earlier run first, whose
+    /// process may have been killed.
+    pub(crate) fn journaled(mut self, path: &str, recovers: bool, found: &[Found]) -> Result<Self, EngineError> {
+        let journal = Entries::Journal(Journal::open(path, &self.shape)?);
+        let exists = mem::replace(&mut self.entries, journal);
+        if recovers && self.entries.is_complete() {
+            self.journal_differences = self.differences(found, &[]);
+        }
+        if self.journal_differences.is_empty() {
+            self.entries.take_over(&exists);
+        } else {
+            // The journal stays as it is, so that a second recovery finds the same.
+            self.entries = exists;
+        }
+        Ok(self)
+    }
+
+    /// Names and sizes that were not as the journal of an earlier run has them.
+    pub(crate) fn journal_differences(&self) -> &Differences {
+        &self.journal_differences
     }
 
     pub(crate) fn is_verified(&self) -> bool {
@@ -411,7 +450,11 @@ impl TreeState {
     }
 
     fn file(&self, entry: u32) -> &AtomicU64 {
-        &self.files[(entry - self.shape.directories()) as usize]
+        &self.entries.files()[(entry - self.shape.directories()) as usize]
+    }
+
+    fn directory(&self, entry: u32) -> &AtomicU32 {
+        &self.entries.directories()[entry as usize]
     }
 
     fn set_file(&self, entry: u32, bytes: u64) {
@@ -428,13 +471,13 @@ impl TreeState {
     }
 
     pub(crate) fn directory_exists(&self, entry: u32) -> bool {
-        let value = self.directories[entry as usize].load(Ordering::Acquire);
+        let value = self.directory(entry).load(Ordering::Acquire);
         value & DIRECTORY_EXISTS != 0
     }
 
     /// Returns `true` if the directory of an entry failed: the entry cannot be created.
     pub(crate) fn is_cut_off(&self, entry: u32) -> bool {
-        let failed = |parent: u32| self.directories[parent as usize].load(Ordering::Acquire) & DIRECTORY_FAILED != 0;
+        let failed = |parent: u32| self.directory(parent).load(Ordering::Acquire) & DIRECTORY_FAILED != 0;
         self.shape.parent(entry).is_some_and(failed)
     }
 
@@ -443,13 +486,13 @@ impl TreeState {
         let entered =
             |value: u32| (value & (DIRECTORY_EXISTS | DIRECTORY_BUSY) == DIRECTORY_EXISTS).then_some(value + 1);
         let Some(parent) = self.shape.parent(entry) else { return true };
-        self.directories[parent as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, entered).is_ok()
+        self.directory(parent).fetch_update(Ordering::AcqRel, Ordering::Acquire, entered).is_ok()
     }
 
     /// The entry is not in its directory any more.
     pub(crate) fn left(&self, entry: u32) {
         if let Some(parent) = self.shape.parent(entry) {
-            let directory = &self.directories[parent as usize];
+            let directory = self.directory(parent);
             let left = |value: u32| (value & DIRECTORY_ENTRIES > 0).then_some(value - 1);
             // An error means that the directory was removed, too.
             let _ = directory.fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
@@ -459,41 +502,46 @@ impl TreeState {
     /// Uses a directory that exists: it is not removed meanwhile.
     pub(crate) fn use_directory(&self, entry: u32) -> bool {
         let used = |value: u32| (value & (DIRECTORY_EXISTS | DIRECTORY_BUSY) == DIRECTORY_EXISTS).then_some(value + 1);
-        self.directories[entry as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, used).is_ok()
+        self.directory(entry).fetch_update(Ordering::AcqRel, Ordering::Acquire, used).is_ok()
     }
 
     pub(crate) fn leave_directory(&self, entry: u32) {
-        self.directories[entry as usize].fetch_sub(1, Ordering::AcqRel);
+        self.directory(entry).fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Reserves a directory that does not exist, to create it.
     pub(crate) fn reserve_missing_directory(&self, entry: u32) -> bool {
-        let directory = &self.directories[entry as usize];
+        let directory = self.directory(entry);
         directory.compare_exchange(0, DIRECTORY_BUSY, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Reserves an empty directory, to remove it.
     pub(crate) fn reserve_empty_directory(&self, entry: u32) -> bool {
-        let (directory, busy) = (&self.directories[entry as usize], DIRECTORY_EXISTS | DIRECTORY_BUSY);
+        let (directory, busy) = (self.directory(entry), DIRECTORY_EXISTS | DIRECTORY_BUSY);
         directory.compare_exchange(DIRECTORY_EXISTS, busy, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// A directory is about to be created or removed.
+    pub(crate) fn directory_changes(&self, entry: u32) {
+        self.directory(entry).fetch_or(DIRECTORY_BUSY, Ordering::AcqRel);
     }
 
     /// Gives up the reservation of a missing directory.
     pub(crate) fn release_directory(&self, entry: u32) {
-        self.directories[entry as usize].fetch_and(!DIRECTORY_BUSY, Ordering::AcqRel);
+        self.directory(entry).fetch_and(!DIRECTORY_BUSY, Ordering::AcqRel);
     }
 
     /// A directory could not be created: nothing is created in it.
     pub(crate) fn directory_failed(&self, entry: u32) {
-        self.directories[entry as usize].store(DIRECTORY_FAILED, Ordering::Release);
+        self.directory(entry).store(DIRECTORY_FAILED, Ordering::Release);
     }
 
     pub(crate) fn directory_made(&self, entry: u32) {
-        self.directories[entry as usize].store(DIRECTORY_EXISTS, Ordering::Release);
+        self.directory(entry).store(DIRECTORY_EXISTS, Ordering::Release);
     }
 
     pub(crate) fn directory_removed(&self, entry: u32) {
-        self.directories[entry as usize].store(0, Ordering::Release);
+        self.directory(entry).store(0, Ordering::Release);
         self.left(entry);
     }
 

@@ -1,4 +1,6 @@
 use super::*;
+use crate::engines::testing::Scratch;
+use crate::outcome::DifferenceKind;
 use crate::plan::{SizeShare, TreeNames, TreePart, TreeTask};
 
 const KIB: u64 = 1 << 10;
@@ -205,4 +207,62 @@ fn a_directory_is_removed_after_the_files_and_the_directories_below() {
     let state = state(&tree(), &tree_found);
     let before: Vec<u64> = (0..5).map(|number| state.removed_before(number)).collect();
     assert_eq!(before, [0, 0, 2, 3, 3]);
+}
+
+/// The differences between a journal and the tree, after a process that ended at any moment.
+fn recovered(path: &str, found: &[Found]) -> Vec<(DifferenceKind, String)> {
+    let state = TreeState::new("/a", &two_files(), None, vec![], 1, found).unwrap().verified(1024);
+    let state = state.journaled(path, true, found).unwrap();
+    let differences = state.journal_differences().clone();
+    differences.list.into_iter().map(|one| (one.kind, one.path)).collect()
+}
+
+fn two_files() -> Tree {
+    Tree { depth: 1, width: 1, files: 2, sizes: vec![SizeShare { bytes: 4096, weight: 1 }], ..tree() }
+}
+
+#[test]
+fn a_journal_knows_names_and_sizes_and_which_of_them_were_changing() {
+    let scratch = Scratch::new("tree-journal");
+    let file = |number: u32, bytes| Found {
+        path: format!("vdb.1_1.dir/vdb_f{number:04}.file"),
+        is_directory: false,
+        bytes,
+        has_others: false,
+    };
+    let directory = Found { path: "vdb.1_1.dir".into(), is_directory: true, bytes: 0, has_others: false };
+    let (both, one) = ([directory.clone(), file(0, 4096), file(1, 2048)], [directory.clone(), file(0, 4096)]);
+    let path = |number| format!("/a/vdb.1_1.dir/vdb_f{number:04}.file");
+    let start = || {
+        let state = TreeState::new("/a", &two_files(), None, vec![], 1, &both).unwrap().verified(1024);
+        state.journaled(scratch.path(), false, &both).unwrap()
+    };
+    start();
+    assert_eq!(recovered(scratch.path(), &both), []);
+    // Until the tree is as it was, each recovery finds the same.
+    for _ in 0..2 {
+        assert_eq!(recovered(scratch.path(), &one), [(DifferenceKind::Missing, path(1))]);
+    }
+    // A file that was being written may be longer, up to its size, but not shorter.
+    let longer = [directory.clone(), file(0, 4096), file(1, 4096)];
+    assert_eq!(recovered(scratch.path(), &longer), [(DifferenceKind::WrongSize, path(1))]);
+    start().reserve(2, false);
+    assert_eq!(recovered(scratch.path(), &longer), []);
+    start().reserve(2, false);
+    let shorter = [directory, file(0, 4096), file(1, 1024)];
+    assert_eq!(recovered(scratch.path(), &shorter), [(DifferenceKind::WrongSize, path(1))]);
+    // A file that was being deleted is there or not.
+    for found in [&both[..], &one[..]] {
+        let state = start();
+        state.reserve(2, false);
+        state.changes(2);
+        drop(state);
+        assert_eq!(recovered(scratch.path(), found), []);
+    }
+    // One that was deleted is not.
+    let state = start();
+    state.reserve(2, false);
+    state.changes(2);
+    state.deleted(2);
+    assert_eq!(recovered(scratch.path(), &both), [(DifferenceKind::Unexpected, path(1))]);
 }

@@ -63,7 +63,7 @@ impl Row {
 
 impl TreeState {
     /// Names and sizes that are not as the operations on the tree have left them. `found` is everything below the root, then
-    /// everything below that of the second tree. Files and directories that operations were on when the run ended are left out.
+    /// everything below that of the second tree. Files and directories that an operation was creating, renaming or removing are left out.
     pub(crate) fn differences(&self, found: &[Found], in_target: &[Found]) -> Differences {
         let mut seen: HashMap<u32, u64> = HashMap::with_capacity(found.len());
         let mut add = |entry: &Found, is_target: bool| {
@@ -110,9 +110,11 @@ impl TreeState {
             match (is_wanted, bytes) {
                 (true, None) => differences.add(self.path(number), MISSING, "it was created, and is not there"),
                 (false, Some(_)) => differences.add(self.path(number), UNEXPECTED, "it is there, and should not be"),
-                (_, Some(bytes)) if is_current && known.length != Some(bytes) => {
-                    let wanted = known.length.unwrap_or(0);
-                    differences.add(self.path(number), SIZE, &wrong_size(bytes, wanted));
+                (_, Some(bytes)) if is_current => {
+                    let (least, most) = known.length.unwrap_or_default();
+                    if !(least..=most).contains(&bytes) {
+                        differences.add(self.path(number), SIZE, &wrong_size(bytes, least));
+                    }
                 }
                 _ => {}
             }
@@ -129,7 +131,7 @@ fn wrong_size(found: u64, wanted: u64) -> String {
 }
 
 /// Differences of names and sizes, in the order in which they were found.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Differences {
     pub(crate) list: Vec<DifferenceOutcome>,
     count: u64,
@@ -159,6 +161,18 @@ impl Differences {
     /// The attributes of a file have another size than the file.
     pub(crate) fn size(&mut self, path: String, found: u64, wanted: u64) {
         self.add(path, SIZE, &wrong_size(found, wanted));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// These differences, then others.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.count += others.count;
+        self.list.extend(others.list);
+        self.list.truncate(DIFFERENCES_MAX);
+        self
     }
 
     /// The first difference, with the number of all of them.

@@ -5,15 +5,12 @@
 //! and flags for locked and open intervals. The words are mapped into memory, so they survive the process however it
 //! ends.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::proof::{KEY_MASK, SEQUENCE_MASK};
 use crate::error::EngineError;
+use crate::mapped::{HEADER_BYTES, MappedFile};
 
 /// An operation has locked the interval.
 const LOCKED: u32 = 1 << 31;
@@ -21,8 +18,6 @@ const LOCKED: u32 = 1 << 31;
 const WRITING: u32 = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"ioCmap1\n";
-/// Magic and length of an interval; the rest is zeros.
-const HEADER_BYTES: usize = 64;
 /// Largest map of a file.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
@@ -41,12 +36,8 @@ pub(super) struct Map {
     interval_bytes: u64,
     words: u64,
     key: u32,
-    /// Start of the mapping, header included.
-    start: NonNull<u8>,
+    file: MappedFile,
 }
-
-// SAFETY: this value owns the mapping; all words are atomic.
-unsafe impl Send for Map {}
 
 impl Map {
     /// Opens the map of a file of `file_bytes` bytes, and creates it if it is missing.
@@ -59,17 +50,13 @@ impl Map {
                  {MAP_BYTES_MAX} are allowed for each file; use larger blocks or a smaller file"
             )));
         }
-        let wrong = |source: io::Error| EngineError::Target(format!("{path} (verification map): {source}"));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(Path::new(path))
-            .map_err(wrong)?;
-        begin(&mut file, interval_bytes, bytes).map_err(wrong)?;
-        let start = map(&file, bytes as usize).map_err(wrong)?;
-        Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), start })
+        // The magic and the length of an interval; the rest is zeros.
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&interval_bytes.to_le_bytes());
+        let other = format!("block sizes other than {interval_bytes} bytes");
+        let file = MappedFile::open(path, &header, 4 * words, "verification map", &other)?;
+        Ok(Self { interval_bytes: u64::from(interval_bytes), words, key: key_of(path), file })
     }
 
     /// Key in the blocks of this file, by which a block written to another file is detected; never 0.
@@ -152,20 +139,7 @@ impl Map {
     }
 
     fn word(&self, number: u64) -> &AtomicU32 {
-        assert!(number < self.words, "an interval beyond the end of its file");
-        // SAFETY: the mapping, which begins at a page, has a header and `self.words` words as long as this value lives.
-        unsafe { self.start.cast::<AtomicU32>().add(HEADER_BYTES / 4 + number as usize).as_ref() }
-    }
-
-    fn bytes(&self) -> usize {
-        HEADER_BYTES + 4 * self.words as usize
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes()) };
+        &self.file.words32(0, self.words as usize)[number as usize]
     }
 }
 
@@ -178,39 +152,6 @@ fn key_of(path: &str) -> u32 {
 /// Number of the next write; never 0.
 pub(super) fn following(newest: u32) -> u32 {
     if newest == SEQUENCE_MASK { 1 } else { newest + 1 }
-}
-
-/// Writes the header and preallocates all words. Other workers may do the same at the same time.
-fn begin(file: &mut File, interval_bytes: u32, bytes: u64) -> io::Result<()> {
-    let mut wanted = [0; HEADER_BYTES];
-    wanted[..8].copy_from_slice(&MAGIC);
-    wanted[8..12].copy_from_slice(&interval_bytes.to_le_bytes());
-    let mut found = Vec::with_capacity(HEADER_BYTES);
-    Read::by_ref(file).take(HEADER_BYTES as u64).read_to_end(&mut found)?;
-    if found.is_empty() || found.iter().all(|byte| *byte == 0) {
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&wanted)?;
-    } else if !found.starts_with(&MAGIC) {
-        return Err(io::Error::other("is not a verification map; name another file"));
-    } else if found != wanted {
-        return Err(io::Error::other(format!("was created for block sizes other than {interval_bytes} bytes")));
-    }
-    // Touching a word without space on the disk would kill the process (SIGBUS).
-    // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
-}
-
-fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of an open file.
-    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    match NonNull::new(start.cast::<u8>()) {
-        Some(mapped) if start != libc::MAP_FAILED => Ok(mapped),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

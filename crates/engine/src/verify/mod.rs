@@ -112,14 +112,15 @@ impl<'a> Verifier<'a> {
         let interval_bytes = plan::interval_bytes(worker, plan);
         let writes = worker.writes();
         let written = if plan.read_back && writes { Some(Written::new(&worker.files, interval_bytes)?) } else { None };
-        Ok(Some(Self {
+        let maps = maps(worker, plan, interval_bytes, tree.and_then(|tree| tree.row()))?;
+        let verifier = Self {
             worker,
             plan,
             proof: Proof::new(plan, plan::method(worker, plan))?,
             interval_bytes,
             largest: worker.block_bytes_max(),
             written,
-            maps: maps(worker, plan, interval_bytes, tree.and_then(|tree| tree.row()))?,
+            maps,
             in_flight: vec![0; depth as usize],
             stage: Stage::Load,
             writes_waiting: 0,
@@ -129,7 +130,19 @@ impl<'a> Verifier<'a> {
             dumped: Vec::new(),
             last_writes: LastWrites::new(if writes && tree.is_none() { worker.files.len() } else { 0 }, depth),
             tree: tree.cloned(),
-        }))
+        };
+        if plan.map.as_ref().is_some_and(|map| map.take_over) {
+            verifier.forget_missing_files();
+        }
+        Ok(Some(verifier))
+    }
+
+    /// A file that the run before was deleting when it was killed, and that is gone: the content of a new one is unknown.
+    fn forget_missing_files(&self) {
+        let Some(tree) = self.tree.as_ref().filter(|tree| tree.journal_differences().is_empty()) else { return };
+        let files = (0..tree.shape().files_of_part()).map(|position| tree.shape().file_of_part(position));
+        let entries = files.map(|file| tree.shape().directories() + file);
+        entries.filter(|&entry| tree.existing_length(entry).is_none()).for_each(|entry| self.deleted(entry));
     }
 
     /// Returns `true` if operations are only counted, to reconstruct an earlier run's writes.

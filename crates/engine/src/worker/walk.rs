@@ -139,6 +139,21 @@ enum Effect {
     LeftoverRemoved,
 }
 
+impl Effect {
+    /// Returns `true` if the names of a file change, or the whole file.
+    fn changes_file(self) -> bool {
+        matches!(
+            self,
+            Self::Opened { created: true }
+                | Self::Deleted
+                | Self::NameMade(_)
+                | Self::NameRemoved(_)
+                | Self::Renamed
+                | Self::Written { .. }
+        )
+    }
+}
+
 /// Reason why there is no step.
 enum Halt {
     /// Others use what the step needs.
@@ -198,12 +213,15 @@ impl Walk {
 
     /// The next operation, if one is due.
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
-        let (lane, step) = match self.pending {
-            Some(pending) => pending,
-            None => self.decide().map_err(|halt| match halt {
+        let (lane, step) = if let Some(pending) = self.pending {
+            pending
+        } else {
+            let decided = self.decide().map_err(|halt| match halt {
                 Halt::Wait => Wake::At(now + RETRY_NS),
                 Halt::Over => Wake::Exhausted,
-            })?,
+            })?;
+            self.announce(decided.1);
+            decided
         };
         self.pending = Some((lane, step));
         let due = match &self.schedule {
@@ -738,6 +756,17 @@ impl Walk {
 
     // -- effects ----------------------------------------------------------------------------------------------------
 
+    /// Marks the entry whose names change, before the step is submitted: a journal has it if the process is killed meanwhile.
+    fn announce(&self, step: Step) {
+        let file = step.address.file;
+        let entry = Name::split(file).map_or(file, |(entry, _)| entry);
+        match step.effect {
+            effect if effect.changes_file() => self.state.changes(entry),
+            Effect::DirectoryMade | Effect::DirectoryRemoved => self.state.directory_changes(entry),
+            _ => {}
+        }
+    }
+
     fn commit(&mut self, lane: u32, step: Step) {
         let Address { file, offset, length } = step.address;
         let entry = Name::split(file).map_or(file, |(entry, _)| entry);
@@ -745,6 +774,7 @@ impl Walk {
             Effect::Opened { created } => {
                 if created {
                     self.state.created(entry);
+                    self.state.changed(entry);
                 }
                 let lane = &mut self.lanes[lane as usize];
                 lane.open = lane.opening.take();
@@ -763,20 +793,24 @@ impl Walk {
             }
             Effect::NameMade(name) => {
                 self.state.set_name(entry, name);
+                self.state.changed(entry);
                 self.let_go(lane, entry);
             }
             Effect::NameRemoved(name) => {
                 self.state.clear_name(entry, name);
                 self.state.left(entry);
+                self.state.changed(entry);
                 self.let_go(lane, entry);
             }
             Effect::Renamed => {
                 self.state.renamed(entry);
+                self.state.changed(entry);
                 self.let_go(lane, entry);
             }
             Effect::Written { .. } => {
                 self.state.created(entry);
                 self.state.set_length(entry, self.state.shape().size(entry));
+                self.state.changed(entry);
                 self.let_go(lane, entry);
             }
             Effect::DirectoryMade => self.state.directory_made(entry),

@@ -153,6 +153,25 @@ class FilePlans:
         planned = _planned(run, run.name, rate, workers, shares, counted)
         return replace(planned, trees=tuple(self._trees(run)))
 
+    def recovery(self, runs: Sequence[Run]) -> plans.Plan | None:
+        """Compares names and sizes with the journals, and reads every file; None without a journal."""
+        assert self.validation
+        operations = (_transfer("read", 1, plans.FixedBlocks(bytes=FORMAT_TRANSFER), 0), *map(_on_name, _OPEN))
+        workers = []
+        for tree in self.file_systems.trees.values():
+            if not all(path.is_file() for path in self.validation.tree_paths(tree)):
+                continue
+            whole = _tree(tree, None, creates_parents=self._creates_anchors)
+            work = plans.TreeWork(tree=whole, tasks=("transfer",), select=plans.SequentialSelect(), select_once=True)
+            verify = self.validation.of_tree(tree, take_over=True)
+            for jobnum, depth in enumerate(_depths(tree, FORMAT_THREADS)):
+                base = self._worker(runs[0], None, tree, f"journal_recovery {tree.name}", jobnum, depth)
+                files = _root(base, operations)
+                worker = base.replace(tree=work, operations=operations, files=files, verify=verify, tolerates=())
+                workers.append(worker)
+        group = plans.Group(workers=tuple(workers))
+        return plans.Plan(name="journal_recovery", interval_ns=SECOND_NS, groups=(group,)) if workers else None
+
     def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
         """Notes on what differs from vdbench."""
         for run in {id(run.rd): run for run in runs}.values():
@@ -199,13 +218,21 @@ class FilePlans:
 
     def _obstacles_to_validation(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
         assert self.validation
-        if self.validation.request.journal:
-            text = "journals (-j, journal=) are not supported for FSDs"
-            yield Diagnostic(text, None, "-v verifies what the same command wrote")
         anchors = Counter(tree.anchor for tree in self.file_systems.trees.values())
         for anchor in (anchor for anchor, count in anchors.items() if count > 1):
             yield Diagnostic(f"{anchor} is the anchor of several FSDs; data validation needs separate anchors")
+        request = self.validation.request
+        if request.recover and self.cleans:
+            text = "-c would delete the tree that the journal verifies"
+            yield Diagnostic(text, None, "leave out -c, or recover with -jro first")
+        for tree in self.file_systems.trees.values() if request.journal and len(self.hosts) > 1 else ():
+            if tree.shared:
+                text = f"fsd={tree.name}: journals of an FSD with shared=yes on several hosts are not supported"
+                yield Diagnostic(text, None, "run it on one host, or verify it with -v")
         for run in {id(run.rd): run for run in runs}.values():
+            if request.recover and run.formats:
+                text = f"rd={run.rd.name}: format= and journal recovery are mutually exclusive"
+                yield Diagnostic(text, run.rd.where, "recover with format=no, as vdbench requires it, too")
             loops = run.loops
             if loops.depth or loops.width or loops.files or loops.sizes:
                 text = f"rd={run.rd.name}: data validation needs the same directories, files and sizes in all runs"

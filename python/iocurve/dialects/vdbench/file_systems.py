@@ -35,6 +35,8 @@ class Tree:
     total_bytes: int | None
     """``totalsize=``: only a part of the files of this size is used."""
     working_set_bytes: int | None
+    journal: str | None = None
+    """Directory of its journal; the current one if there is none."""
 
     @property
     def directories(self) -> int:
@@ -170,6 +172,7 @@ def _trees(fsd: Definition, errors: list[Diagnostic]) -> Iterator[Tree]:
         shared=fsd.get("shared", False),
         total_bytes=fsd.get("totalsize"),
         working_set_bytes=fsd.get("wss"),
+        journal=fsd.get("journal"),
     )
     errors += _tree_errors(tree, fsd)
     if "count" not in fsd.values:

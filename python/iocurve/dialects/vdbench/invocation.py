@@ -135,15 +135,17 @@ class Invocation:
         clients = [self.cluster.names.index(self.topology.nodes[share.host]) for share in shares]
         return plan.replace(groups=tuple(on_clients(group, clients) for group in plan.groups))
 
-    def recovery(self) -> Resolution | None:
+    def recovery(self) -> Plan | None:
         """Plans the recovery of the journals; None without a journal. Raises ``PlanError``."""
+        if self.file_systems:
+            return self.file_plans.recovery(self.runs)
         job = self.builder().recovery()
         if not job.sections:
             return None
         resolution = resolve(job, self.machine, self.directory)
         if resolution.obstacles:
             raise PlanError(resolution.obstacles)
-        return resolution
+        return resolution.plan
 
     def builder(self, formatted: frozenset[str] = frozenset()) -> Builder:
         """A builder of jobs. With formatsds=yes they format the SDs that are not in ``formatted``."""

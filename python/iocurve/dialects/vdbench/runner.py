@@ -106,7 +106,7 @@ class Runner:
             yield
         elif validation.request.journal:
             if not validation.request.recover:
-                validation.remove_journals(self._prepared.topology)
+                validation.remove_journals(self._prepared.topology, self._prepared.file_systems)
             yield
         else:
             with TemporaryDirectory(prefix="iocurve-vdbench-") as directory:
@@ -119,12 +119,12 @@ class Runner:
         validation = self._prepared.validation
         if validation is None or not validation.request.recover:
             return True
-        resolution = self._prepared.recovery()
-        if resolution is None:
+        plan = self._prepared.recovery()
+        if plan is None:
             raise RunError("there is no journal to recover; write one first with -j in this directory")
         started = self._now()
         self._print(f"{clock(started)} Starting RD=journal_recovery: every block in the journal is read and verified")
-        outcome = self._run_plan(resolution.plan, lambda _: False)
+        outcome = self._run_plan(plan, lambda _: False)
         for worker in outcome.workers:
             if worker.error:
                 self._directory.error(self._now(), f"journal_recovery: {worker.error}")

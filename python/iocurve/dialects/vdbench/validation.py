@@ -22,7 +22,8 @@ from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, Verify, VerifyMa
 from iocurve.errors import Diagnostic, TargetError
 
 SUFFIX = ".iocurve-map"
-_MAGIC = b"ioCmap1\n"
+TREE_SUFFIX = ".iocurve-tree"
+_MAGICS = (b"ioCmap1\n", b"ioCtree\n")
 _TEMPORARY = Path("a temporary directory")
 """Placeholder until the run creates the temporary directory of its maps."""
 _READ_BYTES = 1 << 20
@@ -52,11 +53,18 @@ class Validation:
             ),
         )
 
-    def of_tree(self, tree: Tree) -> Verify:
+    def of_tree(self, tree: Tree, *, take_over: bool = False) -> Verify:
         """Verification of a worker on the files of an FSD: what a task reads is compared, and nothing else is read."""
-        paths = (str(self.directory / f"{tree.name}{SUFFIX}"),)
-        counted = VerifyMap(paths=paths, before_write=False, after_write=False, take_over=False)
+        contents, names = self.tree_paths(tree)
+        kept = str(names) if self.request.journal else None
+        paths = (str(contents),)
+        counted = VerifyMap(paths=paths, before_write=False, after_write=False, take_over=take_over, tree=kept)
         return Verify(method="crc32c", interval_bytes=self.interval_bytes, read_back=False, map=counted)
+
+    def tree_paths(self, tree: Tree) -> tuple[Path, Path]:
+        """Paths of the map of an FSD's contents, and of its journal of names."""
+        directory = Path(tree.journal if self.request.journal and tree.journal else self.directory)
+        return directory / f"{tree.name}{SUFFIX}", directory / f"{tree.name}{TREE_SUFFIX}"
 
     def path(self, storage: Storage, lun: str) -> Path:
         """Path of the map of an SD's LUN."""
@@ -78,9 +86,10 @@ class Validation:
             for lun in dict.fromkeys(storage.luns.values()):
                 yield storage, lun, self.path(storage, lun)
 
-    def remove_journals(self, topology: Topology) -> None:
+    def remove_journals(self, topology: Topology, trees: FileSystems | None) -> None:
         """Removes the journals of earlier runs. Files that are not maps of iocurve are kept. Raises ``TargetError``."""
-        for _, _, path in self.maps(topology):
+        of_trees = [path for tree in trees.trees.values() for path in self.tree_paths(tree)] if trees else []
+        for path in (*(path for _, _, path in self.maps(topology)), *of_trees):
             try:
                 if path.is_file() and _is_ours(path):
                     path.unlink()
@@ -100,7 +109,8 @@ def validation(
     if not request.active:
         return None
     if trees is not None:
-        return Validation(request, math.gcd(FORMAT_TRANSFER, *trees.transfer_sizes(runs)))
+        divisor = math.gcd(FORMAT_TRANSFER, *trees.transfer_sizes(runs))
+        return Validation(request, divisor, cwd if request.journal else _TEMPORARY)
     sizes = [storage.offset for storage in topology.storage.values()]
     sizes += [storage.align for storage in topology.storage.values()]
     sizes += [run.loops.xfersize for run in runs if run.loops.xfersize]
@@ -139,4 +149,4 @@ def _sizes(blocks: Blocks) -> list[int]:
 
 def _is_ours(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(len(_MAGIC)) in (_MAGIC, b"")
+        return file.read(len(_MAGICS[0])) in (*_MAGICS, b"")

@@ -19,17 +19,12 @@ impl Walk {
     pub(super) fn undo(&mut self, lane: u32, step: Step) {
         let Address { file, .. } = step.address;
         let entry = Name::split(file).map_or(file, |(entry, _)| entry);
-        let changes_file = matches!(
-            step.effect,
-            Effect::Opened { created: true }
-                | Effect::Deleted
-                | Effect::NameMade(_)
-                | Effect::NameRemoved(_)
-                | Effect::Renamed
-                | Effect::Written { .. }
-        );
+        let changes_file = step.effect.changes_file();
         if changes_file || step.kind == OperationKind::Write {
             self.state.uncertain(entry);
+        }
+        if changes_file {
+            self.state.changed(entry);
         }
         match step.effect {
             Effect::Transferred | Effect::Flushed => {

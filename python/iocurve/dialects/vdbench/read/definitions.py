@@ -144,6 +144,9 @@ class _DefinitionReader:
                 self._error(str(error), parameter)
             return
         self._note(made.kind, keyword, parameter)
+        if keyword.first and len(parameter.values) > 1:
+            text = f"{made.kind}={made.name}: {parameter.keyword}= has several numbers: vdbench uses the first, {value}"
+            self._result.notes.append(PlanNote("first_number", text, parameter.where, "warning"))
         if keyword.loop:
             made.loops[keyword.name.removeprefix("for")] = value
         else:

@@ -29,6 +29,8 @@ class Keyword:
     """Reason why it is not supported; None if it is."""
     loop: bool = False
     """True if several values mean several runs (forxx)."""
+    first: bool = False
+    """True if the first of several numbers applies."""
 
 
 def _supported(name: str, read: Reader, *aliases: str) -> Keyword:
@@ -177,9 +179,9 @@ _RD = [
 _ONE_HOST = "an FSD is used by the hosts of its workloads: fwd=…,host=…"
 _FILE_SYSTEMS = [
     _supported("anchor", values.text),
-    _supported("depth", values.count(0, 1000)),
-    _supported("width", values.count()),
-    _supported("files", values.count(1, 10_000_000)),
+    Keyword("depth", values.first(0, 1000), first=True),
+    Keyword("width", values.first(1, 1_000_000), first=True),
+    Keyword("files", values.first(1, 10_000_000), first=True),
     _supported("sizes", file_values.file_sizes, "size"),
     _supported("distribution", values.choice("bottom", "all")),
     _supported("shared", values.yes_or_no),

@@ -126,6 +126,12 @@ def series(low: int, high: int = _LARGEST) -> Reader:
     return read
 
 
+def first(low: int, high: int) -> Reader:
+    """Makes a reader of the first number of a series: vdbench reads the series, and ignores the others."""
+    read_all, read_one = series(low, high), count(low, high)
+    return lambda parameter: read_all(parameter)[0] if len(parameter.values) > 1 else read_one(parameter)
+
+
 def percentage(parameter: Parameter) -> Decimal:
     """Reads a percentage from 0 to 100."""
     return _percent(quantity(parameter.text))

@@ -1,0 +1,185 @@
+"""Journals of file systems (vdbench's -j and -jr): a later run verifies what a run wrote that may have been killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.servers import IOCURVE
+from bench.servers import volume as served
+
+pytestmark = pytest.mark.slow
+
+PARAMETERS = """fsd=fsd1,anchor={anchor},depth=1,width=3,files=4,size=12k
+fwd=default,fsd=fsd1,fileselect=random,threads=2
+fwd=fwd1,operation=write,xfersize=4k,fileio=random
+fwd=fwd2,operation=create
+fwd=fwd3,operation=delete
+fwd=fwd4,operation=write,xfersize=4k,fileio=sequential
+fwd=fwd5,operation=read,xfersize=4k,fileio=sequential
+rd={rd},fwdrate={rate},elapsed={elapsed},interval=1,format={format}
+"""
+MIXED = "mixed,fwd=(fwd1,fwd2,fwd3,fwd4)"
+WRITES = "writes,fwd=fwd1"
+READS = "reads,fwd=fwd5"
+FIRST, SECOND = "vdb.1_1.dir/vdb_f0000.file", "vdb.1_3.dir/vdb_f0009.file"
+
+
+def command(directory: Path, option: str, anchor: str, rd: str, format_: str, **values: str | int) -> list[str]:
+    """The command line of a run, whose parameter file it writes."""
+    wanted = {"anchor": anchor, "rd": rd, "format": format_, "rate": 500, "elapsed": 2, **values}
+    (directory / "p").write_text(PARAMETERS.format(**wanted))
+    return [str(IOCURVE), "vdbench", option, "-f", "p", "-o", "output"]
+
+
+def run(
+    directory: Path, option: str, anchor: str, rd: str = READS, format_: str = "no"
+) -> subprocess.CompletedProcess[str]:
+    """A run to its end."""
+    line = command(directory, option, anchor, rd, format_)
+    return subprocess.run(line, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+
+
+def killed(directory: Path, anchor: str, rd: str, format_: str = "yes") -> None:
+    """A run with a journal that is killed after its third interval."""
+    line = command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)
+    with subprocess.Popen(line, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        started = False
+        for printed in process.stdout:
+            started |= "Starting RD=" in printed and "format" not in printed
+            if started and printed.split()[1:2] == ["3"]:
+                break
+        process.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(params=["local", "3", "4.1"])
+def anchor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A directory for a tree, on this machine and on a volume."""
+    if request.param == "local":
+        yield str(tmp_path / "tree")
+        return
+    with served("--unlimited") as server:
+        yield server.url_of(request.param).replace("?", "/tree?")
+
+
+@pytest.mark.parametrize("rd", [MIXED, WRITES])
+def test_a_run_that_was_killed_is_recovered_without_a_false_error(anchor: str, rd: str, tmp_path: Path) -> None:
+    killed(tmp_path, anchor, rd)
+    for attempt in range(2):
+        ended = run(tmp_path, "-jro", anchor)
+        assert ended.returncode == 0, (attempt, ended.stderr)
+        assert "read and verified, no differences" in ended.stdout
+        assert "Starting RD=reads" not in ended.stdout
+    ended = run(tmp_path, "-jr", anchor, MIXED)
+    assert ended.returncode == 0, ended.stderr
+    assert "Starting RD=mixed" in ended.stdout
+    assert run(tmp_path, "-jro", anchor).returncode == 0
+
+
+def test_a_format_that_was_killed_is_recovered(tmp_path: Path) -> None:
+    anchor = str(tmp_path / "tree")
+    line = command(tmp_path, "-j", anchor, WRITES, "yes", elapsed=60)
+    for number in range(6):
+        with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            # The run ends at another place of the format each time, and at last after it.
+            while not list(Path(anchor).rglob(f"vdb_f*{2 * number:02}.file")) and process.poll() is None:
+                pass
+            process.send_signal(signal.SIGKILL)
+        ended = run(tmp_path, "-jro", anchor)
+        assert ended.returncode == 0, (number, ended.stderr)
+
+
+def overwrite(tree: Path) -> None:
+    """A block of one file has content that no run wrote."""
+    with (tree / SECOND).open("r+b") as file:
+        file.seek(4096)
+        file.write(b"x" * 4096)
+
+
+def older(tree: Path) -> None:
+    """A block of one file is that of a file whose contents are valid by themselves."""
+    with (tree / FIRST).open("rb") as other, (tree / SECOND).open("r+b") as file:
+        file.write(other.read(4096))
+
+
+def exchange(tree: Path) -> None:
+    """Two files have each other's names."""
+    (tree / FIRST).rename(tree / "kept")
+    (tree / SECOND).rename(tree / FIRST)
+    (tree / "kept").rename(tree / SECOND)
+
+
+def shorten(tree: Path) -> None:
+    """A file is shorter than it was written."""
+    with (tree / SECOND).open("r+b") as file:
+        file.truncate(8192)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            overwrite,
+            [f"verification of 4096 bytes at offset 4096 of {{tree}}/{SECOND} failed: it has no header"],
+        ),
+        (older, [f"at offset 0 of {{tree}}/{SECOND} failed: it holds data of offset 0 of {{tree}}/{FIRST}"]),
+        (
+            exchange,
+            [
+                f"misdirected write: 4096 bytes at offset 0 of {{tree}}/{SECOND}: it holds",
+                f"misdirected write: 4096 bytes at offset 0 of {{tree}}/{FIRST}: it holds",
+            ],
+        ),
+        (shorten, [f"wrong size: {{tree}}/{SECOND}: its size is 8192 bytes instead of 12288"]),
+        (lambda tree: (tree / SECOND).unlink(), [f"missing: {{tree}}/{SECOND}: it was created, and is not there"]),
+    ],
+)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_change_behind_the_journal_is_named(
+    change: Callable[[Path], object], expected: list[str], *, is_killed: bool, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    if is_killed:
+        killed(tmp_path, str(tree), WRITES)
+    else:
+        assert run(tmp_path, "-j", str(tree), WRITES, "yes").returncode == 0
+    change(tree)
+    for _ in range(2):
+        ended = run(tmp_path, "-jr", str(tree))
+        assert ended.returncode != 0
+        assert "Starting RD=reads" not in ended.stdout
+        errors = ended.stderr + (tmp_path / "output" / "errorlog.html").read_text()
+        for text in expected:
+            assert text.format(tree=tree) in errors
+
+
+def test_a_file_that_was_deleted_and_is_there_again_is_named(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    assert run(tmp_path, "-j", str(tree), WRITES, "yes").returncode == 0
+    kept = (tree / FIRST).read_bytes()
+    assert run(tmp_path, "-jr", str(tree), "deletes,fwd=fwd3").returncode == 0
+    assert run(tmp_path, "-jro", str(tree)).returncode == 0
+    (tree / FIRST).write_bytes(kept)
+    ended = run(tmp_path, "-jro", str(tree))
+    assert ended.returncode != 0
+    errors = (tmp_path / "output" / "errorlog.html").read_text()
+    assert f"unexpected: {tree}/{FIRST}: it is there, and should not be" in errors
+
+
+def test_a_journal_is_of_one_tree(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    assert "there is no journal to recover" in run(tmp_path, "-jr", str(tree)).stderr
+    assert run(tmp_path, "-j", str(tree), WRITES, "yes").returncode == 0
+    line = command(tmp_path, "-jr", str(tree), READS, "no")
+    (tmp_path / "p").write_text((tmp_path / "p").read_text().replace("files=4", "files=5"))
+    ended = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "(journal of a tree): was created for a tree of other directories, files or sizes" in ended.stderr
+    (tmp_path / "fsd1.iocurve-tree").write_text("another program's data" * 9)
+    ended = run(tmp_path, "-j", str(tree), WRITES, "yes")
+    assert "(journal of a tree): is not a journal of a tree; name another file" in ended.stderr
+    assert (tmp_path / "fsd1.iocurve-tree").read_text() == "another program's data" * 9
