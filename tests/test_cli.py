@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers import Server, volume
+from bench.servers import Server, free_ports, volume
 from iocurve.result.document import Result
 from iocurve.volume import control
 
@@ -50,11 +49,6 @@ def wait_for_reads(port: int) -> None:
                 return
             time.sleep(0.05)
     raise AssertionError("nothing is read")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +126,7 @@ def test_an_error_has_a_message_and_a_status(arguments: tuple[str, ...], status:
 
 
 def test_a_refused_connection_is_reported_with_the_address() -> None:
-    port = free_port()
+    port = free_ports()
     ran = iocurve("envelope", f"nfs://127.0.0.1:{port}/vol")
     assert ran.returncode == 1
     assert f"127.0.0.1:{port} refused the connection" in ran.stderr
@@ -212,10 +206,10 @@ def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
 def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
     """Like a hard mount: the load continues over new connections, with the same handles."""
     (tmp_path / "store").mkdir()
-    port = free_port()
+    port = free_ports()
     server = start_volume(tmp_path / "store", port)
     url = f"--nfs_url=nfs://127.0.0.1:{port}/vol"
-    arguments = (*READS, "--ioengine=nfs", url, "--time_based", "--runtime=6", "--iodepth=4", f"--out={tmp_path}/out")
+    arguments = (*READS, "--ioengine=nfs", url, "--time_based", "--runtime=4", "--iodepth=4", f"--out={tmp_path}/out")
     with subprocess.Popen(
         [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -9,7 +9,6 @@ import re
 import select
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import get_args, get_type_hints
 import pytest
 from cyclopts import CycloptsError
 
+from bench.servers import free_ports
 from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
@@ -156,11 +156,6 @@ def lasting(output: bytes, marker: str) -> str:
     return "".join(f"{line}\n" for line in shown if not line.startswith("warning: the volume was starved"))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def test_a_line_more_or_less_is_another_output() -> None:
     shown = re.compile(
         "".join(pattern(line, is_measured=True) for line in ("IOPS  mean", "16.4k  3.91 ms …", "…", "end"))
@@ -182,7 +177,7 @@ def test_a_line_more_or_less_is_another_output() -> None:
 def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     try:
-        for step in tutorial(free_port()):
+        for step in tutorial(free_ports()):
             shell.run(step)
     finally:
         shell.end()

@@ -22,8 +22,9 @@ BYTES = 2 * MIB
 BLOCKS = BYTES // (4 * KIB)
 INTERVALS_BETWEEN = 3
 ABSENCE_SECONDS = 0.7
-SECONDS_PER_KILL = 3
-"""Longer than an absence and the start of a volume on a busy machine."""
+SECONDS_PER_KILL = 1
+"""Load between absences, which do not count: pauses between operations are not made up for."""
+DEPTH = 8
 
 
 class Killer:
@@ -48,13 +49,15 @@ class Killer:
 
 
 def _verified_load(url: str, nconnect: int, kills: int, files: int = 1) -> plan.Worker:
-    """Writes all blocks at a rate that leaves time for the kills, and reads them back."""
-    rate = plan.Rate(unit="operations", count=BLOCKS, per_ns=kills * SECONDS_PER_KILL * SECOND_NS)
+    """Writes all blocks with pauses that leave time for the kills, and reads them back."""
+    pause_ns = kills * SECONDS_PER_KILL * SECOND_NS // (BLOCKS // DEPTH)
     return worker(
         plan.NfsEngine(mount=nfs_engine(url, nconnect).mount.replace(keep_payload=True)),
         "",
         files=tuple(file_plan(f"f{number}", BYTES // files, layout="fill", keep=True) for number in range(files)),
-        operations=(WRITE.replace(rate=rate),),
+        operations=(WRITE,),
+        depth=DEPTH,
+        think=plan.Think(pause_ns=pause_ns, every=DEPTH, counts="issued"),
         end=plan.End(runtime_ns=None, bytes=BYTES, operations=None),
         payload=plan.Payload(content=plan.RandomContent(), renew="refill"),
         verify=plan.Verify.from_builtins({"method": "crc32c", "pattern": ""}),

@@ -180,8 +180,9 @@ def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(ver
         url = f"{server.url()}?mountport={server.port}&vers={version}"
         mount = plan.NfsMetadataEngine(mount=nfs_engine(url).mount, keep_open=True)
         assert found(run(tmp_path, walk(mount, "tree", "make_directories"), walk(mount, "tree", "write_file"))) == []
-        rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
-        load = verified(mix(mount, "tree", 4000).replace(rate=rate), tmp_path)
+        # Pauses are not made up for: the load lasts two seconds apart from the kills.
+        pauses = plan.Think(pause_ns=MILLISECOND_NS)
+        load = verified(mix(mount, "tree", 2000).replace(think=pauses), tmp_path)
         killer = Killer(server)
         group = plan.Group(workers=(load,))
         outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)), killer)

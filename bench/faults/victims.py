@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.servers import IOCURVE
+from bench.servers import IOCURVE, free_ports
 
 
 class VolumeProcess:
@@ -25,8 +24,7 @@ class VolumeProcess:
         self.files = directory / "files"
         self.files.mkdir()
         self._environment = runtime_environment(directory)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = int(free.getsockname()[1])
+        self.port = free_ports()
         squash = () if "--all-squash" in options else ("--no-root-squash",)
         store = () if "--store" in options else ("--store", str(self.files), *squash)
         serve = ("volume", "serve", "--unlimited", "--port", str(self.port), "--listen", address)

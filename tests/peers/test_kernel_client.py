@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers import IOCURVE, Server
+from bench.servers import IOCURVE, Server, free_ports
 from bench.servers import volume as serve
 from conftest import KernelNfs
 
@@ -302,17 +301,11 @@ def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 @VERSIONS
 def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(
     tmp_path: Path, kernel_nfs: KernelNfs, version: str
 ) -> None:
-    port = _free_port()
+    port = free_ports()
     done: list[subprocess.CompletedProcess[str]] = []
     server = Server(os.getpid(), port, port, "/vol")
     copy = threading.Thread(
