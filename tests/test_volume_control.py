@@ -75,7 +75,7 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
     command = load(served, "--time_based", "--runtime=6")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for_reads(served)
-        fast = rate_over(served, 1)
+        fast = rate_over(served, 0.3)
         done = iocurve("volume", "set", str(served.port), "--profile", "unlimited", "--throughput", "1MiB")
         assert (done.returncode, done.stdout) == (0, "/vol: unlimited, 1 TiB, 1 MiB/s\n"), done.stderr
         connected = stats(served)["connections_accepted"]
@@ -86,8 +86,9 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout[stdout.index("{") :])["jobs"][0]["error"] == 0
-    # Before, the limit was a hundred times as high; the tolerance of 64 KiB covers the edges of the second.
-    assert slow <= 1.2 * MIB < fast
+    # Before, the limit was a hundred times as high. The edges of the second are 64 KiB; a volume that had no processor
+    # makes up for a quarter of a second.
+    assert slow <= 1.4 * MIB < fast
     after = stats(served)
     assert (after["connections_accepted"], after["protocol_errors"]) == (connected, 0)
 
@@ -265,13 +266,15 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
             time.sleep(0.8)
             os.kill(server.pid, signal.SIGCONT)
             # The thread that stood still notices within a moment; then it may make up for a quarter of a second.
-            patience = time.monotonic() + 0.9
-            while not (catch_up_ns := stats(server)["exports"][0]["catch_up_ns"]) and time.monotonic() < patience:
-                time.sleep(0.01)
+            # On a busy machine it was late before, by less.
+            found: set[int] = set()
+            patience = time.monotonic() + 10
+            while 250_000_000 not in found and process.poll() is None and time.monotonic() < patience:
+                found.add(stats(server)["exports"][0]["catch_up_ns"])
             _, stderr = process.communicate(timeout=60)
         now = stats(server)
     assert process.returncode == 0, stderr
-    assert catch_up_ns == 250_000_000
+    assert max(found) == 250_000_000
     [point] = Result.read(tmp_path).points
     assert point.machine is not None
     share = point.machine.volume_starved_share

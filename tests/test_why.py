@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,8 +20,10 @@ from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli import main
+from iocurve.cli.commands import run
+from iocurve.cli.dialects import run as run_dialect
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
-from iocurve.measure import variations
+from iocurve.measure import confirm, variations
 from iocurve.measure.confirm import EXPERIMENTS, Confirmation, Experiment, judged, run_experiment
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
@@ -463,20 +463,19 @@ def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_a_verdict_is_tested_on_the_target_itself(tmp_path: Path) -> None:
-    """A real run of seconds on its own files; the test does not check this machine's speed."""
+def test_a_verdict_is_tested_on_the_target_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Real runs on separate files; the test does not check this machine's speed."""
+    monkeypatch.setattr(confirm, "RUNTIME_NS", SECOND_NS // 10)
+    monkeypatch.setattr(confirm, "NEXT_S", 3.0)
     job = ["--name=r", "--rw=randread", "--bs=64k", "--size=4m", "--runtime=1", "--time_based", "--ioengine=psync"]
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
-    for command in (
-        ["fio", *job, f"--directory={place}", f"--out={out}"],
-        ["why", str(out), "--confirm", "--target", str(place), "--json"],
-    ):
-        ran = subprocess.run(
-            [sys.executable, "-m", "iocurve", *command], capture_output=True, text=True, timeout=90, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
+    assert run_dialect("fio", [*job, f"--directory={place}", f"--out={out}"]) == 0
+    capsys.readouterr()
+    assert run(["why", str(out), "--confirm", "--target", str(place), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
     assert told["outcome"] in ("confirmed", "refuted", "not told")
     assert told["verdict_now"]["code"]
     assert [path.name for path in place.iterdir() if "why" in path.name] == []
