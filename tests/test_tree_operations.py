@@ -15,6 +15,7 @@ from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
 from iocurve.measure import local
 from iocurve.units import MILLISECOND_NS, SECOND_NS
+from iocurve.volume import control
 from plans import file_plan, worker
 from test_metadata import local_engine, nfs_metadata
 
@@ -252,3 +253,24 @@ def test_a_walk_that_finds_nothing_it_could_use_ends_at_once(
     (ended,) = run(walks.replace(depth=2)).workers
     assert done(run(walks)) == [{}]
     assert ended.window_end_ns < 60 * SECOND_NS
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_each_nfs_operation_is_counted_by_name(version: str) -> None:
+    with served("--unlimited") as server:
+        engine = nfs_metadata(server, version, keep_open=True)
+        tasks: tuple[plan.TreeTask, ...] = ("make_directories", "create", "rename", "delete", "rmdir")
+        groups = tuple(plan.Group(workers=(walk(engine, "tree", task),)) for task in tasks)
+        outcome = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=groups))
+        with control.Client(str(server.port)) as client:
+            stats = client.stats()
+    assert [worker.error for worker in outcome.workers] == [None] * 5
+    assert not (stats.nfs4_operations if version == "3" else stats.nfs3_procedures)
+    done = stats.nfs3_procedures if version == "3" else stats.nfs4_operations
+    # The tree has a root and three directories; version 4.1 creates files by OPEN, and removes directories by REMOVE.
+    assert done["RENAME"] == FILES
+    if version == "3":
+        assert [done[name] for name in ("MKDIR", "CREATE", "REMOVE", "RMDIR")] == [4, FILES, FILES, 3]
+    else:
+        assert [done[name] for name in ("CREATE", "OPEN", "REMOVE")] == [4, FILES, FILES + 3]
+        assert done["SEQUENCE"] >= 4 * FILES

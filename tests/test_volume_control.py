@@ -208,20 +208,28 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     )
     connection = {"peer": "127.0.0.1:700", "in_flight": 0}
     before = {"uptime_ns": 10**9, **counters, **calls, "exports": [], "clients": []}
-    before |= {"threads_starved_ns": [0, 2 * 10**8]}
+    before |= {"threads_starved_ns": [0, 2 * 10**8], "nfs3_procedures": {"LOOKUP": 5}, "nfs4_operations": {}}
     before |= {"nfs4": dict.fromkeys(("clients", "slots", "states", "ranges"), 0)}
     before |= {"connections": [{"id": 7} | connection | counters]}
     done = counters | {"reads": 30, "read_bytes": 300, "throttled_operations": 4, "throttled_ns": 8000}
     connections = [{"id": number} | connection | done for number in (7, 8)]
     after = before | {"uptime_ns": 4 * 10**9, **done, "connections": connections}
     after |= {"threads_starved_ns": [9 * 10**8, 10**9]}
+    after |= {"nfs3_procedures": {"LOOKUP": 35, "REMOVE": 6}, "nfs4_operations": {"OPEN": 3}}
     found = volume_view.rates(*map(ServedStats.from_builtins, (before, after)))
     shown = io.StringIO()
     Console(width=200, file=shown).print(volume_view.tables(found))
     assert shown.getvalue().startswith("The volume was starved of processors for 30.0% of 3 s, 25.0% since its start\n")
     metrics = openmetrics.text(VolumeMetrics(lambda: found.stats)).decode()
     assert 'iocurve_volume_thread_starved_seconds_total{thread="1"} 1.0' in metrics
+    assert 'iocurve_volume_nfs_operations_total{operation="OPEN",version="4.1"} 3.0' in metrics
+    assert [line.split() for line in shown.getvalue().splitlines()[-3:]] == [
+        ["LOOKUP", "3", "10", "35"],
+        ["REMOVE", "3", "2", "6"],
+        ["OPEN", "4.1", "1", "3"],
+    ]
     rates = found.to_builtins()
+    assert rates["nfs_operations_per_s"] == {"NFSv3 LOOKUP": 10, "NFSv3 REMOVE": 2, "NFSv4.1 OPEN": 1}
     assert (rates["starved_share"], rates["threads_starved_ns"]) == (0.3, (9 * 10**8, 10**9))
     assert (rates["interval_s"], rates["read_iops"], rates["read_bytes_per_s"]) == (3, 10, 100)
     assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]

@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iocurve_wire::nfs3::nfsproc3;
+use iocurve_wire::nfs4::nfs_opnum4;
 use serde::Serialize;
 
 use crate::qos::{Bucket, Limits};
@@ -12,6 +14,9 @@ use crate::store::faulty::FaultStats;
 
 /// Most clients whose closed connections are counted apart from each other.
 const CLIENTS_MAX: usize = 1024;
+/// Numbers of `NFSv3` procedures, and of NFSv4.1 operations, are below.
+const PROCEDURES: usize = 22;
+const OPERATIONS: usize = 59;
 
 macro_rules! counters {
     ($(#[$stats_meta:meta])* $stats:ident, $(#[$counters_meta:meta])* $counters:ident {
@@ -102,6 +107,10 @@ pub(crate) struct Counters {
     pub(crate) exports: Box<[IoCounters]>,
     /// All other calls.
     pub(crate) calls: CallCounters,
+    /// Calls by `NFSv3` procedure.
+    pub(crate) nfs3: [Counter; PROCEDURES],
+    /// Operations of COMPOUNDs by number.
+    pub(crate) nfs4: [Counter; OPERATIONS],
     /// Time for which the thread was starved.
     pub(crate) starved_ns: Counter,
 }
@@ -109,7 +118,38 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new(exports: usize) -> Self {
         let exports = (0..exports).map(|_| IoCounters::default()).collect();
-        Self { exports, calls: CallCounters::default(), starved_ns: Counter::default() }
+        Self {
+            exports,
+            calls: CallCounters::default(),
+            nfs3: std::array::from_fn(|_| Counter::default()),
+            nfs4: std::array::from_fn(|_| Counter::default()),
+            starved_ns: Counter::default(),
+        }
+    }
+
+    /// Adds the calls of each procedure to those of other threads.
+    pub(crate) fn add_calls_to(&self, stats: &mut Stats) {
+        let name = |number| nfsproc3::from_u32(number).and_then(|procedure| procedure.name().strip_prefix("NFSPROC3_"));
+        add_by_name(&self.nfs3, name, &mut stats.nfs3_procedures);
+        // GETATTR, the cheapest call, has this counter alone.
+        stats.calls.other_operations += self.nfs3[nfsproc3::NFSPROC3_GETATTR as usize].read();
+        let is_other = |operation: &nfs_opnum4| !matches!(operation, nfs_opnum4::OP_READ | nfs_opnum4::OP_WRITE);
+        let found = |number| nfs_opnum4::from_u32(number).filter(is_other);
+        let name = |number| found(number).and_then(|operation| operation.name().strip_prefix("OP_"));
+        add_by_name(&self.nfs4, name, &mut stats.nfs4_operations);
+    }
+}
+
+/// Adds counters above 0 to the sums of their names.
+fn add_by_name(
+    counters: &[Counter],
+    name: impl Fn(u32) -> Option<&'static str>,
+    sums: &mut BTreeMap<&'static str, u64>,
+) {
+    for (number, counter) in (0..).zip(counters) {
+        if let (count @ 1.., Some(name)) = (counter.read(), name(number)) {
+            *sums.entry(name).or_default() += count;
+        }
     }
 }
 
@@ -140,6 +180,10 @@ pub struct Stats {
     /// All other calls.
     #[serde(flatten)]
     pub calls: CallStats,
+    /// `NFSv3` calls by procedure (`LOOKUP`), without READ and WRITE, which are counted by export; those that were called.
+    pub nfs3_procedures: BTreeMap<&'static str, u64>,
+    /// Operations of NFSv4.1 COMPOUNDs by name (`LOOKUP`), in the same way.
+    pub nfs4_operations: BTreeMap<&'static str, u64>,
     /// Of each thread the nanoseconds for which it was starved: ready to run, and without a processor for more than 1/64 s at a time.
     pub threads_starved_ns: Vec<u64>,
     /// Bytes that connections hold for records in part, replies not taken and operations that wait.

@@ -139,6 +139,14 @@ def _calls(stats: VolumeStats) -> Iterator[Metric]:
         ("connections_timed_out", "Connections closed for a record not in time", stats.connections_timed_out),
     ):
         yield CounterMetricFamily(f"iocurve_volume_{name}", help_text, value=value)
+    operations = CounterMetricFamily(
+        "iocurve_volume_nfs_operations",
+        "NFSv3 calls by procedure, and operations of NFSv4.1 COMPOUNDs",
+        labels=["version", "operation"],
+    )
+    for names, count in stats.operations.items():
+        operations.add_metric(names, count)
+    yield operations
     yield GaugeMetricFamily(
         "iocurve_volume_connection_memory_bytes",
         "Memory for records in part, replies not taken and calls that wait",

@@ -111,6 +111,10 @@ class VolumeStats(IoStats):
     """COMMITs answered."""
     other_operations: int
     """Other calls answered, of all programs."""
+    nfs3_procedures: dict[str, int]
+    """NFSv3 calls by procedure (``LOOKUP``), without READ and WRITE; those that were called."""
+    nfs4_operations: dict[str, int]
+    """Operations of NFSv4.1 COMPOUNDs by name, in the same way."""
     connections_accepted: int
     connections_closed: int
     protocol_errors: int
@@ -130,6 +134,12 @@ class VolumeStats(IoStats):
     clients: tuple[ClientStats, ...]
     """Includes clients that have disconnected."""
     connections: tuple[ConnectionStats, ...]
+
+    @property
+    def operations(self) -> dict[tuple[str, str], int]:
+        """Calls by version of NFS and name."""
+        versions = {"3": self.nfs3_procedures, "4.1": self.nfs4_operations}
+        return {(version, name): count for version, counts in versions.items() for name, count in counts.items()}
 
     def starved_share(self, before: VolumeStats | None = None) -> float:
         """The time for which the most starved thread was starved, of the time since ``before`` or since the start."""

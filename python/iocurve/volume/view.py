@@ -55,6 +55,8 @@ class VolumeRates:
     exports: Sequence[Rated[ServedExportStats]]
     clients: Sequence[Rated[ClientStats]]
     connections: Sequence[Rated[ConnectionStats]]
+    operations_per_s: dict[tuple[str, str], float]
+    """NFS operations by version and name, those since the start."""
 
     def to_builtins(self) -> dict[str, Any]:
         """Counters and rates as one JSON object."""
@@ -63,6 +65,9 @@ class VolumeRates:
             "interval_s": self.interval_s,
             "starved_share": self.starved_share,
             **asdict(self.total),
+            "nfs_operations_per_s": {
+                f"NFSv{version} {name}": rate for (version, name), rate in self.operations_per_s.items()
+            },
             "exports": [one.to_builtins() for one in self.exports],
             "clients": [one.to_builtins() for one in self.clients],
             "connections": [one.to_builtins() for one in self.connections],
@@ -80,6 +85,9 @@ def rates(before: ServedStats, after: ServedStats) -> VolumeRates:
         exports=_rated(before.exports, after.exports, seconds, lambda export: export.path),
         clients=_rated(before.clients, after.clients, seconds, lambda client: client.address),
         connections=_rated(before.connections, after.connections, seconds, lambda connection: connection.id),
+        operations_per_s={
+            names: (count - before.operations.get(names, 0)) / seconds for names, count in after.operations.items()
+        },
     )
 
 
@@ -109,6 +117,7 @@ def tables(found: VolumeRates) -> RenderableType:
         *([buckets] if buckets.rows else []),
         _client_table(found.clients),
         _connection_table(found.connections),
+        *([_operation_table(found)] if found.operations_per_s else []),
     )
 
 
@@ -204,6 +213,14 @@ def _connection_table(connections: Sequence[Rated[ConnectionStats]]) -> Table:
     table = _table("connection", *_RATES, "waiting")
     for one in connections:
         table.add_row(one.stats.peer, *_cells(one.rates), str(one.stats.in_flight))
+    return table
+
+
+def _operation_table(found: VolumeRates) -> Table:
+    table = _table("NFS operation", "version", "per second", "since the start")
+    by_rate = sorted(found.operations_per_s.items(), key=lambda item: (-item[1], item[0]))
+    for (version, name), rate in by_rate:
+        table.add_row(name, version, format_count(rate), f"{found.stats.operations[version, name]:,}")
     return table
 
 

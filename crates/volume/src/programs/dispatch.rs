@@ -96,6 +96,9 @@ fn answer_program(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]
 fn carry_out(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> Result<(), ReplyHeader<'static>> {
     let xid = header.xid;
     let program = program(header)?;
+    if program == Program::Nfs3 {
+        turn.count_procedure(header.proc);
+    }
     turn.credential.take(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))?;
     let (served, now, peer) = (turn.served, turn.now, turn.peer);
     let is_kept = program == Program::Nfs3 && nfs3::is_non_idempotent(header.proc);

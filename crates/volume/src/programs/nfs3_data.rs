@@ -47,7 +47,7 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
 /// GETATTR (RFC 1813 §3.3.1).
 #[inline]
 fn getattr(turn: &mut Turn<'_>, xid: u32, object: &[u8]) {
-    turn.count_other();
+    turn.count_procedure(nfsproc3::NFSPROC3_GETATTR as u32);
     let export = turn.export(object);
     if let Err(refusal) = turn.check(export, false) {
         return refuse(turn, xid, nfsproc3::NFSPROC3_GETATTR, refusal);
@@ -192,6 +192,7 @@ fn write_failed(turn: &mut Turn<'_>, export: &Export, xid: u32, file: &[u8], sta
 /// COMMIT (RFC 1813 §3.3.21); the whole file is committed, whatever the range.
 fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
     turn.count_commit();
+    turn.count_procedure(nfsproc3::NFSPROC3_COMMIT as u32);
     let export = turn.export(file);
     if let Err(refusal) = turn.check(export, false) {
         return refuse(turn, xid, nfsproc3::NFSPROC3_COMMIT, refusal);

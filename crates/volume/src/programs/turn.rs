@@ -176,6 +176,22 @@ impl<'t> Turn<'t> {
         self.thread.counters.calls.other_operations.add(1);
     }
 
+    /// Counts a call of an `NFSv3` procedure by its number.
+    #[inline]
+    pub(crate) fn count_procedure(&self, number: u32) {
+        if let Some(counter) = self.thread.counters.nfs3.get(number as usize) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts an operation of a COMPOUND by its number.
+    #[inline]
+    pub(crate) fn count_operation(&self, number: u32) {
+        if let Some(counter) = self.thread.counters.nfs4.get(number as usize) {
+            counter.add(1);
+        }
+    }
+
     /// Appends a reply whose result is in the codec's form.
     pub(crate) fn reply<R: Encode>(&mut self, xid: u32, result: &R) {
         self.batch.append(|out| {

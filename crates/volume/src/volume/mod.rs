@@ -118,7 +118,10 @@ impl Volume {
         stats.threads_starved_ns = self.counters.iter().map(|counters| counters.starved_ns.read()).collect();
         stats.nfs4 = self.served.nfs4.stats();
         stats.exports.iter().for_each(|export| stats.io += export.io);
-        self.counters.iter().for_each(|counters| stats.calls += counters.calls.read());
+        for counters in &self.counters {
+            stats.calls += counters.calls.read();
+            counters.add_calls_to(&mut stats);
+        }
         stats
     }
 

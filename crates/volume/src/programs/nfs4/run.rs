@@ -92,6 +92,8 @@ impl Compound<'_, '_> {
             match self.operation(&mut reader) {
                 Next::Done(status) => {
                     self.done += 1;
+                    // It has been read before.
+                    self.turn.count_operation(before.clone().u32().unwrap_or(u32::MAX));
                     let status = self.limited(status, mark, at);
                     if status != nfsstat4::NFS4_OK {
                         return self.finish(status);
