@@ -23,9 +23,10 @@ GANESHA_PORT = 20490
 GRACE_SECONDS = 3
 VERSIONS = pytest.mark.parametrize("version", ["3", "4"])
 JOB = (
-    "--ioengine=nfs --name=j --rw=randwrite --verify=crc32c --bs=4k --size=4m --iodepth=8 --nconnect=2 --rate_iops=200 "
-    "--output-format=json"
+    "--ioengine=nfs --name=j --rw=randwrite --verify=crc32c --bs=4k --size=4m --iodepth=8 --nconnect=2 "
+    "--thinktime=40ms --thinktime_blocks=8 --output-format=json"
 )
+"""It writes for five seconds. A rate would be made up for after a kill, and the load end before the next one."""
 
 
 def _finished(process: subprocess.CompletedProcess[str]) -> None:
