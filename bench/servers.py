@@ -76,7 +76,7 @@ def _announced_server(process: subprocess.Popen[str]) -> Server:
     printed = ""
     for line in process.stdout:
         printed += line
-        if url := re.search(r"nfs://127\.0\.0\.1:(\d+)(/[\w./-]*)", line):
+        if url := re.search(r"nfs://(?:[\w.-]+|\[[\da-f:.]+\]):(\d+)(/[\w./-]*)", line):
             return Server(pid=process.pid, port=int(url[1]), mount_port=int(url[1]), export=url[2])
     raise RuntimeError(f"the volume ended without printing its URL:\n{printed}")
 

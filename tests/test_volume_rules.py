@@ -182,6 +182,24 @@ def test_clients_that_are_not_allowed_are_not_served() -> None:
         assert "read-only" in refused.stderr.lower(), refused.stderr
 
 
+def test_a_volume_that_listens_on_every_ipv6_address_has_clients_of_both_versions_of_ip() -> None:
+    with serve("--unlimited", "--listen", "::") as server:
+        for host in ("[::1]", "127.0.0.1"):
+            done = write_to(f"nfs://{host}:{server.port}{server.export}")
+            assert done.returncode == 0, done.stderr
+    # A client of IPv4 arrives as ::ffff:127.0.0.1 there.
+    with serve("--unlimited", "--listen", "::", "--allow", "127.0.0.0/8", "::1:ro") as server:
+        url = f":{server.port}{server.export}"
+        assert write_to(f"nfs://127.0.0.1{url}").returncode == 0
+        refused = write_to(f"nfs://[::1]{url}")
+        assert (refused.returncode, "read-only" in refused.stderr.lower()) == (1, True), refused.stderr
+    with serve("--unlimited", "--listen", "::", "--allow", "::1") as server:
+        url = f":{server.port}{server.export}"
+        assert write_to(f"nfs://[::1]{url}").returncode == 0
+        refused = write_to(f"nfs://127.0.0.1{url}")
+        assert (refused.returncode, "127.0.0.1" in refused.stderr) == (1, True), refused.stderr
+
+
 def test_a_run_works_with_the_defaults() -> None:
     with serve("--unlimited") as server:
         done = write_to(server.url)
