@@ -427,6 +427,12 @@ def test_a_cluster_that_lasts_for_intervals_counts_once() -> None:
     assert found[0] < found[2]
 
 
+def test_clusters_are_seen_where_an_interval_has_few_operations() -> None:
+    """Of four operations at most one is late: successive intervals hardly tell that clusters last for 60 of them."""
+    slow = Counted(10.0, tuple((4, int(place % 600 < 60 and place % 2)) for place in range(6_000)))
+    assert Clusters.of([slow], 20.0, 1.0).dispersion(10.0) > 10
+
+
 @pytest.mark.parametrize(
     ("late", "low", "high"),
     [

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Limit, Trial, Try
 
 Times = NDArray[np.float64]
+Transform = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
+"""Laplace transform of service times."""
 Serve = Callable[[Times, np.random.Generator], Times]
 """Response times of operations that arrive at these times, in seconds."""
 INTERVAL_S = 0.2
@@ -120,6 +122,17 @@ def lognormal(capacity: float, sigma: float) -> Serve:
     return one_server(lambda chance, count: chance.lognormal(middle, sigma, count))
 
 
+def weibull(capacity: float, shape: float) -> Serve:
+    """M/G/1 with Weibull service times: with a shape below 1 a stretched exponential."""
+    scale = 1 / capacity / math.gamma(1 + 1 / shape)
+    return one_server(lambda chance, count: scale * chance.weibull(shape, count))
+
+
+def pareto(capacity: float, tail: float) -> Serve:
+    """M/G/1 with Pareto service times from 0, whose tail falls with a power above 2."""
+    return one_server(lambda chance, count: (tail - 1) / capacity * chance.pareto(tail, count))
+
+
 def two_kinds(capacity: float, share: float, factor: float) -> Serve:
     """M/G/1 with exponential service times, of which a share takes longer by a factor."""
     mean = 1 - share + share * factor
@@ -215,6 +228,77 @@ def simulated_case(serve: Serve, capacity: float, load: float, share: float, cha
     return Case(serve, capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
 
 
+def general_case(serve: Serve, transform: Transform, capacity: float, load: float, share: float) -> Case:
+    """M/G/1 with a limit that is exact (the formula of F. Pollaczek and A. Y. Khinchine, inverted)."""
+    low, high = 0.0, 1 / capacity
+    while general_tail(transform, load * capacity, load, high) > share:
+        low, high = high, 2 * high
+    for _ in range(GENERAL_HALVINGS):
+        middle = (low + high) / 2
+        late = general_tail(transform, load * capacity, load, middle)
+        low, high = (middle, high) if late > share else (low, middle)
+    return Case(serve, capacity, load * capacity, Limit(100 * (1 - share), high * 1e9))
+
+
+GENERAL_HALVINGS = 16
+"""The limit is within 2e-5 of its size."""
+
+
+def general_tail(transform: Transform, rate: float, load: float, seconds: float) -> float:
+    """Probability that a response takes longer (M/G/1).
+
+    The Laplace transform of the tail is inverted by a Fourier series with Euler summation (J. Abate and W. Whitt,
+    "Numerical inversion of Laplace transforms of probability distributions", ORSA Journal on Computing 7, 1995).
+    """
+    number = np.arange(EULER_TERMS + EULER_SUMS + 1)
+    places = ((EULER_DAMPING + 2j * np.pi * number) / (2 * seconds)).astype(np.complex128)
+    served = transform(places)
+    responses = (1 - load) * places * served / (places - rate + rate * served)
+    terms = ((1 - responses) / places).real * np.where(number % 2, -1.0, 1.0)
+    terms[0] /= 2
+    sums = np.cumsum(terms)[EULER_TERMS:]
+    weights = np.array([math.comb(EULER_SUMS, one) for one in range(EULER_SUMS + 1)]) / 2**EULER_SUMS
+    return float(math.exp(EULER_DAMPING / 2) / seconds * np.dot(weights, sums))
+
+
+EULER_DAMPING = 18.4
+"""The error of the series is e to the minus this."""
+EULER_TERMS, EULER_SUMS = 60, 12
+
+
+def numeric_transform(times: Callable[[Times, Times], Times]) -> Transform:
+    """Laplace transform of times that follow from a normal variable and the probability of a larger one, by the
+    trapezoidal rule.
+    """
+    normal = np.linspace(-10.0, 10.0, 8001)
+    served = times(normal, np.array([math.erfc(one / math.sqrt(2)) / 2 for one in normal]))
+    weights = np.exp(-normal * normal / 2)
+    weights /= weights.sum()
+    return lambda places: np.exp(-np.outer(places, served)) @ weights
+
+
+def lognormal_transform(capacity: float, sigma: float) -> Transform:
+    """Of lognormal service times."""
+    return numeric_transform(lambda normal, _: np.exp(-sigma * sigma / 2 + sigma * normal) / capacity)
+
+
+def weibull_transform(capacity: float, shape: float) -> Transform:
+    """Of Weibull service times."""
+    scale = 1 / capacity / math.gamma(1 + 1 / shape)
+    return numeric_transform(lambda _, larger: scale * (-np.log(larger)) ** (1 / shape))
+
+
+def pareto_transform(capacity: float, tail: float) -> Transform:
+    """Of Pareto service times."""
+    return numeric_transform(lambda _, larger: (tail - 1) / capacity * (larger ** (-1 / tail) - 1))
+
+
+def two_kinds_transform(capacity: float, share: float, factor: float) -> Transform:
+    """Laplace transform of exponential service times, of which a share takes longer by a factor."""
+    short = 1 / capacity / (1 - share + share * factor)
+    return lambda places: (1 - share) / (1 + short * places) + share / (1 + factor * short * places)
+
+
 def exponential_case(capacity: float, load: float, share: float) -> Case:
     """M/M/1: response times are exponential."""
     limit_s = -math.log(share) / (capacity * (1 - load))
@@ -249,9 +333,10 @@ def several_servers_tail(seconds: float, capacity: float, servers: int, load: fl
 EQUAL_RATES = 1e-6
 
 
-def drawn(family: str, chance: np.random.Generator) -> Case:
+def drawn(family: str, chance: np.random.Generator, capacities: tuple[float, float] = (50.0, 10_000.0)) -> Case:
     """A case of a family with parameters drawn at random."""
-    capacity = math.exp(chance.uniform(math.log(50), math.log(10_000)))
+    lowest, highest = capacities
+    capacity = math.exp(chance.uniform(math.log(lowest), math.log(highest)))
     load, share = chance.uniform(0.3, 0.97), float(chance.choice([0.05, 0.01, 0.001]))
     if family == "token bucket":
         base_s, burst = math.exp(chance.uniform(math.log(1e-4), math.log(1e-2))), round(1000 ** chance.random())
@@ -260,10 +345,12 @@ def drawn(family: str, chance: np.random.Generator) -> Case:
         return exponential_case(capacity, load, share)
     if family == "M/M/c":
         return several_servers_case(capacity, int(chance.integers(2, 33)), load, share)
+    if family in HEAVY:
+        serve, transform, parameters = HEAVY[family]
+        values = [chance.uniform(low, high) for low, high in parameters]
+        return general_case(serve(capacity, *values), transform(capacity, *values), capacity, load, share)
     made: dict[str, Callable[[], Serve]] = {
         "M/D/1": lambda: fixed(capacity),
-        "M/G/1, lognormal": lambda: lognormal(capacity, chance.uniform(0.5, 1.8)),
-        "M/G/1, two kinds": lambda: two_kinds(capacity, chance.uniform(0.005, 0.1), chance.uniform(5, 50)),
         "two speeds": lambda: two_levels(
             capacity, chance.uniform(1.5, 10), chance.uniform(0.02, 0.3), chance.uniform(0.01, 0.1)
         ),
@@ -271,4 +358,21 @@ def drawn(family: str, chance: np.random.Generator) -> Case:
     return simulated_case(made[family](), capacity, load, share, chance)
 
 
-FAMILIES = ("token bucket", "M/M/1", "M/D/1", "M/G/1, lognormal", "M/G/1, two kinds", "M/M/c", "two speeds")
+HEAVY: dict[str, tuple[Callable[..., Serve], Callable[..., Transform], tuple[tuple[float, float], ...]]] = {
+    "M/G/1, lognormal": (lognormal, lognormal_transform, ((0.5, 1.8),)),
+    "M/G/1, two kinds": (two_kinds, two_kinds_transform, ((0.005, 0.1), (5, 50))),
+    "M/G/1, Weibull": (weibull, weibull_transform, ((0.35, 0.9),)),
+    "M/G/1, Pareto": (pareto, pareto_transform, ((2.2, 4.0),)),
+}
+"""Service times of large variance, with the ranges of their parameters; limits are exact."""
+FAMILIES = (
+    "token bucket",
+    "M/M/1",
+    "M/D/1",
+    "M/G/1, lognormal",
+    "M/G/1, two kinds",
+    "M/G/1, Weibull",
+    "M/G/1, Pareto",
+    "M/M/c",
+    "two speeds",
+)

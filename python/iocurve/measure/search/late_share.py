@@ -35,8 +35,10 @@ from iocurve.result.stats import student_quantile
 
 CONFIDENCE = 0.97
 """Confidence level of the interval; more than 95 % for the choice of the rates, which depends on what was counted."""
+BATCHES = 30
+"""Batches of time that show the size of clusters, at each rate."""
 CORRELATION_MAX = 0.95
-"""Highest correlation of successive intervals that is told from a change that never ends."""
+"""Highest correlation of successive batches that is told from a change that never ends."""
 SPARE_MIN = 0.003
 """Least spare capacity, relative to the capacity: the capacity itself is not known better."""
 PRIOR_FREEDOM = 4
@@ -236,21 +238,31 @@ def _spare(rate: float, capacity: float) -> float:
     return max(1 - rate / capacity, SPARE_MIN)
 
 
+def _batches(intervals: Sequence[Counts]) -> list[Counts]:
+    """Successive intervals joined into a few batches.
+
+    An interval of a low rate has few operations: chance hides there that the next one has the same cluster.
+    """
+    each = max(1, len(intervals) // BATCHES)
+    parts = [intervals[start : start + each] for start in range(0, len(intervals), each)]
+    return [(sum(all_ for all_, _ in part), sum(late for _, late in part)) for part in parts]
+
+
 def _size(one: Counted) -> tuple[float, float]:
     """The dispersion of the late operations at a rate, and the number of clusters that show it.
 
-    Clusters that last for several intervals make these depend on one another: the variance over all is that of an AR(1)
+    Clusters that last for several batches make these depend on one another: the variance over all is that of an AR(1)
     series. Few clusters show too little of it on average.
     """
-    intervals = [counts for counts in one.intervals if counts[0]]
+    batches = _batches([counts for counts in one.intervals if counts[0]])
     share = one.late / one.operations if one.operations else 0.0
-    if not 0 < share < 1 or len(intervals) < 2:
+    if not 0 < share < 1 or len(batches) < 2:
         return 0.0, 0.0
-    rests = [(late - count * share) / math.sqrt(count * share * (1 - share)) for count, late in intervals]
+    rests = [(late - count * share) / math.sqrt(count * share * (1 - share)) for count, late in batches]
     squares = sum(rest * rest for rest in rests)
     number = len(rests)
     found = sum(first * second for first, second in pairwise(rests)) / squares
     correlation = min(max(found + (1 + 3 * found) / number, 0.0), CORRELATION_MAX)
     longer = (1 + correlation) / (1 - correlation)
-    clusters = max(1.0, sum(late > 0 for _, late in intervals) / longer)
+    clusters = max(1.0, sum(late > 0 for _, late in batches) / longer)
     return squares / (number - 1) * longer * (clusters + CLUMP_MOMENT - 1) / clusters, clusters
