@@ -113,6 +113,13 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
         (("volume", "serve", "--level", "platinum"), 2, "platinum"),
         (("volume", "serve", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
+        (
+            ("max", "--target", "nfs://h/e"),
+            2,
+            "--target is no option of iocurve max (give its value alone: iocurve max TARGET)",
+        ),
+        (("max", "nfs:h", "--p99", "2ms"), 1, "nfs:h does not exist; write an NFS export as nfs://HOST/EXPORT"),
+        (("knee", "10.0.0.4:/vol"), 1, "10.0.0.4: does not exist; write an NFS export as nfs://HOST/EXPORT"),
         (("envelope", "/nowhere/at/all"), 1, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
         (("report", "/nowhere.json"), 1, "/nowhere.json cannot be read: no such file or directory"),
         (("frobnicate",), 2, "frobnicate"),

@@ -16,7 +16,7 @@ import pytest
 from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
 from iocurve.analysis.fingerprints import Response
-from iocurve.analysis.limit_kinds import limit
+from iocurve.analysis.limit_kinds import Limit, limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli import main
@@ -25,6 +25,7 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
 from iocurve.measure import confirm, variations
 from iocurve.measure.confirm import EXPERIMENTS, Confirmation, Experiment, judged, run_experiment
+from iocurve.measure.confirm import tested as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import RESULT_NAME, Point, TargetFacts
@@ -389,6 +390,12 @@ def test_a_refuted_verdict_gives_way_to_the_limit_that_other_probes_find() -> No
     assert found.evidence[1].startswith("half the block size: 2.00 times the IOPS")
 
 
+@pytest.mark.parametrize("before", [None, limit("unknown", "cannot tell", SILENT)])
+def test_a_limit_that_was_not_known_before_is_found_and_not_confirmed(before: Limit | None) -> None:
+    found = probe_verdict(load(), SILENT, on_bytes().run, before)
+    assert (found.outcome, found.verdict and found.verdict.code) == ("found", "volume_throughput")
+
+
 def test_a_verdict_that_its_change_does_not_test_is_tested_by_all_probes() -> None:
     """Blocks of 1 KiB are not halved, so that a limit on operations has to show otherwise."""
     found = confirmed(load(block=KIB), on_operations(None, "connection"), "volume_iops")
@@ -476,7 +483,7 @@ def test_a_verdict_is_tested_on_the_target_itself(
     capsys.readouterr()
     assert run(["why", str(out), "--confirm", "--target", str(place), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["outcome"] in ("confirmed", "refuted", "not told")
+    assert told["outcome"] in ("confirmed", "refuted", "found", "not told")
     assert told["verdict_now"]["code"]
     assert [path.name for path in place.iterdir() if "why" in path.name] == []
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cyclopts import App, CycloptsError, Group
+from cyclopts import App, CycloptsError, Group, UnknownOptionError
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
 from rich.console import Group as Lines
 from rich.text import Text
@@ -283,7 +283,13 @@ def run(arguments: Sequence[str]) -> int:
         command, bound, _ = app.parse_args(arguments, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         words = " ".join(("iocurve", *(error.command_chain or ())))
-        raise DialectError([Diagnostic(re.sub(r"(?<!\.)\.$", "", str(error)), hint=f"{words} --help")]) from None
+        text, hint = re.sub(r"(?<!\.)\.$", "", str(error)), f"{words} --help"
+        if isinstance(error, UnknownOptionError):
+            # Names of arguments are capital letters. A similar option has another meaning.
+            name = (error.token.keyword or error.token.value).removeprefix("--").upper()
+            if any(name in argument.names for argument in error.argument_collection):
+                text, hint = f"--{name.lower()} is no option of {words}", f"give its value alone: {words} {name}"
+        raise DialectError([Diagnostic(text, hint=hint)]) from None
     interrupts.install()
     return command(*bound.args, **bound.kwargs) or 0
 

@@ -31,7 +31,8 @@ RUNTIME_NS = SECOND_NS
 NEXT_S = 30.0
 """Time for the probes that look for the limit after the requested load."""
 
-Outcome = Literal["confirmed", "refuted", "not told"]
+Outcome = Literal["confirmed", "refuted", "found", "not told"]
+"""``found``: no limit was known before, and the probes name one."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,9 @@ def _diagnosed(
     """The limit that all probes find, and what that says of the verdict before."""
     verdict, _ = diagnose(plan, facts, run)
     if verdict.code != UNKNOWN and outcome == "not told":
-        is_open = before is None or before.code in UNDECIDED or before.code == verdict.code
-        outcome = "confirmed" if is_open else "refuted"
+        is_known = before is not None and before.code != UNKNOWN
+        agrees = before is not None and (before.code in UNDECIDED or before.code == verdict.code)
+        outcome = "found" if not is_known else "confirmed" if agrees else "refuted"
     return Confirmation(outcome, verdict, verdict.evidence)
 
 

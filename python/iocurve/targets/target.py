@@ -102,6 +102,8 @@ class LocalTarget:
                 return cls(path, "file", 0, exists=False)
             missing = path if path.parent.is_dir() else path.parent
             hint = "check the path, or add --create to measure a new file" if missing == path else "check the path"
+            if re.match(r"nfs:|[\w.-]+:/|\[[\da-fA-F:]+\]:/", text):
+                hint = "write an NFS export as nfs://HOST/EXPORT"
             raise TargetError(f"{text}: {missing} does not exist; {hint}") from None
         except OSError as error:
             raise TargetError(f"{text}: {error.strerror}") from None
