@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output.disk_util import DiskWatch
@@ -14,6 +14,7 @@ from iocurve.engine.plan import Plan
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import ReportGroup
 
+Value = TypeVar("Value")
 Format = Literal["normal", "json", "json+", "terse"]
 
 
@@ -50,11 +51,15 @@ class Invocation:
         """True if a client runs this worker of the plan: one of a job file that follows its --client, as in fio."""
         if not self.placement:
             return True
-        return client in self._hosts_of_workers[group][worker]
+        return client in self._hosts_of_workers[group, worker]
 
     @cached_property
-    def _hosts_of_workers(self) -> list[list[frozenset[int]]]:
-        """The clients that run each worker, by group and number in the group."""
-        placed = zip(self.job.sections, self.placement, strict=True)
-        hosts = iter([hosts for section, hosts in placed for _ in range(section.numjobs)])
-        return [list(islice(hosts, len(group.workers))) for group in self.plan.groups]
+    def _hosts_of_workers(self) -> dict[tuple[int, int], frozenset[int]]:
+        return self.by_worker(self.placement)
+
+    def by_worker(self, of_sections: Sequence[Value]) -> dict[tuple[int, int], Value]:
+        """The value of a section for each of its workers, by group and number in the group."""
+        workers = [(group, index) for group, one in enumerate(self.plan.groups) for index in range(len(one.workers))]
+        placed = zip(self.job.sections, of_sections, strict=True)
+        values = [value for section, value in placed for _ in range(section.numjobs)]
+        return dict(zip(workers, values, strict=True))

@@ -179,7 +179,7 @@ class JobStats:
 
 def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
     """The job entries of fio's output, in fio's order."""
-    sections = _sections_by_worker(prepared)
+    sections = prepared.by_worker(prepared.sections)
     blocks = _blocks_of_metadata(prepared)
     workers = [
         _as_direction(worker, sections[worker.group, worker.worker], blocks)
@@ -205,19 +205,6 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
         )
         for report, number, members in entries
     ]
-
-
-def _sections_by_worker(prepared: Invocation) -> dict[tuple[int, int], SectionReport]:
-    """The section of each worker, by group and number in the group."""
-    positions = [
-        (number, index) for number, group in enumerate(prepared.plan.groups) for index in range(len(group.workers))
-    ]
-    written = [
-        report
-        for section, report in zip(prepared.job.sections, prepared.sections, strict=True)
-        for _ in range(section.numjobs)
-    ]
-    return dict(zip(positions, written, strict=True))
 
 
 def _blocks_of_metadata(prepared: Invocation) -> dict[str, int]:
