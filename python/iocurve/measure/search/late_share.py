@@ -38,7 +38,7 @@ CONFIDENCE = 0.97
 BATCHES = 30
 """Batches of time that show the size of clusters, at each rate."""
 CORRELATION_MAX = 0.95
-"""Highest correlation of successive batches that is told from a change that never ends."""
+"""Highest correlation of successive batches; a higher one may be a change that never ends."""
 SPARE_MIN = 0.003
 """Least spare capacity, relative to the capacity: the capacity itself is not known better."""
 PRIOR_FREEDOM = 4
