@@ -119,7 +119,8 @@ fn push_numbered(path: &mut String, pattern: &str, number: u32) {
     }
 }
 
-/// Appends a number of at least so many digits. A load makes a path for each operation, and `write!` takes several times as long.
+/// Appends a number, with zeros before it up to `digits_min` digits. A load makes a path for each operation; `write!` would take several
+/// times as long.
 fn push_number(text: &mut String, mut number: u32, digits_min: usize) {
     let mut digits = [b'0'; 10];
     let mut first = digits.len();

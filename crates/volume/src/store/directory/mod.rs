@@ -266,6 +266,8 @@ impl Store for DirectoryStore {
         self.handle(self.inodes.root())
     }
 
+    // Inlined, it would make each GETATTR of the memory store save registers.
+    #[inline(never)]
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
         Ok(self.stat(self.id(file)?)?.attributes())
     }

@@ -357,6 +357,8 @@ impl<S: Store> Store for FaultyStore<S> {
         fn budget(&self) -> &Budget;
     }
 
+    // Inlined, it would make each GETATTR of the other stores save registers.
+    #[inline(never)]
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
         let right = self.inner.getattr(file)?;
         if !self.has(FaultKind::StaleAttributes) {

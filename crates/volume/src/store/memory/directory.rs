@@ -42,7 +42,7 @@ enum Name {
     Long(Box<[u8]>),
 }
 
-/// As many as fit beside a pointer and a length.
+/// The longest short name: an entry of 40 bytes has it.
 const SHORT_BYTES: usize = 22;
 
 impl Name {
