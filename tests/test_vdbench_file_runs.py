@@ -12,6 +12,7 @@ import pytest
 
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
+from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.vdbench.command import Prepared, prepare
 from iocurve.dialects.vdbench.file_plan import split_anchor
 from iocurve.dialects.vdbench.output.rows import average, rows
@@ -97,6 +98,36 @@ def test_files_may_be_empty(tmp_path: Path) -> None:
     assert plan
     assert counts(local.run(plan.plan)) == {"mkdir": 3, "create": 30, "close": 30}
     assert on_disk(anchor) == (3, 30, 0)
+
+
+def test_a_tree_of_another_shape_stays_or_goes_as_format_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As with vdbench 5.04.07 once its vdb_control.file, which ends a run on another shape, is gone.
+    anchor = tmp_path / "tree"
+    other = f"fsd=fsd1,anchor={anchor},depth=1,width=2,files=3,size=4k"
+    own = f"fsd=fsd1,anchor={anchor},depth=2,width=1,files=2,size=8k"
+    rd = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
+
+    def ran_with(fsd: str, form: str) -> list[str]:
+        text = f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=read,xfersize=4k,fileselect=once\n{rd},format={form}\n"
+        (tmp_path / "p").write_text(text, encoding="utf-8")
+        assert run_dialect("vdbench", ["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")]) == 0
+        return listed(anchor)
+
+    leftover = ran_with(other, "(yes,only)")
+    assert len(leftover) == 2 + 6
+    (anchor / "notes.txt").write_text("not of a tree", encoding="utf-8")
+    notes = "notes.txt 13"
+    capsys.readouterr()
+    assert ran_with(own, "no") == [notes, *leftover]
+    assert "fwd=fwd1 found no file or directory that it could use: format=yes creates them" in capsys.readouterr().out
+    made = ["vdb.1_1.dir/", "vdb.1_1.dir/vdb.2_1.dir/"]
+    made += [f"vdb.1_1.dir/vdb.2_1.dir/vdb_f{number:04}.file 8192" for number in (0, 1)]
+    assert ran_with(own, "restart") == sorted(
+        {notes, *leftover, *made}, key=lambda line: line.split(" ")[0].rstrip("/")
+    )
+    assert ran_with(own, "yes") == [notes, *made]
 
 
 def recorded_trees() -> list[tuple[str, list[str]]]:
