@@ -39,8 +39,10 @@ SPENT_NS = 3 * variations.PROBE_NS
 ATTEMPTS = 4
 """Series of probes; two of them must agree."""
 SILENT_MAX = 2
-"""Series on a quiet machine that name no limit end the probes. A later series seldom names one: none did in 276 simulated runs
-of an experiment, which no bench repeats."""
+"""Series on a quiet machine that name no limit end the probes.
+
+A later series seldom names one: none did in 276 simulated runs of an experiment, which no bench repeats.
+"""
 REPEATS = 2
 """Repetitions of a probe that was held up, at most; and of a load whose credits may have run out."""
 LEVEL = 0.2
