@@ -19,15 +19,9 @@ use crate::plan::{FilePlan, Layout};
 pub(super) fn total_bytes(files: &[&FilePlan]) -> u64 {
     let missing = |target: &Target| match target.layout {
         Layout::Fill => target.end.saturating_sub(length_bytes(&target.path).unwrap_or(0)),
-        Layout::New | Layout::Recreate => target.end,
-        Layout::Existing
-        | Layout::Create
-        | Layout::Reserve
-        | Layout::RecreateReserve
-        | Layout::Directory
-        | Layout::Nothing => 0,
+        _ => target.end,
     };
-    targets(files).iter().map(missing).sum()
+    targets(files).iter().filter(|target| target.layout.writes()).map(missing).sum()
 }
 
 /// Performs the [`Layout`] of each file, and returns the files that it created, as the plans name them.

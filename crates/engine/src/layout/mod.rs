@@ -119,15 +119,7 @@ fn unprepared<'a>(workers: impl Iterator<Item = &'a Worker>) -> Vec<String> {
 }
 
 fn bytes_to_write_at_most(file: &FilePlan) -> u64 {
-    match file.layout {
-        Layout::Fill | Layout::New | Layout::Recreate => file.offset_bytes + file.bytes,
-        Layout::Existing
-        | Layout::Create
-        | Layout::Reserve
-        | Layout::RecreateReserve
-        | Layout::Directory
-        | Layout::Nothing => 0,
-    }
+    if file.layout.writes() { file.offset_bytes + file.bytes } else { 0 }
 }
 
 /// Files that are prepared, local ones and those of each mount. A file that several workers use is listed once, with

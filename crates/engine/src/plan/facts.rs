@@ -141,6 +141,16 @@ impl Layout {
         matches!(self, Self::Recreate | Self::RecreateReserve)
     }
 
+    /// Returns `true` if bytes are written before the run.
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            Self::Fill | Self::New | Self::Recreate => true,
+            Self::Existing | Self::Create | Self::Reserve | Self::RecreateReserve | Self::Directory | Self::Nothing => {
+                false
+            }
+        }
+    }
+
     /// Combines two uses of one file. The file is emptied if one use asks for that, and written if one use needs data;
     /// a use that requires a new file takes precedence.
     pub(crate) fn stronger(self, other: Self) -> Self {

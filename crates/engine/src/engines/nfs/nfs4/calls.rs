@@ -1,5 +1,6 @@
 //! The calls of `NFSv4.1` outside a load: each is one COMPOUND.
 
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::{Nanos, SECOND};
@@ -54,6 +55,16 @@ const FACTS: bitmap4 =
     bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE, FATTR4_FILEID, FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_TIME_MODIFY]);
 /// Attributes of a [`Listed`] entry; one that the server cannot read has an error instead.
 pub(super) const LISTED: bitmap4 = bitmap4::of(&[FATTR4_TYPE, FATTR4_SIZE, FATTR4_RDATTR_ERROR, FATTR4_FILEHANDLE]);
+
+/// Attributes as calls have them, encoded once.
+pub(super) type Encoded = LazyLock<Vec<u8>>;
+
+/// Attributes of a new file.
+pub(super) static CREATED: Encoded =
+    LazyLock::new(|| to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() }));
+/// Attributes of a new directory.
+pub(super) static MADE_DIRECTORY: Encoded =
+    LazyLock::new(|| to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() }));
 
 /// A mounted export.
 pub(in super::super) struct Nfs4Calls<'a> {
@@ -133,8 +144,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
     }
 
     fn create(&mut self, entry: &Entry<'_, Handle>) -> Answer<Option<Handle>> {
-        let mode = to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() });
-        let how = openflag4::OPEN4_CREATE(createhow4::GUARDED4(made_here(&mode)));
+        let how = openflag4::OPEN4_CREATE(createhow4::GUARDED4(made_here(&CREATED)));
         let claim = open_claim4::CLAIM_NULL(entry.name.as_bytes());
         match open(self.client(), entry.directory, share::OPEN4_SHARE_ACCESS_BOTH, how, claim)? {
             Ok((stateid, handle)) => {
@@ -160,9 +170,8 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
     }
 
     fn make_directory(&mut self, entry: &Entry<'_, Handle>) -> Answer<Option<Handle>> {
-        let mode = to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() });
         let (objtype, objname) = (createtype4::NF4DIR(()), entry.name.as_bytes());
-        let create = CREATE4args { objtype, objname, createattrs: made_here(&mode) };
+        let create = CREATE4args { objtype, objname, createattrs: made_here(&MADE_DIRECTORY) };
         let mut handle = Handle::default();
         let calls = [put(entry.directory), nfs_argop4::CREATE(create), nfs_argop4::GETFH(())];
         granted!(self.carry_out(&calls, |result| take_handle(&result, &mut handle)));
@@ -323,7 +332,7 @@ fn set(attributes: &[u8]) -> nfs_argop4<'_> {
     nfs_argop4::SETATTR(SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes: made_here(attributes) })
 }
 
-fn made_here(attributes: &[u8]) -> fattr4<'_> {
+pub(super) fn made_here(attributes: &[u8]) -> fattr4<'_> {
     from_bytes(attributes).expect("attributes that were made here")
 }
 

@@ -3,20 +3,20 @@
 use std::sync::LazyLock;
 
 use iocurve_wire::client_fast::Unparsed;
-use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
+use iocurve_wire::nfs4::attributes::{Attributes, bitmap4};
 use iocurve_wire::nfs4::operations::{
     ACCESS4args, CLOSE4args, CREATE4args, GETATTR4args, LINK4args, LOOKUP4args, OPEN4args, READ4args, READDIR4args,
     REMOVE4args, RENAME4args, SETATTR4args, WRITE4args, access, createhow4, createtype4, nfs_argop4, nfs_resop4,
     open_claim4, openflag4, share,
 };
 use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_owner4, stateid4};
-use iocurve_wire::xdr::{Decode, Reader, from_bytes, to_bytes};
+use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
+use super::super::calls::FILE_MODE;
 use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs4;
-use super::calls::{LISTED, STAT, attributes};
+use super::calls::{CREATED, Encoded, LISTED, MADE_DIRECTORY, STAT, attributes, made_here};
 use super::client::Registration;
 use super::opens::{Handle, Open, put};
 
@@ -25,15 +25,9 @@ pub(super) type OpenState = (stateid4, u32);
 
 const MALFORMED: Unparsed = Unparsed::Malformed("it has not the results of its operations");
 
-/// Attributes as calls have them, encoded once.
-type Encoded = LazyLock<Vec<u8>>;
-
 static UNSET: Encoded = LazyLock::new(|| to_bytes(&Attributes::default()));
-static CREATED: Encoded = LazyLock::new(|| to_bytes(&Attributes { mode: Some(FILE_MODE), ..Attributes::default() }));
 static EMPTIED: Encoded =
     LazyLock::new(|| to_bytes(&Attributes { mode: Some(FILE_MODE), size: Some(0), ..Attributes::default() }));
-static MADE_DIRECTORY: Encoded =
-    LazyLock::new(|| to_bytes(&Attributes { mode: Some(DIRECTORY_MODE), ..Attributes::default() }));
 static TOUCHED: Encoded = LazyLock::new(|| {
     let now = Some(settime4::SET_TO_SERVER_TIME4(()));
     to_bytes(&Attributes { time_access_set: now, time_modify_set: now, ..Attributes::default() })
@@ -227,8 +221,4 @@ fn accesses(procedure: Procedure) -> u32 {
         Procedure::WriteWhole => share::OPEN4_SHARE_ACCESS_WRITE,
         _ => share::OPEN4_SHARE_ACCESS_BOTH,
     }
-}
-
-fn made_here(attributes: &[u8]) -> fattr4<'_> {
-    from_bytes(attributes).expect("attributes that were made here")
 }
