@@ -1,9 +1,10 @@
 //! One suite for every store.
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfstime3};
+use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfstime3, specdata3};
 
 use super::contract::NAME_BYTES;
 use super::directory::DirectoryStore;
@@ -51,6 +52,8 @@ suite! {
     data_are_for_owners_and_for_whom_the_mode_allows,
     names_must_be_names,
     paths_may_be_longer_than_a_system_call_takes,
+    dots_are_no_new_names,
+    a_name_never_leads_to_the_file_of_another_name,
 }
 
 fn directory_store(path: &Path) -> DirectoryStore {
@@ -330,7 +333,7 @@ fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(stor
         file(store, &format!("file-{n}"));
     }
     let root = store.root();
-    let (mut names, mut cookie, mut calls) = (std::collections::HashSet::new(), 0, 0);
+    let (mut names, mut cookie, mut calls) = (HashSet::new(), 0, 0);
     loop {
         let listing = store.readdir(root.as_bytes(), cookie, 100).unwrap();
         calls += 1;
@@ -509,6 +512,65 @@ fn names_must_be_names<S: Store>(store: &S) {
     assert_eq!(remove(store, "."), Err(nfsstat3::NFS3ERR_INVAL));
     let root = store.root();
     assert_eq!(rename(store, (&root, ".."), (&root, "x")), Err(nfsstat3::NFS3ERR_EXIST));
+}
+
+/// Dots exist in every directory: nothing is made under them, and nothing is remembered by them.
+fn dots_are_no_new_names<S: Store>(store: &S) {
+    let root = store.root();
+    let outer = directory(store, &root, "d");
+    let inner = directory(store, &outer, "e");
+    let none = sattr3::default();
+    let what = Creation::File(createhow3::UNCHECKED(none));
+    let file = store.create(inner.as_bytes(), b"f", what, CALLER, &mut wcc_data::default()).unwrap();
+    let hows = [createhow3::UNCHECKED(none), createhow3::GUARDED(none), createhow3::EXCLUSIVE([0; 8])];
+    let files = hows.map(Creation::File).into_iter();
+    let others = [
+        Creation::Directory(none),
+        Creation::Symlink(none, b"x"),
+        Creation::Special(none, ftype3::NF3FIFO, specdata3::default()),
+    ];
+    let used = store.budget().used();
+    for (what, name) in files.chain(others).flat_map(|what| [(what.clone(), &b"."[..]), (what, b"..")]) {
+        let made = store.create(inner.as_bytes(), name, what, CALLER, &mut wcc_data::default());
+        assert_eq!(made, Err(nfsstat3::NFS3ERR_EXIST));
+        let linked = store.link(file.as_bytes(), inner.as_bytes(), name, &mut wcc_data::default());
+        assert_eq!(linked, Err(nfsstat3::NFS3ERR_EXIST));
+    }
+    assert_eq!(store.budget().used(), used);
+    assert_eq!(rename(store, (&outer, "e"), (&root, "g")), Ok(()));
+    assert_eq!(rename(store, (&root, "d"), (&root, "h")), Ok(()));
+    for file in [file, inner, outer] {
+        assert!(store.getattr(file.as_bytes()).is_ok(), "found where it is now");
+    }
+    assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(root));
+}
+
+/// One thread makes and removes two names in turn, of which another looks up and lists the first: it must not get files of the second.
+fn a_name_never_leads_to_the_file_of_another_name<S: Store + Sync>(store: &S) {
+    const TURNS: usize = 3_000;
+    let is_over = AtomicBool::new(false);
+    let (mut found, mut others) = (HashSet::new(), HashSet::new());
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut found = HashSet::new();
+            while !is_over.load(Relaxed) {
+                found.extend(lookup(store, "x"));
+                let listed = store.readdir(store.root().as_bytes(), 0, 9).unwrap().entries.into_iter();
+                found.extend(listed.filter(|entry| entry.name == b"x").filter_map(|entry| entry.handle));
+            }
+            found
+        });
+        for _ in 0..TURNS {
+            file(store, "x");
+            remove(store, "x").unwrap();
+            others.insert(file(store, "y"));
+            remove(store, "y").unwrap();
+        }
+        is_over.store(true, Relaxed);
+        found = looking.join().unwrap();
+    });
+    assert_eq!(found.intersection(&others).count(), 0, "of {} files of x", found.len());
+    assert_eq!(store.budget().used(), 0, "nothing is left that counts");
 }
 
 #[test]

@@ -54,6 +54,13 @@ impl Inodes {
         Remembered { new_name, new_inode }
     }
 
+    /// True if an inode is known under a name.
+    pub(super) fn knows(&self, id: Id, parent: u64, name: &[u8]) -> bool {
+        let known = self.read();
+        let names = known.get(&id.inode).filter(|entry| entry.id == id).map_or(&[][..], |entry| &entry.names);
+        names.iter().any(|(at, called)| *at == parent && called == name)
+    }
+
     /// Forgets a name, and with its last name the inode. Returns whether the name was known.
     pub(super) fn forget(&self, id: Id, parent: u64, name: &[u8]) -> bool {
         let mut known = self.write();

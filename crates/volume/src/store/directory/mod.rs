@@ -113,7 +113,20 @@ impl DirectoryStore {
         if self.check(id) == word(24) { Ok(id) } else { Err(nfsstat3::NFS3ERR_STALE) }
     }
 
-    /// Notes a name that was found. One that was not known counts against the quota from now on.
+    /// Finds a name that may change at any time, and notes it.
+    fn find(&self, directory: &OwnedFd, parent: u64, name: &[u8]) -> Option<Stat> {
+        let stat = self.stat_in(directory, name)?;
+        if self.inodes.knows(stat.id, parent, name) {
+            return Some(stat);
+        }
+        // A file that is removed just now must not be noted behind its removal: it would count for ever.
+        let _names = self.namespace();
+        let stat = self.stat_in(directory, name)?;
+        self.discover(&stat, parent, name);
+        Some(stat)
+    }
+
+    /// Notes a name that is there. One that was not known counts against the quota from now on. Names must not change meanwhile.
     fn discover(&self, stat: &Stat, parent: u64, name: &[u8]) {
         let Remembered { new_name, new_inode } = self.inodes.remember(stat.id, parent, name);
         if new_name {
@@ -293,9 +306,7 @@ impl Store for DirectoryStore {
             b".." => self.inodes.parent(id).ok_or(nfsstat3::NFS3ERR_STALE)?,
             name => {
                 check_name(name)?;
-                let stat = self.stat_in(&fd, name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-                self.discover(&stat, id.inode, name);
-                stat.id
+                self.find(&fd, id.inode, name).ok_or(nfsstat3::NFS3ERR_NOENT)?.id
             }
         };
         Ok(self.handle(found))

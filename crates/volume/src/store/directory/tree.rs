@@ -9,7 +9,7 @@ use super::DirectoryStore;
 use super::sys::{self, Found, Id, Stat, status_of};
 use crate::store::access::Caller;
 use crate::store::contract::{Creation, Entry, NAME_BYTES, Store};
-use crate::store::names::{check_name, check_removable};
+use crate::store::names::{check_name, check_removable, is_dots};
 
 impl DirectoryStore {
     /// Changes names in one directory and records its attributes before and after.
@@ -36,6 +36,9 @@ impl DirectoryStore {
         caller: Caller,
     ) -> Result<nfs_fh3, nfsstat3> {
         check_name(name)?;
+        if is_dots(name) {
+            return Err(nfsstat3::NFS3ERR_EXIST);
+        }
         match (self.stat_in(directory, name), what) {
             (Some(stat), Creation::File(how)) => {
                 self.discover(&stat, parent, name);
@@ -182,10 +185,7 @@ impl DirectoryStore {
         let handle = match found.name.as_slice() {
             b"." => Some(own),
             b".." => self.inodes.parent(own),
-            name => self.stat_in(directory, name).map(|stat| {
-                self.discover(&stat, own.inode, name);
-                stat.id
-            }),
+            name => self.find(directory, own.inode, name).map(|stat| stat.id),
         };
         let fileid = handle.map_or(found.inode, |id| id.inode);
         Entry { fileid, name: found.name, cookie: found.cookie, handle: handle.map(|id| self.handle(id)) }

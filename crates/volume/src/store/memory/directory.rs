@@ -10,14 +10,22 @@ use std::iter;
 /// with as many accesses to memory as among a hundred, it has the names in the order of their cookies, and it grows by one bucket at a time.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// Node of the directory that this one is in; the root is in itself.
-    pub(super) parent: u32,
+    /// The directory that this one is in; the root is in itself.
+    pub(super) parent: Link,
     hasher: RandomState,
     /// Number of names.
     length: usize,
     /// Number of a bucket by the first bits of cookies: a power of two, unless there are no names. Neighbours may have the same bucket.
     places: Vec<u32>,
     buckets: Vec<Bucket>,
+}
+
+/// A node as a directory refers to it: the slot, and the stamp that tells the node from a later one in the same slot. A handle can be
+/// made of both without a look at the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) index: u32,
+    pub(super) stamp: u64,
 }
 
 #[derive(Debug)]
@@ -31,7 +39,7 @@ struct Bucket {
 #[derive(Debug)]
 struct Entry {
     cookie: u64,
-    index: u32,
+    link: Link,
     name: Name,
 }
 
@@ -42,7 +50,7 @@ enum Name {
     Long(Box<[u8]>),
 }
 
-/// The longest short name: an entry of 40 bytes has it.
+/// The longest short name: an entry of 48 bytes has it.
 const SHORT_BYTES: usize = 22;
 
 impl Name {
@@ -80,7 +88,7 @@ const MEETING_MAX: u64 = 16;
 const BUCKET_ENTRIES_MAX: usize = 32;
 
 impl Directory {
-    pub(super) fn new(parent: u32) -> Self {
+    pub(super) fn new(parent: Link) -> Self {
         Self { parent, hasher: RandomState::new(), length: 0, places: Vec::new(), buckets: Vec::new() }
     }
 
@@ -100,24 +108,24 @@ impl Directory {
     }
 
     /// Cookie and node of a name, else the cookie that it would get.
-    fn find(&self, name: &[u8]) -> Result<(u64, u32), u64> {
+    fn find(&self, name: &[u8]) -> Result<(u64, Link), u64> {
         let first = self.first_cookie(name);
         let mut free = first;
         for entry in self.from(first).take_while(|entry| entry.cookie < first + MEETING_MAX) {
             if entry.name.as_bytes() == name {
-                return Ok((entry.cookie, entry.index));
+                return Ok((entry.cookie, entry.link));
             }
             free += u64::from(entry.cookie == free);
         }
         Err(free)
     }
 
-    pub(super) fn get(&self, name: &[u8]) -> Option<u32> {
-        self.find(name).ok().map(|(_, index)| index)
+    pub(super) fn get(&self, name: &[u8]) -> Option<Link> {
+        self.find(name).ok().map(|(_, link)| link)
     }
 
     /// Puts a node under a name, and replaces the one that was there.
-    pub(super) fn insert(&mut self, name: &[u8], index: u32) {
+    pub(super) fn insert(&mut self, name: &[u8], link: Link) {
         let cookie = match self.find(name) {
             Ok((cookie, _)) => {
                 self.remove_at(cookie);
@@ -125,7 +133,7 @@ impl Directory {
             }
             Err(free) => free,
         };
-        self.insert_at(Entry { cookie, index, name: Name::new(name) });
+        self.insert_at(Entry { cookie, link, name: Name::new(name) });
     }
 
     pub(super) fn remove(&mut self, name: &[u8]) {
@@ -135,11 +143,11 @@ impl Directory {
     }
 
     /// Lists at most `limit` names after `cookie` with their cookies and nodes; `true` if nothing follows them.
-    pub(super) fn list(&self, own: u32, cookie: u64, limit: usize) -> (Vec<(u64, Vec<u8>, u32)>, bool) {
+    pub(super) fn list(&self, own: Link, cookie: u64, limit: usize) -> (Vec<(u64, Vec<u8>, Link)>, bool) {
         let dots = [(DOT, b".".to_vec(), own), (DOT_DOT, b"..".to_vec(), self.parent)];
         let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
         let after = self.from(cookie.max(DOT_DOT).saturating_add(1));
-        let names = after.map(|entry| (entry.cookie, entry.name.as_bytes().to_vec(), entry.index));
+        let names = after.map(|entry| (entry.cookie, entry.name.as_bytes().to_vec(), entry.link));
         let mut all = dots.chain(names);
         let listed: Vec<_> = all.by_ref().take(limit).collect();
         (listed, all.next().is_none())
@@ -240,64 +248,69 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    fn names(listed: &[(u64, Vec<u8>, u32)]) -> Vec<&[u8]> {
+    /// A node of these tests.
+    fn node(index: u32) -> Link {
+        Link { index, stamp: u64::from(index) + 1000 }
+    }
+
+    fn names(listed: &[(u64, Vec<u8>, Link)]) -> Vec<&[u8]> {
         listed.iter().map(|(_, name, _)| name.as_slice()).collect()
     }
 
     #[test]
     fn cookies_outlive_changes() {
-        let mut directory = Directory::new(0);
+        let mut directory = Directory::new(node(0));
         for name in ["a", "b", "c", "d"] {
-            directory.insert(name.as_bytes(), 9);
+            directory.insert(name.as_bytes(), node(9));
         }
-        let (all, end) = directory.list(5, 0, 6);
+        let (all, end) = directory.list(node(5), 0, 6);
         assert!(end && names(&all)[..2] == [&b"."[..], b".."]);
         assert!(all.iter().map(|(cookie, ..)| *cookie).is_sorted_by(|one, next| one < next && next >> 63 == 0));
-        let (first, end) = directory.list(5, 0, 4);
+        let (first, end) = directory.list(node(5), 0, 4);
         assert!(!end && first == all[..4]);
         directory.remove(&all[2].1);
         directory.remove(&all[4].1);
-        directory.insert(&all[4].1, 9);
-        assert_eq!(directory.list(5, all[3].0, 10), (all[4..].to_vec(), true));
+        directory.insert(&all[4].1, node(9));
+        assert_eq!(directory.list(node(5), all[3].0, 10), (all[4..].to_vec(), true));
     }
 
     #[test]
     fn names_whose_hashes_meet_are_told_apart() {
-        let mut directory = Directory::new(0);
+        let mut directory = Directory::new(node(0));
         let first = directory.first_cookie(b"one");
-        directory.insert_at(Entry { cookie: first, index: 1, name: Name::new(b"other") });
-        directory.insert(b"one", 2);
+        directory.insert_at(Entry { cookie: first, link: node(1), name: Name::new(b"other") });
+        directory.insert(b"one", node(2));
         directory.remove_at(first);
-        directory.insert(b"one", 3);
-        assert_eq!((directory.get(b"one"), directory.length), (Some(3), 1));
-        assert_eq!(directory.list(0, first, 9), (vec![(first + 1, b"one".to_vec(), 3)], true));
+        directory.insert(b"one", node(3));
+        assert_eq!((directory.get(b"one"), directory.length), (Some(node(3)), 1));
+        assert_eq!(directory.list(node(0), first, 9), (vec![(first + 1, b"one".to_vec(), node(3))], true));
         directory.remove(b"one");
         assert!(directory.is_empty());
     }
 
     #[test]
     fn names_come_and_go_by_the_hundred_thousand() {
-        let mut directory = Directory::new(0);
+        let mut directory = Directory::new(node(0));
         // Some are long.
         let name = |number: u32| format!("{:>1$}", format!("name{number}"), number as usize % 40).into_bytes();
         for number in 0..100_000 {
-            directory.insert(&name(number), number);
+            directory.insert(&name(number), node(number));
         }
         assert!((1 << 12..=1 << 15).contains(&directory.places.len()), "{} places", directory.places.len());
-        assert!((0..100_000).all(|number| directory.get(&name(number)) == Some(number)));
+        assert!((0..100_000).all(|number| directory.get(&name(number)) == Some(node(number))));
         assert_eq!(directory.get(&name(100_000)), None);
         for number in (0..100_000).filter(|number| number % 3 != 0) {
             directory.remove(&name(number));
         }
-        directory.insert(&name(0), 7);
+        directory.insert(&name(0), node(7));
         let (mut listed, mut cookie, mut is_last) = (Vec::new(), DOT_DOT, false);
         while !is_last {
-            let (page, end) = directory.list(0, cookie, 1000);
+            let (page, end) = directory.list(node(0), cookie, 1000);
             (cookie, is_last) = (page.last().map_or(cookie, |last| last.0), end);
             listed.extend(page);
         }
         assert!(listed.is_sorted_by(|one, next| one.0 < next.0));
-        let mut indexes: Vec<u32> = listed.iter().map(|(.., index)| *index).collect();
+        let mut indexes: Vec<u32> = listed.iter().map(|(.., link)| link.index).collect();
         indexes.sort_unstable();
         let mut expected: Vec<u32> = iter::once(7).chain((3..100_000).step_by(3)).collect();
         expected.sort_unstable();
@@ -310,24 +323,24 @@ mod tests {
 
     #[test]
     fn cookies_that_meet_across_two_buckets_are_found() {
-        let mut directory = Directory::new(0);
+        let mut directory = Directory::new(node(0));
         for number in 0..1000_u32 {
-            directory.insert(&number.to_be_bytes(), number);
+            directory.insert(&number.to_be_bytes(), node(number));
         }
         let bits = directory.bits();
         let start = 1_u64 << (COOKIE_BITS - 1);
         assert_ne!(directory.place(start - 1), directory.place(start), "{bits} bits");
         for cookie in [start - 2, start - 1, start, start + 1] {
             if directory.from(cookie).next().is_none_or(|entry| entry.cookie != cookie) {
-                directory.insert_at(Entry { cookie, index: 9, name: Name::new(&cookie.to_be_bytes()) });
+                directory.insert_at(Entry { cookie, link: node(9), name: Name::new(&cookie.to_be_bytes()) });
             }
         }
         let found: Vec<u64> = directory.from(start - 2).map(|entry| entry.cookie).take(4).collect();
         assert_eq!(found, [start - 2, start - 1, start, start + 1]);
         let last = (1 << COOKIE_BITS) + DOT_DOT;
-        directory.insert_at(Entry { cookie: last, index: 9, name: Name::new(b"last") });
-        assert_eq!(directory.list(0, last - 1, 9), (vec![(last, b"last".to_vec(), 9)], true));
+        directory.insert_at(Entry { cookie: last, link: node(9), name: Name::new(b"last") });
+        assert_eq!(directory.list(node(0), last - 1, 9), (vec![(last, b"last".to_vec(), node(9))], true));
         directory.remove_at(last);
-        assert_eq!(directory.list(0, last - 1, 9), (vec![], true));
+        assert_eq!(directory.list(node(0), last - 1, 9), (vec![], true));
     }
 }

@@ -33,12 +33,15 @@ use super::times::{from_nfstime, wall_ns};
 use super::write_buffer::WriteBuffer;
 use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
 use data::DataMemory;
-use directory::Directory;
+use directory::{Directory, Link};
 use node::{Body, Node};
 use slots::{FILES_MAX, FreeSlots, Held, ROOT, Slot, Slots};
 
 /// Bytes of a handle: the store's id, the slot, and a stamp.
 const HANDLE_BYTES: usize = 8 + 4 + 8;
+
+/// The root is the first node of its slot.
+const ROOT_GENERATION: u64 = 0;
 
 /// Files in memory.
 #[derive(Debug)]
@@ -61,30 +64,29 @@ impl MemoryStore {
         let (slots, namespace) = (Slots::new(most), Mutex::new(FreeSlots::new(most)));
         let (key, data) = (HandleKey::random(), DataMemory::new(quota_bytes, limit_bytes)?);
         let store = Self { id, key, slots, namespace, data };
-        let root = Node::new(ftype3::NF3DIR, 0o777, Caller::default(), Body::Directory(Box::new(Directory::new(ROOT))));
-        store.put(ROOT, 0, root);
+        let root = store.link(ROOT, ROOT_GENERATION);
+        let body = Body::Directory(Box::new(Directory::new(root)));
+        store.put(root, Node::new(ftype3::NF3DIR, 0o777, Caller::default(), body));
         Ok(store)
     }
 
-    /// Puts a node into its slot and returns its handle. `generation` tells nodes of the same slot apart.
-    fn put(&self, index: u32, generation: u64, node: Node) -> nfs_fh3 {
-        let stamp = self.key.check([u64::from_be_bytes(self.id), index.into(), generation]);
+    /// The link to a node that is to be in a slot. `generation` tells nodes of the same slot apart.
+    fn link(&self, index: u32, generation: u64) -> Link {
+        Link { index, stamp: self.key.check([u64::from_be_bytes(self.id), index.into(), generation]) }
+    }
+
+    /// Puts a node into its slot.
+    fn put(&self, Link { index, stamp }: Link, node: Node) {
         *self.slots.get_or_make(index).write() = Held { stamp, node: Some(node) };
-        self.handle(index, stamp)
     }
 
     /// Start of the store, position of the node, and the stamp that proves both.
-    fn handle(&self, index: u32, stamp: u64) -> nfs_fh3 {
+    fn handle(&self, Link { index, stamp }: Link) -> nfs_fh3 {
         let mut bytes = [0; HANDLE_BYTES];
         bytes[..8].copy_from_slice(&self.id);
         bytes[8..12].copy_from_slice(&index.to_be_bytes());
         bytes[12..].copy_from_slice(&stamp.to_be_bytes());
         nfs_fh3::new(&bytes).expect("short enough")
-    }
-
-    fn handle_of(&self, index: u32) -> Option<nfs_fh3> {
-        let held = self.slots.get(index)?.read();
-        held.node.as_ref().map(|_| self.handle(index, held.stamp))
     }
 
     /// Finds the slot that a handle names, and the stamp that it expects there.
@@ -100,15 +102,15 @@ impl MemoryStore {
         Ok((index, slot, stamp))
     }
 
-    fn view<R>(&self, handle: &[u8], view: impl FnOnce(u32, &Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+    fn view<R>(&self, handle: &[u8], view: impl FnOnce(Link, &Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
         let (index, slot, stamp) = self.locate(handle)?;
-        view(index, slot.read().expect(stamp)?)
+        view(Link { index, stamp }, slot.read().expect(stamp)?)
     }
 
     // The compiler by itself inlines it or not as other code changes: 40 instructions of each READ and GETATTR.
     #[inline]
     fn attributes(&self, index: u32, stamp: u64, node: &Node) -> fattr3 {
-        node.attributes(stamp << 32 | u64::from(index + 1), u64::from_be_bytes(self.id))
+        node.attributes(fileid(Link { index, stamp }), u64::from_be_bytes(self.id))
     }
 
     fn namespace(&self) -> MutexGuard<'_, FreeSlots> {
@@ -146,7 +148,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn root(&self) -> nfs_fh3 {
-        self.handle_of(ROOT).expect("the root is never removed")
+        self.handle(self.link(ROOT, ROOT_GENERATION))
     }
 
     #[inline]
@@ -170,13 +172,13 @@ impl Store for MemoryStore {
     }
 
     fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-        let found = self.view(directory, |index, node| match (node.directory()?, name) {
-            (_, b".") => Ok(index),
+        let found = self.view(directory, |own, node| match (node.directory()?, name) {
+            (_, b".") => Ok(own),
             (directory, b"..") => Ok(directory.parent),
             (_, name) if name.len() > NAME_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
             (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT),
         })?;
-        self.handle_of(found).ok_or(nfsstat3::NFS3ERR_NOENT)
+        Ok(self.handle(found))
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
@@ -241,8 +243,8 @@ impl Store for MemoryStore {
 
     fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3> {
         check_end(offset, u64::from(length))?;
-        let index = self.view(file, |index, node| {
-            node.content().and_then(|_| node.permissions().check_write(caller)).map(|()| index)
+        let Link { index, .. } = self.view(file, |own, node| {
+            node.content().and_then(|_| node.permissions().check_write(caller)).map(|()| own)
         })?;
         self.data.buffer(index, file, offset, length as usize)
     }
@@ -297,9 +299,9 @@ impl Store for MemoryStore {
         (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
         let renamed = self.change(from, from_wcc, |free_slots, from| {
-            let to_index = self.view(to, |index, node| node.directory().map(|_| index))?;
+            let to_link = self.view(to, |own, node| node.directory().map(|_| own))?;
             to_wcc.before = self.getattr(to).ok().map(|attributes| attributes.wcc());
-            self.rename_in(free_slots, (from, old), (to_index, new))
+            self.rename_in(free_slots, (from, old), (to_link, new))
         });
         to_wcc.after = self.getattr(to).ok();
         renamed
@@ -310,11 +312,10 @@ impl Store for MemoryStore {
     }
 
     fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let (names, end) = self.view(directory, |index, node| Ok(node.directory()?.list(index, cookie, limit)))?;
-        let entry = |(cookie, name, index): (u64, Vec<u8>, u32)| {
-            let handle = self.handle_of(index);
-            let attributes = handle.and_then(|handle| self.getattr(handle.as_bytes()).ok());
-            Entry { fileid: attributes.map_or(u64::from(index + 1), |found| found.fileid), name, cookie, handle }
+        let (names, end) = self.view(directory, |own, node| Ok(node.directory()?.list(own, cookie, limit)))?;
+        let entry = |(cookie, name, link): (u64, Vec<u8>, Link)| {
+            let handle = Some(self.handle(link));
+            Entry { fileid: fileid(link), name, cookie, handle }
         };
         Ok(Listing { entries: names.into_iter().map(entry).collect(), end })
     }
@@ -352,6 +353,11 @@ impl Upkeep for MemoryStore {
     fn repair_huge_page(&self) -> bool {
         self.data.arena.repair_huge_page()
     }
+}
+
+/// A number that no other file of the store has, nor one that was removed.
+fn fileid(Link { index, stamp }: Link) -> u64 {
+    stamp << 32 | u64::from(index + 1)
 }
 
 fn set_time(time: &mut u64, new: set_time) {

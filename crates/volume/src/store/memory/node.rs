@@ -151,9 +151,12 @@ impl Node {
     }
 }
 
+/// Moves a time to `now`, or further if it is there already: writers that share the lock each move it.
+#[inline]
 fn advance(time: &AtomicU64, now: u64) {
-    let last = time.load(Relaxed);
-    time.store(now.max(last + 1), Relaxed);
+    let later = |last: u64| Some(now.max(last + 1));
+    // It always has a new value.
+    let _ = time.fetch_update(Relaxed, Relaxed, later);
 }
 
 #[cfg(test)]
@@ -168,6 +171,21 @@ mod tests {
         assert!(!node.is_changing());
         node.touch();
         assert!(node.is_changing());
+    }
+
+    #[test]
+    fn time_moves_on_at_every_change_of_several_writers() {
+        const CHANGES: u64 = 200_000;
+        let node = Node::new(ftype3::NF3REG, 0, Caller::default(), Body::File(Content::default()));
+        // Far ahead of the clock, each change is one step.
+        [&node.mtime, &node.ctime].into_iter().for_each(|time| time.store(u64::MAX / 2, Relaxed));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..CHANGES).for_each(|_| node.touch()));
+            }
+        });
+        let moved = [&node.mtime, &node.ctime].map(|time| time.load(Relaxed) - u64::MAX / 2);
+        assert_eq!(moved, [2 * CHANGES; 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sat
 
 use super::MemoryStore;
 use super::content::Content;
-use super::directory::Directory;
+use super::directory::{Directory, Link};
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
 use crate::store::access::Caller;
@@ -18,13 +18,13 @@ impl MemoryStore {
         &self,
         directory: &[u8],
         wcc: &mut wcc_data,
-        change: impl FnOnce(&mut FreeSlots, u32) -> Result<R, nfsstat3>,
+        change: impl FnOnce(&mut FreeSlots, Link) -> Result<R, nfsstat3>,
     ) -> Result<R, nfsstat3> {
         let mut free_slots = self.namespace();
         let before = self.getattr(directory)?;
         wcc.before = Some(before.wcc());
-        let changed = self.view(directory, |index, node| node.directory().map(|_| index));
-        let changed = changed.and_then(|index| change(&mut free_slots, index));
+        let changed = self.view(directory, |own, node| node.directory().map(|_| own));
+        let changed = changed.and_then(|own| change(&mut free_slots, own));
         wcc.after = self.getattr(directory).ok();
         changed
     }
@@ -32,7 +32,7 @@ impl MemoryStore {
     pub(super) fn create_in(
         &self,
         free_slots: &mut FreeSlots,
-        parent: u32,
+        parent: Link,
         name: &[u8],
         what: &Creation<'_>,
         caller: Caller,
@@ -40,32 +40,32 @@ impl MemoryStore {
         check_name(name)?;
         let existing = if is_dots(name) { Ok(parent) } else { self.find(parent, name) };
         match (existing, what) {
-            (Ok(index), Creation::File(how)) => self.create_existing(index, how),
+            (Ok(link), Creation::File(how)) => self.create_existing(link, how),
             (Ok(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
             (Err(_), _) => self.add(free_slots, parent, name, self.new_node(what, caller, parent)?),
         }
     }
 
     /// Answers CREATE for a name that exists.
-    fn create_existing(&self, index: u32, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
+    fn create_existing(&self, link: Link, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
         match how {
             createhow3::GUARDED(_) => return Err(nfsstat3::NFS3ERR_EXIST),
             createhow3::EXCLUSIVE(verf) => {
-                let is_same = self.node(index, |node| Ok(node.createverf == Some(*verf)))?;
+                let is_same = self.node(link, |node| Ok(node.createverf == Some(*verf)))?;
                 if !is_same {
                     return Err(nfsstat3::NFS3ERR_EXIST);
                 }
             }
-            createhow3::UNCHECKED(new) => self.node_mut(index, |node| {
+            createhow3::UNCHECKED(new) => self.node_mut(link, |node| {
                 node.content_mut().map_err(|_| nfsstat3::NFS3ERR_EXIST)?;
                 // Of an existing file only the size is set, as open(2) with O_TRUNC does.
                 new.size.map_or(Ok(()), |size| self.resize(node, size))
             })?,
         }
-        self.handle_of(index).ok_or(nfsstat3::NFS3ERR_STALE)
+        Ok(self.handle(link))
     }
 
-    fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: u32) -> Result<Node, nfsstat3> {
+    fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: Link) -> Result<Node, nfsstat3> {
         let (file_type, mode, body, new) = match what {
             Creation::File(how) => {
                 let new = match how {
@@ -90,41 +90,42 @@ impl MemoryStore {
     }
 
     /// Puts a new node into a slot and under a name.
-    fn add(&self, free_slots: &mut FreeSlots, directory: u32, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
+    fn add(&self, free_slots: &mut FreeSlots, directory: Link, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
         self.data.budget.take(NAME_BYTES)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
         let Some((index, generation)) = free_slots.take() else {
             self.data.budget.give_back(NAME_BYTES);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
-        let handle = self.put(index, generation, node);
+        let link = self.link(index, generation);
+        self.put(link, node);
         self.node_mut(directory, |parent| {
-            parent.directory_mut()?.insert(name, index);
+            parent.directory_mut()?.insert(name, link);
             parent.nlink += u32::from(is_directory);
             parent.touch();
             Ok(())
         })?;
-        Ok(handle)
+        Ok(self.handle(link))
     }
 
-    pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: Link, name: &[u8]) -> Result<(), nfsstat3> {
         check_removable(name)?;
-        let index = self.find(parent, name)?;
-        self.node(index, |node| match node.file_type {
+        let link = self.find(parent, name)?;
+        self.node(link, |node| match node.file_type {
             ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_ISDIR),
             _ => Ok(()),
         })?;
         self.take_name(parent, name, false)?;
-        self.unlink(free_slots, index);
+        self.unlink(free_slots, link);
         Ok(())
     }
 
-    pub(super) fn rmdir_from(&self, free_slots: &mut FreeSlots, parent: u32, name: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn rmdir_from(&self, free_slots: &mut FreeSlots, parent: Link, name: &[u8]) -> Result<(), nfsstat3> {
         check_removable(name)?;
-        let index = self.find(parent, name)?;
-        self.check_replaced(index, true)?;
+        let link = self.find(parent, name)?;
+        self.check_replaced(link, true)?;
         self.take_name(parent, name, true)?;
-        self.unlink(free_slots, index);
+        self.unlink(free_slots, link);
         Ok(())
     }
 
@@ -132,8 +133,8 @@ impl MemoryStore {
     pub(super) fn rename_in(
         &self,
         free_slots: &mut FreeSlots,
-        (from, old): (u32, &[u8]),
-        (to, new): (u32, &[u8]),
+        (from, old): (Link, &[u8]),
+        (to, new): (Link, &[u8]),
     ) -> Result<(), nfsstat3> {
         check_removable(old)?;
         check_removable(new)?;
@@ -146,7 +147,7 @@ impl MemoryStore {
         if is_directory {
             self.check_not_within(moved, to)?;
         }
-        let directory_replaced = replaced.map_or(Ok(false), |index| self.check_replaced(index, is_directory))?;
+        let directory_replaced = replaced.map_or(Ok(false), |link| self.check_replaced(link, is_directory))?;
         // The new name first: at no moment does the file have no name at all.
         self.node_mut(to, |node| {
             node.directory_mut()?.insert(new, moved);
@@ -157,14 +158,14 @@ impl MemoryStore {
         })?;
         self.take_name(from, old, is_directory)?;
         self.set_parent(moved, to)?;
-        if let Some(index) = replaced {
-            self.unlink(free_slots, index);
+        if let Some(link) = replaced {
+            self.unlink(free_slots, link);
         }
         Ok(())
     }
 
     /// Notes where a node is now; only directories know their parent.
-    fn set_parent(&self, moved: u32, parent: u32) -> Result<(), nfsstat3> {
+    fn set_parent(&self, moved: Link, parent: Link) -> Result<(), nfsstat3> {
         self.node_mut(moved, |node| {
             if let Body::Directory(directory) = &mut node.body {
                 directory.parent = parent;
@@ -174,31 +175,31 @@ impl MemoryStore {
         })
     }
 
-    pub(super) fn link_in(&self, parent: u32, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn link_in(&self, parent: Link, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
         check_name(name)?;
-        let index = self.view(file, |index, node| match node.file_type {
+        let link = self.view(file, |own, node| match node.file_type {
             ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_INVAL),
             _ if node.nlink >= LINKS_MAX => Err(nfsstat3::NFS3ERR_MLINK),
-            _ => Ok(index),
+            _ => Ok(own),
         })?;
         if is_dots(name) || self.find(parent, name).is_ok() {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
         self.data.budget.take(NAME_BYTES)?;
-        self.node_mut(index, |node| {
+        self.node_mut(link, |node| {
             node.nlink += 1;
             node.touch_ctime();
             Ok(())
         })?;
         self.node_mut(parent, |node| {
-            node.directory_mut()?.insert(name, index);
+            node.directory_mut()?.insert(name, link);
             node.touch();
             Ok(())
         })
     }
 
     /// Checks that a name may be replaced by a node of this kind, and returns whether it is a directory.
-    fn check_replaced(&self, replaced: u32, by_directory: bool) -> Result<bool, nfsstat3> {
+    fn check_replaced(&self, replaced: Link, by_directory: bool) -> Result<bool, nfsstat3> {
         self.node(replaced, |node| match (&node.body, by_directory) {
             (Body::Directory(_), false) => Err(nfsstat3::NFS3ERR_ISDIR),
             (Body::Directory(old), true) if !old.is_empty() => Err(nfsstat3::NFS3ERR_NOTEMPTY),
@@ -209,10 +210,10 @@ impl MemoryStore {
     }
 
     /// Checks that a directory is not moved into itself.
-    fn check_not_within(&self, moved: u32, into: u32) -> Result<(), nfsstat3> {
+    fn check_not_within(&self, moved: Link, into: Link) -> Result<(), nfsstat3> {
         let mut at = into;
         while at != moved {
-            if at == ROOT {
+            if at.index == ROOT {
                 return Ok(());
             }
             at = self.node(at, |node| Ok(node.directory()?.parent))?;
@@ -221,7 +222,7 @@ impl MemoryStore {
     }
 
     /// Takes a name out of a directory.
-    fn take_name(&self, directory: u32, name: &[u8], is_directory: bool) -> Result<(), nfsstat3> {
+    fn take_name(&self, directory: Link, name: &[u8], is_directory: bool) -> Result<(), nfsstat3> {
         self.node_mut(directory, |node| {
             node.directory_mut()?.remove(name);
             node.nlink -= u32::from(is_directory);
@@ -231,7 +232,7 @@ impl MemoryStore {
     }
 
     /// Takes one name away from a node, and removes the node with its last name.
-    fn unlink(&self, free_slots: &mut FreeSlots, index: u32) {
+    fn unlink(&self, free_slots: &mut FreeSlots, Link { index, .. }: Link) {
         let Some(slot) = self.slots.get(index) else { return };
         let mut held = slot.write();
         let Some(node) = held.node.as_mut() else { return };
@@ -250,19 +251,19 @@ impl MemoryStore {
     }
 
     /// The node that a directory has under a name.
-    fn find(&self, directory: u32, name: &[u8]) -> Result<u32, nfsstat3> {
+    fn find(&self, directory: Link, name: &[u8]) -> Result<Link, nfsstat3> {
         self.node(directory, |node| node.directory()?.get(name).ok_or(nfsstat3::NFS3ERR_NOENT))
     }
 
     /// Reads a node that the namespace lock keeps alive.
-    fn node<R>(&self, index: u32, read: impl FnOnce(&Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
-        let held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
+    fn node<R>(&self, link: Link, read: impl FnOnce(&Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+        let held = self.slots.get(link.index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
         read(held.node.as_ref().ok_or(nfsstat3::NFS3ERR_STALE)?)
     }
 
     /// Changes a node that the namespace lock keeps alive.
-    fn node_mut<R>(&self, index: u32, change: impl FnOnce(&mut Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
-        let mut held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.write();
+    fn node_mut<R>(&self, link: Link, change: impl FnOnce(&mut Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
+        let mut held = self.slots.get(link.index).ok_or(nfsstat3::NFS3ERR_STALE)?.write();
         change(held.node.as_mut().ok_or(nfsstat3::NFS3ERR_STALE)?)
     }
 }
