@@ -72,6 +72,24 @@ def test_a_list_that_is_none_is_refused_with_its_part(text: str, error: str) -> 
         parse_hosts(text)
 
 
+def test_a_keeper_unpacks_nothing_outside_of_its_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python before 3.14 would follow such a name."""
+    stored = io.BytesIO()
+    with tarfile.open(fileobj=stored, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("../outside"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stored.getvalue())))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    kept = keeper.Keeper()
+    (tmp_path / "cache").mkdir()
+    kept.packages = tmp_path / "cache/packages-1"
+    kept.unpack(len(stored.getvalue()))
+    assert not (tmp_path / "cache/outside").exists()
+    assert "outside" in json.loads(capsys.readouterr().out)["error"]
+    shutil.rmtree(kept.directory)
+
+
 @pytest.mark.slow
 def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> None:
     environment = os.environ | {

@@ -11,7 +11,7 @@ import pytest
 SCRIPT = """
 import atexit, os, signal, sys
 from iocurve import cli
-from iocurve.cli import streams
+from iocurve.cli import exits
 from iocurve.measure import interrupts
 
 def send(number):
@@ -26,7 +26,7 @@ def flush():
         send(signal.SIGINT)
     return True
 
-cli._run, streams.flush = command, flush
+cli._run, exits.flush = command, flush
 if {at} == "exit":
     atexit.register(send, signal.SIGINT)
 cli.main()

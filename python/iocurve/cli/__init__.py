@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from iocurve._native import VERSION
-
-if TYPE_CHECKING:
-    from iocurve.errors import IocurveError
-    from iocurve.result.document import Result
-
-EXIT_INCOMPLETE = 1
-EXIT_USAGE = 2
-EXIT_CANNOT_RUN = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -24,13 +16,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print(VERSION)
         sys.exit()
     # Everything below takes longer to load than that takes to print.
-    from iocurve.cli import streams
+    from iocurve.cli import exits
     from iocurve.measure import interrupts
 
-    streams.open_closed()
+    exits.open_closed()
     try:
         status = _told_status_of(words)
-        status = status if streams.flush() else status or EXIT_INCOMPLETE
+        status = status if exits.flush() else status or exits.EXIT_INCOMPLETE
     except KeyboardInterrupt:
         # A second signal, while the end of the command was under way.
         status = interrupts.exit_status()
@@ -41,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _told_status_of(words: list[str]) -> int:
     """As ``_status_of``, also for a signal, and for what no command can do anything about."""
-    from iocurve.cli import streams
+    from iocurve.cli import exits
     from iocurve.measure import interrupts
 
     try:
@@ -56,12 +48,13 @@ def _told_status_of(words: list[str]) -> int:
     except OSError as error:
         if error.filename is not None:
             raise
-        streams.tell_unwritable(error)
-    return EXIT_INCOMPLETE
+        exits.tell_unwritable(error)
+    return exits.EXIT_INCOMPLETE
 
 
 def _status_of(words: list[str]) -> int:
     """Runs a command; an error becomes a message and an exit status."""
+    from iocurve.cli.exits import EXIT_INCOMPLETE, EXIT_USAGE, complain
     from iocurve.errors import DialectError, Interrupted, IocurveError, PlanError
     from iocurve.measure.interrupts import exit_status
 
@@ -76,24 +69,6 @@ def _status_of(words: list[str]) -> int:
     except IocurveError as error:
         complain(error)
         return EXIT_INCOMPLETE
-
-
-def complain(error: IocurveError) -> None:
-    """Prints what is wrong."""
-    print(f"iocurve: {error}", file=sys.stderr)
-
-
-def status(result: Result) -> int:
-    """The exit status of a measurement. What could not be done, and why a result is incomplete, goes to stderr."""
-    from iocurve.measure.interrupts import exit_status
-
-    undone = [note.text for note in result.notes if note.level == "error"]
-    for text in undone:
-        print(f"iocurve: {text}", file=sys.stderr)
-    if result.state == "finished":
-        return EXIT_INCOMPLETE if undone else 0
-    print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
-    return exit_status() if result.state == "interrupted" else EXIT_INCOMPLETE
 
 
 def _run(arguments: list[str]) -> int:

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.compare import compare_turns
-from iocurve.cli import status
 from iocurve.cli.common import served_metrics
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
+from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError

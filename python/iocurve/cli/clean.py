@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from iocurve.cli import EXIT_INCOMPLETE
 from iocurve.cli.common import TargetText
+from iocurve.cli.exits import EXIT_INCOMPLETE
 from iocurve.cli.quantities import Flag
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import trees

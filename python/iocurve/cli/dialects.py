@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iocurve.cli import status
+from iocurve.cli.exits import status
 from iocurve.dialects.registry import SHARED_OPTIONS, load
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, Host
-from iocurve.cli import status
 from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.report.table import FittingTable

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cyclopts import App
 
-from iocurve.cli import EXIT_CANNOT_RUN, EXIT_USAGE, dialects
+from iocurve.cli import dialects
 from iocurve.cli.common import Words, example, show_json
+from iocurve.cli.exits import EXIT_CANNOT_RUN, EXIT_USAGE
 from iocurve.cli.quantities import Flag
 from iocurve.dialects.base import Prepared
 from iocurve.dialects.native.command import DIALECT as NATIVE

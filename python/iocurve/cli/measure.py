@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter, validators
 
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.cli import checks, status
+from iocurve.cli import checks
 from iocurve.cli.common import (
     MEASURED_OUTPUT,
     OUT,
@@ -24,6 +24,7 @@ from iocurve.cli.common import (
     report_host,
     show_tables,
 )
+from iocurve.cli.exits import status
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError

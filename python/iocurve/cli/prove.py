@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from iocurve.advice import promises, proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promise, Promised
-from iocurve.cli import status
 from iocurve.cli.checks import STATUS
 from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
 from iocurve.cli.size import machine_of

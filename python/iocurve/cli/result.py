@@ -13,8 +13,9 @@ from cyclopts import App, Parameter, validators
 
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.cli import checks, status
+from iocurve.cli import checks
 from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
+from iocurve.cli.exits import status
 from iocurve.cli.measure import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
 from iocurve.errors import ResultError, RunError

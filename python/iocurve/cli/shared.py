@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.cli import checks, status
+from iocurve.cli import checks
 from iocurve.cli.checks import CheckOptions
 from iocurve.cli.common import SSH, needs_hosts, report_host, served_metrics
+from iocurve.cli.exits import status
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.cluster.host_lists import parse_hosts, running_cluster
 from iocurve.dialects.base import ClusterRequest, Dialect, numbered

@@ -86,6 +86,8 @@ class Keeper:
         stream = Counted(sys.stdin.buffer, length)
         try:
             with tarfile.open(fileobj=stream, mode="r|gz") as archive:
+                # The argument for the filter is unknown before Python 3.11.4.
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
                 archive.extractall(made)
             stream.skip()
             if stream.left:

@@ -1,4 +1,4 @@
-"""The standard streams, where they are closed, full, or of a narrow encoding."""
+"""How commands end: exit statuses, messages, and standard streams that are closed, full, or of a narrow encoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import contextlib
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from iocurve.errors import IocurveError
+    from iocurve.result.document import Result
+
+EXIT_INCOMPLETE = 1
+EXIT_USAGE = 2
+EXIT_CANNOT_RUN = 3
 STDOUT, STDERR = 1, 2
 
 
@@ -46,3 +54,21 @@ def tell_unwritable(error: OSError) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
     if not isinstance(error, BrokenPipeError):
         print(f"iocurve: stdout cannot be written: {error.strerror}", file=sys.stderr)
+
+
+def complain(error: IocurveError) -> None:
+    """Prints what is wrong."""
+    print(f"iocurve: {error}", file=sys.stderr)
+
+
+def status(result: Result) -> int:
+    """The exit status of a measurement. What could not be done, and why a result is incomplete, goes to stderr."""
+    from iocurve.measure.interrupts import exit_status
+
+    undone = [note.text for note in result.notes if note.level == "error"]
+    for text in undone:
+        print(f"iocurve: {text}", file=sys.stderr)
+    if result.state == "finished":
+        return EXIT_INCOMPLETE if undone else 0
+    print(f"iocurve: incomplete: {result.incomplete_reason}", file=sys.stderr)
+    return exit_status() if result.state == "interrupted" else EXIT_INCOMPLETE
