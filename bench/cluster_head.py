@@ -31,6 +31,7 @@ from bench.processes import descendants
 from iocurve import _native
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LatencyOutcome
+from iocurve.machine.files import boot_id
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
 from iocurve.measure.group import ClientGroup, loop_in_thread
@@ -259,7 +260,7 @@ def _together(clients: int) -> int:
 
 
 def _introduction() -> Introduction:
-    return Introduction(host=host.collect(), iocurve=iocurve_version(), boot=host.boot_id())
+    return Introduction(host=host.collect(), iocurve=iocurve_version(), boot=boot_id())
 
 
 # ---- measuring

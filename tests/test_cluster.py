@@ -29,7 +29,7 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, nodes, session, started
 from iocurve.cluster.check import Checked, problems
 from iocurve.cluster.credentials import user_environment
-from iocurve.cluster.ray_options import ENVIRONMENT, state_directory
+from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory
 from iocurve.engine import plan as planned
 from iocurve.errors import PlanError, RunError
 from iocurve.measure import local
@@ -227,7 +227,7 @@ def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: py
 
 
 def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "iocurve_version", lambda: "9.9.9")
+    monkeypatch.setattr(session, "VERSION", "9.9.9")
     with pytest.raises(PlanError, match=r"127\.0\.0\.11 has iocurve .*, this machine has 9\.9\.9"), opened(cluster, 2):
         pass
 
@@ -379,12 +379,12 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
 
 def test_a_node_that_ends_is_told_with_its_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    cluster = started.StartedCluster(str(tmp_path), processes=[started.Process(os.getpid(), "ray", 0)])
+    cluster = started.StartedCluster(str(tmp_path), processes=[started.GroupLeader(os.getpid(), "ray", 0)])
     logs = tmp_path / "0/session_latest/logs"
     logs.mkdir(parents=True)
-    state_directory().mkdir(parents=True)
-    (state_directory() / "node-0.log").write_text("starting\nTraceback\nException: timed out\n", encoding="utf-8")
-    assert cluster.cause() == f"; the head: Exception: timed out ({state_directory()}/node-0.log)"
+    cluster_directory().mkdir(parents=True)
+    (cluster_directory() / "node-0.log").write_text("starting\nTraceback\nException: timed out\n", encoding="utf-8")
+    assert cluster.cause() == f"; the head: Exception: timed out ({cluster_directory()}/node-0.log)"
     (logs / "raylet.out").write_text("started\nStart … bind: Address already in use\n", encoding="utf-8")
     assert cluster.cause().startswith("; the head: Start … bind: Address already in use (")
 

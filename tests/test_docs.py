@@ -28,10 +28,10 @@ from iocurve.cli.commands import app, run
 from iocurve.cli.shared import split
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
+from iocurve.engine.structs import Struct
 from iocurve.job.resolve import PathKind
 from iocurve.measure.scenario import document as scenarios
 from iocurve.result.document import Result
-from iocurve.structs import Struct
 from iocurve.volume import profile as profiles
 
 ROOT = Path(__file__).parent.parent

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from iocurve.machine.servers import servers_of
 from iocurve.result import host
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.result.processes import ProcessMeter
-from iocurve.result.servers import servers_of
+from iocurve.result.host import ProcessMeter
 from iocurve.units import SECOND_NS
 
 MOUNTINFO = r"""

@@ -21,8 +21,8 @@ from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, PlanError
+from iocurve.machine.processors import ProcessorMeter, Processors
 from iocurve.measure import local
-from iocurve.result.host import ProcessorMeter, Processors
 from iocurve.units import SECOND_NS
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)

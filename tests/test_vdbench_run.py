@@ -24,8 +24,8 @@ from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
+from iocurve.machine.processors import Processors
 from iocurve.result.document import Result
-from iocurve.result.host import Processors
 from iocurve.units import SECOND_NS
 
 IOCURVE = (sys.executable, "-m", "iocurve")

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, DialectError
-from iocurve.structs import Struct
 from iocurve.volume.validation import InvalidDocument, validated
 
 Amount = Annotated[float, Meta(ge=0)]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from iocurve.advice import facts, laws
 from iocurve.advice.demand import Demand
 from iocurve.advice.links import Link, binding, connection_links, network_links
-from iocurve.structs import Struct
+from iocurve.engine.structs import Struct
 from iocurve.targets import disk_data
 from iocurve.units import counted, format_bytes, format_latency, format_number
 from iocurve.volume.limits import Limits

@@ -7,9 +7,9 @@ import re
 from fractions import Fraction
 from typing import Literal
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.result.caps import Kind
-from iocurve.structs import Struct
 from iocurve.units import MIB, format_bytes, format_latency, format_number
 
 Quantity = Literal["bytes_per_s", "iops", "in_flight"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from iocurve.structs import Struct, bundled_names, read_bundled
+from iocurve.engine.structs import Struct, bundled_names, read_bundled
 
 DIRECTORY = Path(__file__).parent / "facts"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import ResultError
-from iocurve.structs import Struct
 from iocurve.units import MIB
 
 FORMAT: Literal["iocurve-observation-1"] = "iocurve-observation-1"

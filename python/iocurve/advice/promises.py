@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.result.caps import Kind
-from iocurve.structs import Struct
 from iocurve.units import KIB, MIB, format_bytes, format_count, format_duration, format_latency, format_number
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits

@@ -19,6 +19,7 @@ from iocurve.analysis.check_values import Value, Values
 from iocurve.analysis.checks import Verdict, judged
 from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import verdict_of
+from iocurve.engine.structs import Struct
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable
@@ -29,7 +30,6 @@ from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import View
 from iocurve.result.document import Point, Result, SearchFacts
 from iocurve.result.stats import sample_mean
-from iocurve.structs import Struct
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget

@@ -12,8 +12,8 @@ from iocurve.advice.disks import disks
 from iocurve.advice.links import Link, amount, binding, disk_links, most
 from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, DialectError
-from iocurve.structs import Struct
 from iocurve.targets import disk_data
 from iocurve.targets.disk import parse_disk
 from iocurve.units import KIB, MIB, parse_bytes

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from iocurve._native import VERSION
 from iocurve.cluster import session
 from iocurve.errors import IocurveError
 from iocurve.measure.group.link import ClientLostError, Member, clock_offset
 from iocurve.measure.machines import ERROR_SHARE
 from iocurve.measure.records import Survey
-from iocurve.result.version import iocurve_version
 from iocurve.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
 
 CLOCK_ERROR_NS_MAX = round(ERROR_SHARE * 1000) * MILLISECOND_NS
@@ -87,7 +87,7 @@ async def _checked(member: Member, path: PurePosixPath | None) -> Checked | str:
 
 def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Problem]:
     """The problem, with its remedy."""
-    own = iocurve_version()
+    own = VERSION
     found = [
         *(
             Problem((one.name,), f"iocurve {one.iocurve}, this machine has {own}", "install the same version on all")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from textwrap import indent
 from typing import Literal
 
+from iocurve._native import VERSION
 from iocurve.cluster import ray_options
 from iocurve.cluster.credentials import made_user_token
 from iocurve.cluster.packages import wheel
-from iocurve.result.version import iocurve_version
 
 Place = Literal["ssh", "cloud-init", "slurm", "kuberay"]
 TOKEN_ON_NODE = "~/.iocurve-token"
@@ -42,7 +42,7 @@ def _start(options: Sequence[str], head_only: bool, token: str) -> str:
 
 
 def _wheel() -> str:
-    return wheel(iocurve_version(), os.uname().machine)
+    return wheel(VERSION, os.uname().machine)
 
 
 def _ssh(head: str, nodes: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from iocurve.cluster.ray_options import state_directory
+from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
 
 TOKEN = "token"
@@ -57,7 +57,7 @@ def environment(directory: Path, made_in: Path | None = None) -> dict[str, str]:
 
 def user_token_path() -> Path:
     """The file with the token of the clusters that this user starts by the printed commands."""
-    return state_directory() / TOKEN
+    return cluster_directory() / TOKEN
 
 
 def made_user_token() -> Path:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import NamedTuple, cast
 
 from iocurve.cluster.packages import installation
-from iocurve.cluster.ray_options import state_directory
+from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
 
 RESOURCE = "load_client"
@@ -134,9 +134,9 @@ def messages_kept() -> Iterator[None]:
     if sys.__stderr__ is None or sys.stderr is not sys.__stderr__:
         yield
         return
-    state_directory().mkdir(parents=True, exist_ok=True)
+    cluster_directory().mkdir(parents=True, exist_ok=True)
     sys.__stderr__.flush()
-    with (state_directory() / "ray.log").open("a") as log, os.fdopen(os.dup(2), "w", buffering=1) as shown:
+    with (cluster_directory() / "ray.log").open("a") as log, os.fdopen(os.dup(2), "w", buffering=1) as shown:
         log.truncate(0)
         os.dup2(log.fileno(), 2)
         sys.stderr = shown

@@ -18,9 +18,9 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
 import iocurve
-from iocurve.cluster.ray_options import state_directory
+from iocurve._native import VERSION
+from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
-from iocurve.result.version import iocurve_version
 
 NOT_CARRIED = frozenset({"altair", "vl-convert-python"})
 """Packages that draw charts: a load client draws none."""
@@ -35,7 +35,7 @@ def wheel(version: str, machine: str) -> str:
 
 def installation() -> str:
     """The command that installs iocurve with Ray here: no index has the package, so it says the file."""
-    return f"pip install './{wheel(iocurve_version(), os.uname().machine)}[scale]' (make wheel builds the file)"
+    return f"pip install './{wheel(VERSION, os.uname().machine)}[scale]' (make wheel builds the file)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Packages:
 
     def archive(self) -> Path:
         """The archive (tar, gzip), which is kept until the packages change. Raises ``RunError``."""
-        directory = state_directory() / "packages"
+        directory = cluster_directory() / "packages"
         path = directory / f"{self.key}.tar.gz"
         if path.exists():
             return path

@@ -8,9 +8,10 @@ a node.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
+
+from iocurve.machine.files import state_directory
 
 HEAD_PORT = 6379
 PORTS = {
@@ -76,6 +77,6 @@ def node(address: str) -> list[str]:
     return [f"--address={address}", f"--resources={LOAD_CLIENT}"]
 
 
-def state_directory() -> Path:
+def cluster_directory() -> Path:
     """``~/.local/state/iocurve/cluster``."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "iocurve/cluster"
+    return state_directory() / "cluster"

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from iocurve._native import VERSION
 from iocurve.cluster import credentials, nodes
 from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, Node
 from iocurve.cluster.ray_options import ENVIRONMENT
@@ -24,7 +25,6 @@ from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.link import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
-from iocurve.result.version import iocurve_version
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -346,7 +346,7 @@ def _introduced(links: Sequence[RayLink], asked: Sequence[Introduction | str]) -
             "".join([f"{len(failed)} of {len(links)} load clients do not start:", *map("\n  ".__add__, failed)])
         )
     introductions = [one for one in asked if not isinstance(one, str)]
-    own = iocurve_version()
+    own = VERSION
     other = [
         Diagnostic(
             f"{link.name} has iocurve {one.iocurve}, this machine has {own}", hint="install the same version on all"

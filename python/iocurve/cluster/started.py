@@ -26,8 +26,9 @@ import msgspec
 
 from iocurve.cluster import credentials, nodes, ray_options
 from iocurve.cluster.packages import installation
-from iocurve.cluster.ray_options import state_directory
+from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
+from iocurve.machine.processes import start_ticks
 from iocurve.units import counted
 
 FIRST_ADDRESS = IPv4Address("127.0.0.10")
@@ -43,7 +44,7 @@ ERROR = re.compile(r"Check failed|\bbind\b|^\w*(?:Error|Exception): | [CF] \d+ \
 Role = Literal["ray", "ssh", "holder"]
 
 
-class Process(msgspec.Struct, frozen=True):
+class GroupLeader(msgspec.Struct, frozen=True):
     """The leader of a process group that belongs to the cluster."""
 
     pid: int
@@ -55,7 +56,7 @@ class Process(msgspec.Struct, frozen=True):
     @property
     def is_alive(self) -> bool:
         """False for a zombie, too."""
-        return _started(self.pid) == self.started
+        return start_ticks(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to the group if its leader is alive."""
@@ -73,7 +74,7 @@ class StartedCluster(msgspec.Struct):
     """HOST:PORT of its head."""
     hosts: dict[str, str] = {}
     """Addresses of its load clients by the names of their machines."""
-    processes: list[Process] = []
+    processes: list[GroupLeader] = []
     """The head and the nodes on this machine, and the connections to hosts."""
 
     @classmethod
@@ -95,7 +96,7 @@ class StartedCluster(msgspec.Struct):
             return None
 
     @property
-    def alive(self) -> list[Process]:
+    def alive(self) -> list[GroupLeader]:
         """The processes that have not ended."""
         return [process for process in self.processes if process.is_alive]
 
@@ -114,7 +115,7 @@ class StartedCluster(msgspec.Struct):
         # the same.
         common = [*ray_options.common(ports), f"--temp-dir={self.directory}/{number}"]
         words = [*ray_options.bound(min(os.sched_getaffinity(0))), ray, "start", *options, *common, "--block"]
-        state_directory().mkdir(parents=True, exist_ok=True)
+        cluster_directory().mkdir(parents=True, exist_ok=True)
         with _log(number).open("w") as output:
             process = subprocess.Popen(
                 words, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -131,17 +132,17 @@ class StartedCluster(msgspec.Struct):
         self.start([*ray_options.head(int(port)), f"--node-ip-address={host}"], ports)
         self.wait_for(0)
 
-    def _rays(self) -> list[Process]:
+    def _rays(self) -> list[GroupLeader]:
         return [process for process in self.processes if process.role == "ray"]
 
     def adopt(self, pid: int, role: Role) -> None:
         """Adds the leader of a process group, started just now, that ends with the cluster."""
-        self.processes.append(Process(pid, role, _started(pid) or 0))
+        self.processes.append(GroupLeader(pid, role, start_ticks(pid) or 0))
         self.keep()
 
     def keep(self) -> None:
         """Writes the cluster down for later commands."""
-        state_directory().mkdir(parents=True, exist_ok=True)
+        cluster_directory().mkdir(parents=True, exist_ok=True)
         _memory().write_bytes(msgspec.json.encode(self))
 
     def joined(self) -> set[str] | None:
@@ -242,23 +243,14 @@ def last_error(lines: Sequence[str]) -> str | None:
 
 
 def _log(number: int) -> Path:
-    return state_directory() / f"node-{number}.log"
+    return cluster_directory() / f"node-{number}.log"
 
 
 def _memory() -> Path:
-    return state_directory() / "started.json"
+    return cluster_directory() / "started.json"
 
 
-def _wait(processes: Sequence[Process]) -> None:
+def _wait(processes: Sequence[GroupLeader]) -> None:
     until = time.monotonic() + DOWN_S
     while any(process.is_alive for process in processes) and time.monotonic() < until:
         time.sleep(0.1)
-
-
-def _started(pid: int) -> int | None:
-    """Start of a process in clock ticks after boot; None for one that has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])

@@ -12,7 +12,7 @@ import msgspec
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
-from iocurve.structs import Struct, TaggedStruct
+from iocurve.engine.structs import Struct, TaggedStruct
 from iocurve.units import KIB
 
 LARGE_BLOCK_BYTES = 64 * KIB

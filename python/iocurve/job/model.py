@@ -16,9 +16,9 @@ from msgspec import Meta
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_max, block_bytes_min
 from iocurve.engine.plan import Durability, FileSelect
+from iocurve.engine.structs import Struct, TaggedStruct
 from iocurve.errors import Where
 from iocurve.job.words import Words
-from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import SECOND_NS
 
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]

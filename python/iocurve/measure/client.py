@@ -21,6 +21,8 @@ import msgspec
 from iocurve._native import Run
 from iocurve.engine.outcome import Outcome
 from iocurve.errors import IocurveError, RunError
+from iocurve.machine.files import boot_id, state_directory
+from iocurve.machine.processes import children, run_ns
 from iocurve.measure import spin
 from iocurve.measure.local import Observer, run_to_the_end
 from iocurve.measure.records import (
@@ -38,7 +40,6 @@ from iocurve.measure.records import (
 )
 from iocurve.result import host
 from iocurve.result.document import IdleCost
-from iocurve.result.processes import children, run_ns
 from iocurve.result.version import iocurve_version
 from iocurve.targets.places import LocalPlace
 from iocurve.units import SECOND_NS
@@ -81,7 +82,7 @@ class LoadClient:
             Introduction(
                 host=host.collect(),
                 iocurve=iocurve_version(),
-                boot=host.boot_id(),
+                boot=boot_id(),
             )
         )
 
@@ -247,8 +248,7 @@ def _nic_mbit_per_s() -> int | None:
 
 def _directories() -> tuple[Path, Path]:
     """``~/.local/state/iocurve/clients``, and one below the temporary directory."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    return Path(state) / "iocurve/clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"
+    return state_directory() / "clients", Path(tempfile.gettempdir()) / f"iocurve-clients-{os.getuid()}"
 
 
 def _name(run: str, client: int) -> str:

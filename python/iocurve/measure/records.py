@@ -6,8 +6,8 @@ import msgspec
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
+from iocurve.engine.structs import Struct, TaggedStruct
 from iocurve.result.document import HostFacts, IdleCost, LayoutFacts, MachineUse, MountFacts
-from iocurve.structs import Struct, TaggedStruct
 
 
 class Introduction(Struct):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -17,6 +16,7 @@ from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
 from iocurve.errors import ResultError
+from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions
 from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.result.document import write_atomically
@@ -146,8 +146,7 @@ def _chart_library() -> str:
     import vl_convert
 
     version = _vega_lite_version()
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    kept = caches / f"iocurve/vega-lite-{version}-{metadata.version('vl-convert-python')}.js"
+    kept = cache_directory() / f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)

@@ -21,6 +21,7 @@ from msgspec import Meta
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
+from iocurve.engine.structs import Struct
 from iocurve.errors import ResultError, TargetError
 from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
@@ -32,7 +33,6 @@ from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
 from iocurve.result.summary import SeriesInterval, Summary, summarise
 from iocurve.result.version import iocurve_version
-from iocurve.structs import Struct
 from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
 if TYPE_CHECKING:

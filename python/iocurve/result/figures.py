@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TypeAlias, get_args
 
 from iocurve.engine.plan import OperationKind
+from iocurve.engine.structs import Struct
 from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
-from iocurve.structs import Struct
 
 Value: TypeAlias = int | float | str | None
 RESPONSE = "response_"

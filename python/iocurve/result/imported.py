@@ -14,8 +14,8 @@ from typing import TypeVar
 from iocurve._native import Histogram
 from iocurve.engine.outcome import State
 from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.engine.structs import Struct
 from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals
-from iocurve.structs import Struct
 from iocurve.units import SECOND_NS
 
 

@@ -6,9 +6,9 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
+from iocurve.engine.structs import Struct, field_texts
 from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
 from iocurve.result.figures import Figures, KindFigures
-from iocurve.structs import Struct, field_texts
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

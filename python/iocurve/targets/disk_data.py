@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from iocurve.structs import Struct, bundled_names, read_bundled
+from iocurve.engine.structs import Struct, bundled_names, read_bundled
 from iocurve.units import MB
 
 MINUTE_NS = 60_000_000_000

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import TargetError
-from iocurve.structs import Struct
-from iocurve.targets.places import FileFacts, Place, Process
+from iocurve.machine.processes import Process
+from iocurve.targets.places import FileFacts, Place
 from iocurve.units import counted, format_bytes
 
 SUFFIX = ".manifest.json"

@@ -13,6 +13,8 @@ from typing import ClassVar, Protocol
 from iocurve._native import Export
 from iocurve.engine.plan import EnginePlan, NfsEngine, NfsMetadataEngine, NfsMount
 from iocurve.errors import TargetError
+from iocurve.machine.mounts import mounts
+from iocurve.machine.processes import Process
 
 
 @dataclass(frozen=True)
@@ -27,37 +29,6 @@ class FileFacts:
     modified_ns: int
     owner: str
     """User number, or the name that an NFSv4.1 server gives."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process, by what no later process has in common with it."""
-
-    host: str
-    pid: int
-    start: int
-    """Start in clock ticks since boot, since the system reuses process numbers."""
-
-    @classmethod
-    def this(cls) -> Process:
-        """The process that runs this."""
-        pid = os.getpid()
-        return cls(os.uname().nodename, pid, process_start(pid) or 0)
-
-    @property
-    def is_running(self) -> bool:
-        """True if it still runs on this machine."""
-        return self.host == os.uname().nodename and process_start(self.pid) == self.start
-
-
-def process_start(pid: int) -> int | None:
-    """Start of a process in clock ticks since boot; None if there is none."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name of the program, which may have any character, ends at the last parenthesis.
-    return int(status.rpartition(")")[2].split()[19])
 
 
 class Place(Protocol):
@@ -181,6 +152,13 @@ def export_place(engine: EnginePlan) -> NfsPlace | None:
     if not isinstance(engine, NfsEngine | NfsMetadataEngine):
         return None
     return NfsPlace(engine.mount.replace(nconnect=1, source=None, durability="none", keep_payload=False))
+
+
+def is_mounted(device: str) -> bool:
+    """True if the mount table has a block device, under any of its names."""
+    real = os.path.realpath(device)
+    sources = {mount.source for mount in mounts() if mount.source.startswith("/")}
+    return any(os.path.realpath(source) == real for source in sources)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import field
 
-from iocurve.structs import Struct, TaggedStruct
+from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.machine.files import state_directory
 from iocurve.volume.faults import Faults
 from iocurve.volume.limits import Limits
 from iocurve.volume.rules import ExportRules
@@ -67,7 +68,7 @@ def handle_key() -> str:
 
     Where it cannot be kept it is another one at each start: then clients of directories must mount again.
     """
-    path = _state_directory() / "handle-key"
+    path = state_directory() / "handle-key"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make_key(path)
@@ -90,8 +91,3 @@ def _make_key(path: Path) -> None:
         pass
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _state_directory() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "iocurve"

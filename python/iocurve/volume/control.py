@@ -18,6 +18,7 @@ import msgspec
 
 from iocurve._native import Volume
 from iocurve.errors import IocurveError, TargetError
+from iocurve.machine.files import runtime_directory
 from iocurve.volume.messages import (
     Answer,
     NewSettings,
@@ -241,8 +242,7 @@ def _of_url(target: str, directory: Path) -> tuple[Path, str | None]:
 
 
 def _directory(*, make: bool) -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(runtime) / "iocurve" if runtime else Path("/tmp") / f"iocurve-{os.getuid()}"
+    path = runtime_directory()
     if make:
         try:
             path.mkdir(mode=0o700, exist_ok=True)

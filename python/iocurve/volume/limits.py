@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from iocurve.engine.structs import Struct, TaggedStruct
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value
-from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import format_bytes
 
 S = TypeVar("S", bound=Struct)

@@ -13,8 +13,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from iocurve.engine.structs import Struct, TaggedStruct
 from iocurve.errors import Diagnostic, DialectError, unknown
-from iocurve.structs import Struct, TaggedStruct
 from iocurve.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 

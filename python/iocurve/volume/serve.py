@@ -19,8 +19,8 @@ from typing import IO
 
 from iocurve._native import Volume
 from iocurve.errors import TargetError
-from iocurve.result.processes import counted_as_target
-from iocurve.result.servers import addresses_towards
+from iocurve.machine.processes import counted_as_target
+from iocurve.machine.servers import addresses_towards
 from iocurve.units import format_bytes
 from iocurve.volume import profile
 from iocurve.volume.config import VolumeConfig

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.machine.files import memory, text_of
 from iocurve.result.document import TargetFacts
-from iocurve.structs import Struct
 from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.volume.config import (
     CONNECTIONS_MAX,
@@ -339,7 +340,5 @@ def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
 
 
 def _memory_available() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    found = memory(text_of(Path("/proc/meminfo"))).get("MemAvailable")
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if found is None else found * 1024

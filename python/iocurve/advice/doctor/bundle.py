@@ -11,10 +11,13 @@ import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from iocurve.advice.doctor.host import Bundle, Host
-from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, NfsMount, mounts, tcp_address, unescaped
+from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, NfsMount, mounts
 from iocurve.advice.doctor.nfs import AZURE_FILES
+from iocurve.machine.mounts import nearest, unescaped
+from iocurve.machine.servers import tcp_address
 
 SYSTEM_POINTS = ("/", "/boot", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr", "/var", "/var/lib")
 """Mount points that tell nothing of their owner."""
@@ -94,11 +97,9 @@ def bundle(host: Host, subject: str | None, about: str = "") -> Bundle:
 
 def _subject(host: Host, subject: str | None, names: _StandIns) -> str | None:
     """The stand-in of the subject: that of its mount point for a path below it."""
-    from iocurve.advice.doctor.mounts import mount_of
-
     if subject is None or not subject.startswith("/") or subject.startswith("/dev/"):
         return None if subject and subject.startswith("nfs://") else subject
-    mount = mount_of(subject, mounts(host))
+    mount = nearest(PurePath(subject), mounts(host))
     return names.point(mount.point) if mount else subject
 
 

@@ -6,13 +6,14 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from iocurve.advice.doctor import local, machine, nconnect, nfs
 from iocurve.advice.doctor.checks import Diagnosis, Finding, Judged, Setting, State, diagnosis
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount, fstab_options, mount_of, mounts
+from iocurve.advice.doctor.mounts import NfsMount, fstab_options, mounts
 from iocurve.errors import TargetError
+from iocurve.machine.mounts import nearest
 from iocurve.result.caps import Cap
 from iocurve.targets.nfs_url import parse_nfs_url
 
@@ -89,7 +90,7 @@ class _Examination:
         if self.host.is_live and not Path(subject).exists():
             raise TargetError(f"{subject}: there is no such file, directory or device; see iocurve doctor --help")
         path = str(Path(subject).resolve()) if self.host.is_live else subject.rstrip("/") or "/"
-        mount = mount_of(path, self.mounts)
+        mount = nearest(PurePath(path), self.mounts)
         if mount is None or (not self.host.is_live and mount.point == "/" and path != "/"):
             points = ", ".join(one.point for one in self.nfs) or "none"
             raise TargetError(f"{subject}: no mount of the captured machine; its NFS mounts: {points}")

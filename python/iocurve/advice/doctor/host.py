@@ -11,8 +11,9 @@ from typing import Literal
 import msgspec
 
 from iocurve.advice.doctor.azure import Instance
+from iocurve.engine.structs import Struct
 from iocurve.errors import ResultError
-from iocurve.structs import Struct
+from iocurve.machine.processors import ALL, STAT, ticks
 
 FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"
 READ_BYTES = 64 << 10
@@ -112,8 +113,7 @@ class Host:
     @property
     def cpus(self) -> int:
         """Number of processors; 0 if it is not known."""
-        lines = self.text("proc/stat").splitlines()
-        return sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
+        return sum(name != ALL for name in ticks(self.text(STAT)))
 
 
 def _digits(text: str) -> int:

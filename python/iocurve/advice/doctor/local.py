@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.advice.doctor.checks import Finding, Judged, Setting
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import Mount
+from iocurve.machine.mounts import Mount
 from iocurve.units import KIB, MIB, format_bytes
 
 SECTOR_BYTES = 512

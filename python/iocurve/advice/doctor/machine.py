@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from iocurve.advice.doctor.checks import MACHINE, Finding, Judged, Setting
 from iocurve.advice.doctor.host import Host
+from iocurve.machine.files import memory
+from iocurve.machine.processors import ALL, STAT, ticks
 from iocurve.result.caps import EGRESS, Cap, cap_value
 from iocurve.targets.disk_data import VmSize, describe_vm, vms
 from iocurve.units import MIB, counted
@@ -83,11 +85,10 @@ def _governor(host: Host) -> Judged | str:
 
 
 def _steal(host: Host) -> Judged | str:
-    line = next((one.split()[1:] for one in host.text("proc/stat").splitlines() if one.startswith("cpu ")), [])
-    ticks = [int(word) for word in line[:8]]
-    if len(ticks) < 8 or not sum(ticks):
+    since_boot = ticks(host.text(STAT)).get(ALL, [])
+    if not sum(since_boot):
         return "/proc/stat states no steal"
-    share = ticks[7] / sum(ticks)
+    share = since_boot[7] / sum(since_boot)
     return Judged(
         "green" if share < 0.01 else "yellow" if share < 0.05 else "red",
         f"{share:.2%} since boot",
@@ -137,10 +138,10 @@ def _queues(lines: Sequence[str], cpus: int) -> dict[str, list[list[int]]]:
 def _huge_pages(host: Host) -> Judged | str:
     directory = "sys/kernel/mm/transparent_hugepage"
     enabled, defrag = (_chosen(host.word(f"{directory}/{name}")) for name in ("enabled", "defrag"))
-    memory = dict(re.findall(r"^(\w+):\s+(\d+)", host.text("proc/meminfo"), re.MULTILINE))
-    reserved = int(memory.get("HugePages_Total", 0)) * int(memory.get("Hugepagesize", 0))
-    share = reserved / int(memory["MemTotal"]) if memory.get("MemTotal") else 0.0
-    if not enabled and not memory:
+    found = memory(host.text("proc/meminfo"))
+    reserved = found.get("HugePages_Total", 0) * found.get("Hugepagesize", 0)
+    share = reserved / found["MemTotal"] if found.get("MemTotal") else 0.0
+    if not enabled and not found:
         return "neither /proc/meminfo nor transparent_hugepage is there"
     compacts = defrag == "always" and enabled == "always"
     fixes = [f"echo madvise > /{directory}/defrag"] if compacts else []
@@ -149,7 +150,7 @@ def _huge_pages(host: Host) -> Judged | str:
         "yellow" if fixes else "green",
         f"transparent: {enabled or 'none'}, defrag {defrag or 'none'}; reserved: {share:.0%} of memory",
         fix="; ".join(fixes),
-        undo=f"echo {defrag} > /{directory}/defrag; sysctl -w vm.nr_hugepages={memory.get('HugePages_Total', 0)}",
+        undo=f"echo {defrag} > /{directory}/defrag; sysctl -w vm.nr_hugepages={found.get('HugePages_Total', 0)}",
     )
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iocurve.advice.doctor.host import Host
+from iocurve.machine.mounts import MOUNTINFO, Mount, mounts_in, options_of, unescaped
+from iocurve.machine.servers import ESTABLISHED, NFS_PORT, tcp_sockets
 
-NFS_PORT = 2049
-ESTABLISHED = "01"
-"""State of an open connection in /proc/net/tcp."""
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4")
 
 
@@ -51,23 +50,6 @@ class Transport:
     """Most slots in use at once."""
     counters: tuple[int, ...]
     """All counters: equal in two mounts that share the connection."""
-
-
-@dataclass(frozen=True)
-class Mount:
-    """One line of mountinfo."""
-
-    number: str
-    """``MAJOR:MINOR``."""
-    source: str
-    point: str
-    kind: str
-    options: dict[str, str]
-
-    @property
-    def is_nfs(self) -> bool:
-        """True for NFS of any version."""
-        return self.kind in NETWORK_FILE_SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -124,25 +106,15 @@ def mounts(host: Host) -> list[Mount]:
     """All mounts in the order of mountinfo; those hidden by a later mount at the same point are left out."""
     stats = dict(nfs_statistics(host.text("proc/self/mountstats")))
     connections = _connections(host)
-    found: dict[str, Mount] = {}
-    for line in host.text("proc/self/mountinfo").splitlines():
-        mount = _mount(line)
-        if mount is None:
-            continue
-        if mount.is_nfs:
+    found: list[Mount] = []
+    for mount in mounts_in(host.text(MOUNTINFO)):
+        if mount.kind in NETWORK_FILE_SYSTEMS:
             operations, moved, transports = stats.get(mount.point, ({}, (), ()))
             mount = NfsMount(**vars(mount), operations=operations, bytes=moved, transports=transports)
             if connections is not None:
-                number = connections.count((mount.address, mount.port))
-                mount = NfsMount(**(vars(mount) | {"open_connections": number}))
-        found[mount.point] = mount
-    return list(found.values())
-
-
-def mount_of(path: str, known: list[Mount]) -> Mount | None:
-    """The mount that a path is on."""
-    inside = [mount for mount in known if path == mount.point or path.startswith(mount.point.rstrip("/") + "/")]
-    return max(inside, key=lambda mount: len(mount.point), default=None)
+                mount = replace(mount, open_connections=connections.count((mount.address, mount.port)))
+        found.append(mount)
+    return found
 
 
 Statistics = tuple[dict[str, Operation], tuple[int, ...], tuple[Transport, ...]]
@@ -176,51 +148,13 @@ def fstab_options(host: Host) -> dict[str, dict[str, str]]:
     }
 
 
-def options_of(text: str) -> dict[str, str]:
-    """``rw,vers=3`` as names and values."""
-    pairs = (option.partition("=") for option in text.split(",") if option)
-    return {name: value for name, _, value in pairs}
-
-
-def unescaped(text: str) -> str:
-    r"""Tables of mounts write space, tab, newline and backslash as octal (``\040``)."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
-def tcp_address(text: str) -> tuple[str, int] | None:
-    """``0202000A:36E1`` of /proc/net/tcp: words of four bytes in the machine's order, here little-endian."""
-    address, _, port = text.partition(":")
-    try:
-        raw = b"".join(bytes.fromhex(address[place : place + 8])[::-1] for place in range(0, len(address), 8))
-        found = ipaddress.ip_address(raw)
-        mapped = getattr(found, "ipv4_mapped", None)
-        return str(mapped or found), int(port, 16)
-    except ValueError:
-        return None
-
-
 def _connections(host: Host) -> list[tuple[str, int]] | None:
     """The remote ends of all open connections; None if there is no table."""
     tables = [text for text in (host.text("proc/net/tcp"), host.text("proc/net/tcp6")) if text]
     if not tables:
         return None
-    rows = [line.split() for text in tables for line in text.splitlines()[1:]]
-    ends = [tcp_address(row[2]) for row in rows if len(row) > 3 and row[3] == ESTABLISHED]
-    return [end for end in ends if end is not None]
-
-
-def _mount(line: str) -> Mount | None:
-    before, _, after = line.partition(" - ")
-    fields, rest = before.split(), after.split(maxsplit=2)
-    if len(fields) < 6 or len(rest) < 3:
-        return None
-    return Mount(
-        number=fields[2],
-        source=unescaped(rest[1]),
-        point=unescaped(fields[4]),
-        kind=rest[0],
-        options=options_of(rest[2]) | options_of(fields[5]),
-    )
+    sockets = [one for text in tables for one in tcp_sockets(text, ESTABLISHED)]
+    return [remote for _, remote, _ in sockets if remote is not None]
 
 
 def _transport(words: list[int]) -> Transport:

@@ -8,7 +8,9 @@ from urllib.parse import quote, urlencode
 
 from iocurve.advice.doctor.checks import Finding, Judged, Setting, State
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NFS_PORT, NfsMount, options_of
+from iocurve.advice.doctor.mounts import NfsMount
+from iocurve.machine.mounts import options_of
+from iocurve.machine.servers import NFS_PORT
 from iocurve.units import GIB, KIB, MIB, counted, format_bytes
 
 READ_AHEAD_KIB = 15_360

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 from iocurve.advice.doctor import local
 from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount, mount_of, mounts, nfs_statistics
+from iocurve.advice.doctor.mounts import NfsMount, mounts, nfs_statistics
 from iocurve.errors import TargetError
+from iocurve.machine.block_devices import SECTOR_BYTES, device_name
+from iocurve.machine.files import text_of
+from iocurve.machine.mounts import nearest
+from iocurve.machine.processes import io_bytes, open_files, process_directories
 
 Clock = Callable[[], float]
-SECTOR_BYTES = 512
 SERVER_READ_BYTES, SERVER_WRITTEN_BYTES = 4, 5
 """Fields of ``bytes:`` in mountstats, from 0: what READ and WRITE calls moved."""
 
@@ -87,11 +90,11 @@ def find_subject(text: str, host: Host) -> Subject:
     by_name = {device.name: device for device in known.values()}
     device = by_name.get(text.removeprefix("/dev/"))
     if device is None and host.is_live and Path(text).is_block_device():
-        device = known.get(_number(Path(text)))
+        device = known.get(device_name(Path(text).stat().st_rdev))
     if device is None:
         if host.is_live and not Path(text).exists():
             raise TargetError(f"{text}: there is no such directory or device; give a mount or /dev/sda")
-        mount = mount_of(str(Path(text).resolve()) if host.is_live else text, mounts(host))
+        mount = nearest(Path(text).resolve() if host.is_live else PurePath(text), mounts(host))
         if isinstance(mount, NfsMount):
             return Subject(mount.point, "mountstats", "proc/self/mountstats", mount=mount)
         device = local.device_of(mount, known) if mount else None
@@ -99,13 +102,6 @@ def find_subject(text: str, host: Host) -> Subject:
             kind = mount.kind if mount else "no mount"
             raise TargetError(f"{text} is on {kind}, which has no counters; give an NFS mount or a block device")
     return Subject(device.name, "diskstats", f"{device.path}/stat", device=device)
-
-
-def _number(path: Path) -> str:
-    import os
-
-    number = path.stat().st_rdev
-    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def _device(text: str, instant: float) -> Sample | None:
@@ -129,45 +125,27 @@ class Processes:
     def now(cls, root: Path = Path("/")) -> Processes:
         """All processes whose counters may be read."""
         found: dict[tuple[int, str], tuple[int, int]] = {}
-        for entry in (root / "proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                lines = (entry / "io").read_text(encoding="ascii").splitlines()
-                name = (entry / "comm").read_text(encoding="utf-8", errors="replace").strip()
-            except OSError:
-                continue
-            values = {key: int(value) for key, _, value in (line.partition(":") for line in lines)}
-            found[int(entry.name), name] = values.get("read_bytes", 0), values.get("write_bytes", 0)
+        for process in process_directories(root / "proc"):
+            if values := io_bytes(process):
+                name = text_of(process / "comm").strip()
+                found[int(process.name), name] = values.get("read_bytes", 0), values.get("write_bytes", 0)
         return cls(root, found)
 
     def has_open(self, pid: int, subject: Subject) -> bool:
         """True if a process has a file open on the mount, or the device itself or a file on its file system."""
         point, number = subject.name, _device_number(subject, self.root)
-        try:
-            entries = list((self.root / f"proc/{pid}/fd").iterdir())
-        except OSError:
-            return False
-        for entry in entries:
+        for entry in open_files(self.root / f"proc/{pid}"):
             try:
                 if subject.mount is not None:
                     target = str(entry.readlink())
                     if target == point or target.startswith(f"{point.rstrip('/')}/"):
                         return True
-                elif number in (entry.stat().st_dev, entry.stat().st_rdev):
+                elif number in (device_name(entry.stat().st_dev), device_name(entry.stat().st_rdev)):
                     return True
             except OSError:
                 continue
         return False
 
 
-def _device_number(subject: Subject, root: Path) -> int:
-    import os
-
-    if subject.device is None:
-        return 0
-    try:
-        major, _, minor = (root / subject.device.path / "dev").read_text(encoding="ascii").strip().partition(":")
-        return os.makedev(int(major), int(minor))
-    except (OSError, ValueError):
-        return 0
+def _device_number(subject: Subject, root: Path) -> str:
+    return text_of(root / subject.device.path / "dev").strip() if subject.device else ""

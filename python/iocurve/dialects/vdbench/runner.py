@@ -28,7 +28,7 @@ from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group
 from iocurve.errors import Interrupted, IocurveError, RunError
 from iocurve.job.model import PlanNote
-from iocurve.result.host import ProcessorMeter, Processors
+from iocurve.machine.processors import ProcessorMeter, Processors
 from iocurve.units import SECOND_NS, counted, format_bytes
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from iocurve.engine.plan import Plan
 from iocurve.errors import RunError
+from iocurve.machine.files import boot_id
 from iocurve.measure.deployment import parts
 from iocurve.measure.group.client import GroupClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, Member
@@ -24,7 +25,6 @@ from iocurve.measure.group.places import ClientPlace
 from iocurve.measure.group.run import GroupRun
 from iocurve.measure.machines import Running
 from iocurve.measure.records import idle_cost_of
-from iocurve.result import host
 from iocurve.result.document import ClusterFacts, IdleCost
 
 IDLE_S = 1.0
@@ -84,7 +84,7 @@ class ClientGroup:
     @property
     def are_here(self) -> bool:
         """True if all clients run on this machine."""
-        return all(member.introduction.boot == host.boot_id() for member in self._members)
+        return all(member.introduction.boot == boot_id() for member in self._members)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from iocurve.errors import TargetError
+from iocurve.machine.processes import Process
 from iocurve.measure.group.link import ClientLostError, Member, cause_of
-from iocurve.targets.places import FileFacts, Process
+from iocurve.targets.places import FileFacts
 
 FILES_S = 60.0
 """Longest time in which a client lists, writes or removes files."""

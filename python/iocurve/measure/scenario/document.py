@@ -13,12 +13,12 @@ from iocurve.dialects.native.read.keys import FIELD_OF
 from iocurve.dialects.native.read.kinds import TEXT, TRUTH, Kind, Pattern, Plain, Several, Size, Time, Word, whole
 from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
 from iocurve.engine.plan import METADATA_KINDS
+from iocurve.engine.structs import bundled_names
 from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said, TreeLoad
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.result.paired import MARGIN
-from iocurve.structs import bundled_names
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
 Table = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve.engine.plan import NfsEngine, NullEngine, Plan
-from iocurve.result.block_devices import counters, device_name, nearest_status
+from iocurve.machine.block_devices import counters, device_name, nearest_status
 
 _STAT_FIELDS = {
     "read_ios": 0,

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, ParamSpec
 
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.plan import Blocks, VerifyMethod
+from iocurve.engine.structs import Struct
 from iocurve.errors import Diagnostic, Where
 from iocurve.job import model
 from iocurve.job.model import (
@@ -27,7 +28,6 @@ from iocurve.job.model import (
     Section,
     Target,
 )
-from iocurve.structs import Struct
 from iocurve.units import SECOND_NS
 
 P = ParamSpec("P")

@@ -8,8 +8,8 @@ from typing import Any
 from iocurve.dialects.native.read.keys import KINDS
 from iocurve.dialects.native.read.kinds import TEXT, Schema, Time
 from iocurve.dialects.native.words import own_key
+from iocurve.engine.structs import field_texts
 from iocurve.job.model import PARTS, Section
-from iocurve.structs import field_texts
 
 
 def schema() -> Schema:

@@ -25,9 +25,9 @@ from iocurve.dialects.native.read.kinds import (
 )
 from iocurve.dialects.native.words import own_key
 from iocurve.engine.plan import Blocks
+from iocurve.engine.structs import Struct
 from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
-from iocurve.structs import Struct
 
 NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes"})
 """Fields that job files do not have: the requested engine of other tools, and replayed traces."""

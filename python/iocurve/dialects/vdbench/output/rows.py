@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
-from iocurve.result.host import Processors
+from iocurve.machine.processors import Processors
 from iocurve.result.summary import Work, intervals
 from iocurve.units import MIB, SECOND_NS
 

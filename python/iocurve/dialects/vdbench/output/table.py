@@ -10,7 +10,7 @@ from statistics import stdev
 
 from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.dialects.vdbench.output.rows import Row
-from iocurve.result.host import Processors
+from iocurve.machine.processors import Processors
 from iocurve.result.summary import Work
 from iocurve.units import MILLISECOND_NS
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.result.host import mount_of
+from iocurve.machine.mounts import mounts, nearest
 
 SECTOR_BYTES = 512
 """The unit of the counters, whatever the device's own sector size."""
@@ -59,8 +59,8 @@ def _device_number(path: Path, root: Path) -> str | None:
     number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
     if os.major(number) == 0:
         # A file system with its own number, such as btrfs: the source of its mount is the device.
-        mount = mount_of(real, root)
-        source = _stat(Path(mount.device)) if mount else None
+        mount = nearest(real, mounts(root))
+        source = _stat(Path(mount.source)) if mount else None
         if source is None or not stat.S_ISBLK(source.st_mode):
             return None
         number = source.st_rdev

@@ -5,20 +5,26 @@ Sources: ``/proc/net/tcp`` and ``/proc/PID/fd`` (proc(5)); the threads of the ke
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-NFS_PORT = 2049
-LISTENING = "0A"
-"""State of a socket in ``/proc/net/tcp``."""
+from iocurve.machine.files import text_of
+from iocurve.machine.processes import open_files, process_directories
 
+NFS_PORT = 2049
+ESTABLISHED, LISTENING = "01", "0A"
+"""States of a socket in ``/proc/net/tcp``."""
 
 Servers = frozenset[int] | None
 """The processes of this machine that serve the targets of a load, without this process, whose CPU time is that of the
 load. None if a target is on this machine and no process could be found: it may belong to another user."""
 NONE: frozenset[int] = frozenset()
+End = tuple[str, int]
+"""Address and port of an end of a connection."""
 
 
 def servers_of(endpoints: Iterable[tuple[str, int | None]], root: Path = Path("/")) -> Servers:
@@ -49,36 +55,40 @@ def addresses_towards(host: str) -> tuple[str, str] | None:
 
 def _pids_of(port: int, proc: Path) -> set[int]:
     """The processes that hold a listening socket of the port; of a socket without one, the kernel's NFS threads."""
-    inodes = {f"socket:[{inode}]" for name in ("tcp", "tcp6") for inode in _listening(proc / "net" / name, port)}
+    sockets = [one for name in ("tcp", "tcp6") for one in tcp_sockets(text_of(proc / "net" / name), LISTENING)]
+    inodes = {f"socket:[{inode}]" for local, _, inode in sockets if local and local[1] == port}
     if not inodes:
         return set()
-    processes = [entry for entry in proc.iterdir() if entry.name.isdecimal()]
-    holders = {int(process.name) for process in processes if any(link in inodes for link in _links(process / "fd"))}
+    processes = list(process_directories(proc))
+    holders = {int(process.name) for process in processes if any(link in inodes for link in _links(process))}
     return holders or {int(process.name) for process in processes if _is_kernel_server(process)}
 
 
-def _listening(table: Path, port: int) -> Iterator[str]:
-    """The inodes of the sockets that listen on a port."""
-    for words in (line.split() for line in _text(table).splitlines()[1:]):
-        if len(words) > 9 and words[3] == LISTENING and int(words[1].rpartition(":")[2], 16) == port:
-            yield words[9]
-
-
-def _links(directory: Path) -> Iterator[str]:
-    """The files that a process holds open; none of a process of another user, or of one that has ended."""
-    try:
-        for entry in directory.iterdir():
+def _links(process: Path) -> Iterator[str]:
+    """The files that a process holds open."""
+    for entry in open_files(process):
+        with suppress(OSError):
             yield str(entry.readlink())
-    except OSError:
-        return
 
 
 def _is_kernel_server(process: Path) -> bool:
-    return _text(process / "comm").strip() == "nfsd" and not _text(process / "cmdline")
+    return text_of(process / "comm").strip() == "nfsd" and not text_of(process / "cmdline")
 
 
-def _text(path: Path) -> str:
+def tcp_sockets(table: str, state: str) -> Iterator[tuple[End | None, End | None, str | None]]:
+    """The sockets of a state in the text of ``/proc/net/tcp`` or ``tcp6``: local end, remote end, inode."""
+    for words in (line.split() for line in table.splitlines()[1:]):
+        if words[3:4] == [state]:
+            yield tcp_address(words[1]), tcp_address(words[2]), words[9] if len(words) > 9 else None
+
+
+def tcp_address(text: str) -> End | None:
+    """``0202000A:36E1`` of /proc/net/tcp: words of four bytes in the machine's order, here little-endian."""
+    address, _, port = text.partition(":")
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        raw = b"".join(bytes.fromhex(address[place : place + 8])[::-1] for place in range(0, len(address), 8))
+        found = ipaddress.ip_address(raw)
+        mapped = getattr(found, "ipv4_mapped", None)
+        return str(mapped or found), int(port, 16)
+    except ValueError:
+        return None
