@@ -16,7 +16,7 @@ import pytest
 from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
 from iocurve.analysis.fingerprints import Response
-from iocurve.analysis.limit_kinds import Limit, limit
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli import main
@@ -24,7 +24,7 @@ from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
 from iocurve.measure import confirm, variations
-from iocurve.measure.confirm import EXPERIMENTS, Confirmation, Experiment, judged, run_experiment
+from iocurve.measure.confirm import Confirmation, judged, run_experiment
 from iocurve.measure.confirm import tested as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
@@ -371,7 +371,7 @@ def ratio(value: float, spread: float = 0.0) -> Response:
 def test_an_experiment_confirms_or_refutes(
     expects: Literal["more", "same"], value: float, spread: float, outcome: str
 ) -> None:
-    experiment = Experiment(variations.DEEPER, expects)
+    experiment = Experiment("depth", expects)
     assert judged(ratio(value, spread), experiment) == outcome
 
 
@@ -380,7 +380,9 @@ def confirmed(plan: Plan, target: Target, code: str | None = None) -> Confirmati
     base = target.run(variations.shortened(plan, SECOND_NS))
     verdict = limit(code, "said before", SILENT) if code else verdict_of(base, SILENT)
     assert verdict is not None
-    return run_experiment(Probes(plan, SILENT, target.run, base), verdict)
+    experiment = kind_of(verdict.code).experiment
+    assert experiment is not None
+    return run_experiment(Probes(plan, SILENT, target.run, base), verdict, experiment)
 
 
 def test_a_refuted_verdict_gives_way_to_the_limit_that_other_probes_find() -> None:
@@ -436,10 +438,10 @@ def test_a_rate_far_below_all_limits_has_none_next_to_it() -> None:
     assert found.evidence[1] == "no other limit up to there"
 
 
-def test_every_experiment_is_for_a_known_kind() -> None:
-    from iocurve.analysis.limit_kinds import LIMIT_KINDS
-
-    assert EXPERIMENTS.keys() <= LIMIT_KINDS.keys()
+def test_every_experiment_is_a_known_change() -> None:
+    experiments = [kind.experiment for kind in LIMIT_KINDS.values() if kind.experiment]
+    changes = {change for one in experiments for change in (one.change, one.without) if change}
+    assert changes == variations.NAMED.keys()
 
 
 def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.check_values import Value, Values
 from iocurve.analysis.checks import Verdict, judged
-from iocurve.analysis.limit_kinds import is_sure
+from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine.structs import Struct
 from iocurve.measure import campaign as campaigns
@@ -57,11 +57,6 @@ BURST_LENGTH = 0.97
 """Part of the promised length that a burst must last: its first moments are not measured."""
 BURST_RUN = 1.15
 """A burst is measured for this multiple of its promised length, so that its end is seen."""
-CLIENT_LIMITS = (
-    "machine", "client_cpu", "foreign_cpu", "generator", "client_egress", "client_read", "client_iops",
-    "connection_requests", "connection_throughput", "connection_iops", "page_cache", "tcp_congestion",
-)  # fmt: skip
-"""Verdicts that say nothing of the volume."""
 EFFORT = Effort(precision=0.015, shortest_ns=SECOND_NS, longest_ns=4 * SECOND_NS, repeats_max=0)
 LONGER = 3
 """Runs after the first are this much longer, and more precise."""
@@ -249,7 +244,7 @@ class Prover:
     def _limited_client(self, found: Judged, point: Point) -> str:
         promise = found.promise
         limit = verdict_of(point, self.opened.facts)
-        if limit and limit.code in CLIENT_LIMITS and is_sure(limit):
+        if limit and kind_of(limit.code).is_of_client and is_sure(limit):
             return f"{limit.text} ({limit.confidence})"
         network = self.request.network_bytes_per_s
         needed = promise.bound * (MIB if promise.measure == "mib_per_s" else promise.block_bytes)

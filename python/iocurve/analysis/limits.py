@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from iocurve.analysis.client_limits import client_verdicts, fairness_of, group_limit
 from iocurve.analysis.disk_limits import disk_limit
-from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, limit
+from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, kind_of, limit
 from iocurve.analysis.load_limits import (
     asked_limit,
     cache_limit,
@@ -21,7 +21,7 @@ from iocurve.analysis.load_limits import (
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import tells_nothing
-from iocurve.analysis.probed import COUNTED, probed_limits
+from iocurve.analysis.probed import probed_limits
 from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, target_limit, volume_description
 from iocurve.result.document import Axis, Point, Result, TargetFacts
@@ -75,7 +75,7 @@ def _is_of_processors(verdict: Limit | None) -> bool:
 
 def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
     """The limit that points show together. Busy processors stay the limit, unless other points prove the limit."""
-    if shown is None or (_is_of_processors(verdict) and not (is_sure(shown) and shown.code in COUNTED)):
+    if shown is None or (_is_of_processors(verdict) and not (is_sure(shown) and kind_of(shown.code).counts)):
         return verdict
     return shown
 

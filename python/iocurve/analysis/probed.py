@@ -10,24 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from iocurve.analysis.ceilings import SAME, Ceiling, Scope
-from iocurve.analysis.limit_kinds import Limit, limit
+from iocurve.analysis.limit_kinds import Limit, kind_of, limit
 from iocurve.analysis.observations import Kind, Observation, observations
 from iocurve.result.document import Point, Probe, RateName, TargetFacts
-
-COUNTED: Mapping[str, tuple[RateName, Kind, Scope]] = {
-    "volume_throughput": ("bytes_per_s", "any", "volume"),
-    "volume_read_throughput": ("bytes_per_s", "read", "volume"),
-    "volume_write_throughput": ("bytes_per_s", "write", "volume"),
-    "volume_iops": ("iops", "any", "volume"),
-    "volume_read_iops": ("iops", "read", "volume"),
-    "volume_write_iops": ("iops", "write", "volume"),
-    "server_parallelism": ("iops", "any", "volume"),
-    "client_read": ("bytes_per_s", "read", "volume"),
-    "client_egress": ("bytes_per_s", "write", "volume"),
-    "connection_throughput": ("bytes_per_s", "any", "connection"),
-    "connection_requests": ("iops", "any", "connection"),
-}
-"""The quantity that each limit counts: points at the limit have equal values of it."""
 
 
 def probed_limits(
@@ -72,12 +57,13 @@ def _alike(point: Point, code: str, found: Sequence[Observation]) -> Iterator[Po
     probed = next((one for one in found if one.point is point), None)
     if probed is None or probed.is_held_up:
         return
+    counts = kind_of(code).counts
     for one in found:
         if code == "depth":
             is_same = (one.load, one.workers, one.connections) == (probed.load, probed.workers, probed.connections)
             if is_same and one.depth <= probed.depth:
                 yield one.point
-        elif code in COUNTED and _at(probed, *COUNTED[code]).holds(one):
+        elif counts and _at(probed, *counts).holds(one):
             yield one.point
 
 

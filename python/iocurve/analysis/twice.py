@@ -7,51 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iocurve.analysis.limit_kinds import is_sure
+from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.result.document import Limit, Point, Result, TargetFacts
 from iocurve.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
-
-CLIENTS = "use twice as many clients, or machines with twice the limit (iocurve size --have … --clients N --vm NAME)"
-CONNECTIONS = "use {connections2} (nconnect; iocurve doctor checks that the mount has them), or twice as many clients"
-OTHERS = "keep other programs off this machine first, then measure again"
-DISKS = "stripe twice as many disks, or use the next size (iocurve size --only disk)"
-_TWICE = {
-    "volume_iops": "raise the volume's IOPS limit to {iops2}",
-    "volume_read_iops": "raise the limit on reads to {iops2}",
-    "volume_write_iops": "raise the limit on writes to {iops2}",
-    "volume_read_throughput": "raise the limit on reads to {mib2}",
-    "volume_write_throughput": "raise the limit on writes to {mib2}",
-    "burst_iops": "provision the rate: a burst ends with its credits",
-    "burst_credits": "provision the rate: credits return only below the baseline",
-    "client_egress": CLIENTS,
-    "client_read": CLIENTS,
-    "client_iops": CLIENTS,
-    "client_cpu": CLIENTS,
-    "connection_requests": CONNECTIONS,
-    "connection_throughput": CONNECTIONS,
-    "connection_iops": CONNECTIONS,
-    "server_parallelism": "only a server that works on twice as many operations at once",
-    "rate": "ask for twice the rate: the target was not the limit",
-    "group_rate": "ask for twice the rate: the target was not the limit",
-    "think_time": "halve the think time: the target was not the limit",
-    "machine": OTHERS,
-    "foreign_cpu": OTHERS,
-    "generator": "use twice as many jobs: each is a thread",
-    "depth": "{depth2} in flight; that gives twice the rate as long as the latency stays at {latency}",
-    "disk_iops": DISKS,
-    "disk_throughput": DISKS,
-    "vm_uncached_iops": "use a machine with twice the uncached IOPS (iocurve size --only disk)",
-    "vm_uncached_throughput": "use a machine with twice the uncached MB/s (iocurve size --only disk)",
-    "vm_cached_iops": "use a machine with twice the cached IOPS",
-    "vm_cached_throughput": "use a machine with twice the cached MB/s",
-}
-QUEUED = (
-    "volume_throughput", "volume_read_throughput", "volume_write_throughput", "volume_iops", "volume_read_iops",
-    "volume_write_iops", "connection_requests", "connection_throughput", "connection_iops", "server_parallelism",
-    "client_egress", "client_read", "client_iops", "disk_iops", "disk_throughput", "vm_uncached_iops",
-    "vm_uncached_throughput", "vm_cached_iops", "vm_cached_throughput", "burst_iops", "burst_credits",
-)  # fmt: skip
-"""Limits at which operations wait in a queue: fewer in flight have the same rate and less latency."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +51,7 @@ def _for_rate(point: Point, limit: Limit, target: TargetFacts) -> str:
     summary = point.summary()
     if limit.code == "volume_throughput":
         return _quota(target, summary.bytes_per_s)
-    return _TWICE.get(limit.code, "").format(
+    return kind_of(limit.code).twice.format(
         iops2=f"{format_count(2 * summary.iops)} IOPS",
         mib2=f"{format_number(2 * summary.bytes_per_s / MIB, 4)} MiB/s",
         connections2=f"{2 * _connections(point)} connections",
@@ -137,7 +95,7 @@ def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:
     summary = point.summary()
     flying, mean_ns = summary.concurrency_achieved, summary.service.mean_ns
     own_ns = target.latency_mean_ns or 0
-    if limit.code in QUEUED and flying >= 2:
+    if kind_of(limit.code).has_queue and flying >= 2:
         if own_ns and mean_ns / 2 < own_ns:
             return f"the volume itself adds {format_latency(own_ns)}: half of {format_latency(mean_ns)} is below that"
         half = max(1, round(flying / 2))

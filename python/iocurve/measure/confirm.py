@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from iocurve.analysis.fingerprints import Response
-from iocurve.analysis.limit_kinds import UNKNOWN, Limit
+from iocurve.analysis.limit_kinds import UNKNOWN, Experiment, Limit, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine.derived import on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
@@ -33,52 +33,6 @@ NEXT_S = 30.0
 
 Outcome = Literal["confirmed", "refuted", "found", "not told"]
 """``found``: no limit was known before, and the probes name one."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A change, and how the rate responds if the verdict is right."""
-
-    variation: Variation
-    expects: Literal["more", "same"]
-    without: Variation | None = None
-    """The change that takes a requested load away: the limit that is next shows without it."""
-
-
-_BYTES = Experiment(variations.HALF_BLOCKS, "more")
-_OPERATIONS = Experiment(variations.HALF_BLOCKS, "same")
-_CONNECTIONS = Experiment(variations.MORE_CONNECTIONS, "more")
-_CLIENTS = Experiment(variations.MORE_CLIENTS, "more")
-EXPERIMENTS = {
-    "volume_throughput": _BYTES,
-    "volume_read_throughput": _BYTES,
-    "volume_write_throughput": _BYTES,
-    "volume_iops": _OPERATIONS,
-    "volume_read_iops": _OPERATIONS,
-    "volume_write_iops": _OPERATIONS,
-    "burst_iops": _OPERATIONS,
-    "client_egress": _CLIENTS,
-    "client_read": _CLIENTS,
-    "client_iops": _CLIENTS,
-    "connection_requests": _CONNECTIONS,
-    "connection_throughput": _CONNECTIONS,
-    "connection_iops": _CONNECTIONS,
-    "server_parallelism": Experiment(variations.DEEPER, "same"),
-    "depth": Experiment(variations.DEEPER, "more"),
-    "rate": Experiment(variations.FASTER, "more", variations.UNPACED),
-    "group_rate": Experiment(variations.FASTER, "more", variations.UNPACED),
-    "think_time": Experiment(variations.THOUGHTLESS, "more", variations.THOUGHTLESS),
-    "generator": Experiment(variations.MORE_WORKERS, "more"),
-    "machine": Experiment(variations.MORE_WORKERS, "same"),
-    "page_cache": Experiment(variations.OTHER_OFFSETS, "same"),
-    "disk_iops": _OPERATIONS,
-    "disk_throughput": _BYTES,
-    "vm_uncached_iops": _OPERATIONS,
-    "vm_uncached_throughput": _BYTES,
-    "vm_cached_iops": _OPERATIONS,
-    "vm_cached_throughput": _BYTES,
-}
-"""The experiment for each verdict; a verdict without one is tested by all probes."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +59,10 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
 
 def tested(plan: Plan, facts: TargetFacts, run: Run, before: Limit | None) -> Confirmation:
     """Tests a verdict on a load by the change that would refute it, or looks for the limit by all probes."""
-    if before is None or before.code not in EXPERIMENTS:
+    experiment = kind_of(before.code).experiment if before else None
+    if before is None or experiment is None:
         return _diagnosed(plan, facts, run, before)
-    return run_experiment(Probes(plan, facts, run, run(plan)), before)
+    return run_experiment(Probes(plan, facts, run, run(plan)), before, experiment)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
@@ -121,31 +76,32 @@ def judged(response: Response, experiment: Experiment) -> Outcome:
     return "confirmed" if response.is_same else "refuted" if grows else "not told"
 
 
-def run_experiment(probes: Probes, before: Limit) -> Confirmation:
+def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Confirmation:
     """The outcome of the experiment for a verdict. Unless it confirms the verdict, all probes look for the limit."""
-    experiment = EXPERIMENTS[before.code]
-    response = probes.response(experiment.variation)
+    change = variations.NAMED[experiment.change]
+    without = variations.NAMED[experiment.without] if experiment.without else None
+    response = probes.response(change)
     outcome: Outcome = "not told"
-    told = f"{experiment.variation.text}: not possible with this load"
+    told = f"{change.text}: not possible with this load"
     if response is not None:
         told = response.evidence
         # Without a requested pause a load may be many times as fast.
-        if experiment.without or probes.is_consistent:
+        if without or probes.is_consistent:
             outcome = judged(response, experiment)
-    if outcome == "not told" and experiment.without and response is not None:
+    if outcome == "not told" and without and response is not None:
         # A limit of the load without its rate or pauses does not refute them.
         verdict = verdict_of(probes.base, probes.target)
-        return Confirmation(outcome, verdict, (told,), _next_limit(probes, experiment.without))
+        return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
     if outcome != "confirmed":
-        plan = experiment.without.apply(probes.plan) if experiment.without else None
+        plan = without.apply(probes.plan) if without else None
         found = _diagnosed(plan or probes.plan, probes.target, probes.run, before, outcome)
         return replace(found, evidence=(told, *found.evidence))
     verdict = verdict_of(probes.base, probes.target)
-    if experiment.without is None or response is None:
+    if without is None or response is None:
         return Confirmation(outcome, verdict, (told,))
-    if experiment.without is not experiment.variation and response.doubles:
+    if without is not change and response.doubles:
         return Confirmation(outcome, verdict, (told, "no other limit up to there"))
-    return Confirmation(outcome, verdict, (told,), _next_limit(probes, experiment.without))
+    return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
 
 
 def _next_limit(probes: Probes, without: Variation) -> Limit | None:

@@ -181,6 +181,11 @@ FASTER = Variation("rate", "twice the rate", _faster)
 UNPACED = Variation("unpaced", "no rate", _unpaced)
 THOUGHTLESS = Variation("think", "no think time", _thoughtless)
 OTHER_OFFSETS = Variation("offsets", "fresh offsets", _other_offsets)
+_ALONE = (
+    DEEPER, HALF_BLOCKS, MORE_CONNECTIONS, MORE_CLIENTS, MORE_WORKERS, FASTER, UNPACED, THOUGHTLESS, OTHER_OFFSETS,
+)  # fmt: skip
+NAMED = {one.name: one for one in _ALONE}
+"""The variations of experiments, by name."""
 
 
 def together(plan: Plan, changes: Sequence[Variation]) -> Variation:
