@@ -32,6 +32,9 @@ help: ## list the targets
 .PHONY: build
 build: $(VENV)/.installed ## leave a working iocurve in .venv/bin
 
+.PHONY: develop
+develop: build $(VENV)/.developer ## leave in .venv what tests, lints and benches need, too
+
 .PHONY: demo
 demo: build ## serve the embedded NFS volume, measure it, write the report
 	$(BIN)/iocurve envelope --out $(REPORT)
@@ -44,11 +47,12 @@ test: compile lint ## build, check formatting, lints and types, run every test
 	@$(BIN)/mypy & types=$$!; $(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
 	@$(MAKE) --no-print-directory test-python
 
-# pip uses one core, so cargo compiles the tests of the crates at the same time. Neither prints unless it fails. A Python
-# test counts the instructions of serve_calls; it shares its crates with the bindings, and would compile it itself.
+# The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
+# prints unless it fails. A Python test counts the instructions of serve_calls; it shares its crates with the bindings,
+# and would compile it itself.
 .PHONY: compile
 compile: | cargo $(VENV)/.created
-	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; wait $$tests && exit $$built
+	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory develop; built=$$?; wait $$tests && exit $$built
 	@cargo build --release --locked --quiet --package iocurve-volume --features fuzzing --bin serve_calls
 
 .PHONY: check
@@ -56,7 +60,7 @@ check: lint ## formatting, lints and types of both languages
 	$(BIN)/mypy
 
 .PHONY: lint
-lint: build ## formatting and lints of both languages
+lint: develop ## formatting and lints of both languages
 	cargo fmt --all --check
 	$(CLIPPY) -- -D warnings
 	$(BIN)/ruff format --check
@@ -68,12 +72,12 @@ test-rust: ## the tests of the crates
 
 # Most of these tests wait, so there are more workers than processors. The second run needs the machine to itself.
 .PHONY: test-python
-test-python: build ## the tests of the whole path, from plan to result, and against real peers
+test-python: develop ## the tests of the whole path, from plan to result, and against real peers
 	$(PYTEST) -m "not alone"
 	$(BIN)/pytest -m alone
 
 .PHONY: quick
-quick: build ## what a change breaks first: formatting, lints, types, and the tests that need no server and no second
+quick: develop ## what a change breaks first: formatting, lints, types, and the tests that need no server and no second
 	cargo fmt --all --check
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
@@ -115,12 +119,12 @@ sanitize: ## run the tests of the crates under the address sanitizer, which find
 	    -- --skip five_thousand_connections_hold_a_bounded_amount
 
 .PHONY: bench
-bench: build ## measure iocurve beside its peers; results go to bench/results
+bench: develop ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
 # By hand: half an hour. DOCUMENTS limits it, for example to the time that a machine is quiet; a second call continues.
 .PHONY: documents
-documents: build ## show the statements of the published documents, and write docs/evidence.md
+documents: develop ## show the statements of the published documents, and write docs/evidence.md
 	$(BIN)/python -m bench.documents $(DOCUMENTS)
 
 # By hand, at most 20 minutes. The tests run the same simulations with fewer runs. The first part measures in real time and
@@ -130,12 +134,12 @@ documents: build ## show the statements of the published documents, and write do
 truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, in 20 minutes, and write the tables of docs/truth.md
 
 .PHONY: truth-measured
-truth-measured: build ## the part of make truth that measures in real time, in 6 minutes
+truth-measured: develop ## the part of make truth that measures in real time, in 6 minutes
 	$(BIN)/python -m bench.truth closed open queues calls knees --seconds 300
 	$(BIN)/python -m bench.limits --runs 1 --seconds 45 --section drawn
 
 .PHONY: truth-simulated
-truth-simulated: build ## the part of make truth that is simulated, in 8 minutes
+truth-simulated: develop ## the part of make truth that is simulated, in 8 minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	    $(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load --seconds 440
 
@@ -145,7 +149,7 @@ SEED := 1
 COMMIT = $(shell git rev-parse --short HEAD)
 SIMULATED_LIMITS := known hidden hogs held-out-hidden held-out-hogs page-short page-long
 .PHONY: truth-simulated-limits
-truth-simulated-limits: build ## count how often limits are named rightly in simulated time: all kinds, 20 runs, in 5 minutes
+truth-simulated-limits: develop ## count how often limits are named rightly in simulated time: all kinds, 20 runs, in 5 minutes
 	mkdir -p $(LIMITS)
 	for setting in $(SIMULATED_LIMITS); do \
 	  $(BIN)/python -m bench.limits --target simulated-$$setting --parallel $$(nproc) --section simulated-$$setting \
@@ -155,7 +159,7 @@ truth-simulated-limits: build ## count how often limits are named rightly in sim
 # By hand, too: about six hours; the last part needs root. A second call continues.
 LIMITS_BENCH = $(BIN)/python -m bench.limits --section
 .PHONY: truth-limits
-truth-limits: build ## count how often limits are named rightly, and write the tables of docs/truth-limits.md
+truth-limits: develop ## count how often limits are named rightly, and write the tables of docs/truth-limits.md
 	mkdir -p $(LIMITS)
 	$(LIMITS_BENCH) stub --out $(LIMITS)/stub.jsonl
 	$(LIMITS_BENCH) stub-hogs --hogs 2 --out $(LIMITS)/stub-hogs.jsonl
@@ -165,24 +169,24 @@ truth-limits: build ## count how often limits are named rightly, and write the t
 
 # By hand: minutes, most of them for the journals. The tests run what of it takes seconds.
 .PHONY: faults
-faults: build ## break server, network, client and storage, and write the table of docs/faults.md
+faults: develop ## break server, network, client and storage, and write the table of docs/faults.md
 	$(BIN)/python -m bench.faults
 
 # By hand, too: it needs root, and takes ten minutes.
 .PHONY: faults-cluster
-faults-cluster: build ## break hosts, links and clocks of a cluster, and write the table of docs/faults-cluster.md
+faults-cluster: develop ## break hosts, links and clocks of a cluster, and write the table of docs/faults-cluster.md
 	$(BIN)/python -m bench.cluster
 
 # By hand, too: two hours and more. The guests of the crowd need root.
 .PHONY: soak
-soak: build ## look for leaks: a year of clients by a held clock, 1,000 runs, 1,000 processes, SOAK_SECONDS (3600) at full load and with a crowd of clients
+soak: develop ## look for leaks: a year of clients by a held clock, 1,000 runs, 1,000 processes, SOAK_SECONDS (3600) at full load and with a crowd of clients
 	SOAK_DAYS=365 cargo test --release --package iocurve-volume --lib --locked --quiet weeks_of_clients -- --nocapture
 	$(BIN)/python -m bench.soak --seconds $(SOAK_SECONDS)
 
 # By hand: four minutes. Zig (from PyPI) links for glibc 2.28 whatever this machine has; abi3 fits CPython 3.11 and later.
 WHEEL_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 .PHONY: wheel
-wheel: build ## build wheels for x86-64 and aarch64 in dist/, and try the one for this machine where there is no compiler
+wheel: develop ## build wheels for x86-64 and aarch64 in dist/, and try the one for this machine where there is no compiler
 	rustup target add $(WHEEL_TARGETS)
 	$(BIN)/pip install --quiet 'ziglang>=0.17,<0.18'
 	for target in $(WHEEL_TARGETS); do \
@@ -192,29 +196,35 @@ wheel: build ## build wheels for x86-64 and aarch64 in dist/, and try the one fo
 	tests/rig/wheel dist/iocurve-*-manylinux_2_28_$$(uname -m).whl $(PYTHON)
 
 .PHONY: format
-format: build ## format both languages and apply the fixes that are safe
+format: develop ## format both languages and apply the fixes that are safe
 	cargo fmt --all
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+UV_LOCK = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet pyproject.toml
 .PHONY: lock
-lock: build ## take the newest versions that Cargo.toml and pyproject.toml allow into the lock files
+lock: develop ## take the newest versions that Cargo.toml and pyproject.toml allow into the lock files
 	cargo update
-	$(BIN)/pip install --quiet 'uv>=0.9'
-	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-header --quiet \
-	    --group dev pyproject.toml --output-file requirements.lock
+	$(UV_LOCK) --upgrade --group pyproject.toml:dev --output-file requirements.lock
+	$(UV_LOCK) --constraint requirements.lock --group pyproject.toml:build --output-file requirements-user.lock
 
 .PHONY: clean
 clean: ## remove what was built, the virtual environment too
 	rm -rf target $(VENV) $(REPORT) dist python/iocurve/_native.*.so
 
 # An editable install: a change in python/ counts at once, a change in crates/ at the next `make build`.
-$(VENV)/.installed: $(VENV)/.dependencies $(NATIVE_SOURCES)
-	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+$(VENV)/.installed: $(VENV)/.user $(NATIVE_SOURCES)
+	MATURIN_PEP517_ARGS=--locked $(UV_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dependencies: requirements.lock | cargo $(VENV)/.created
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+UV_INSTALL = VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
+
+$(VENV)/.user: requirements-user.lock | cargo $(VENV)/.created
+	$(UV_INSTALL) --require-hashes --requirement $<
+	@touch $@
+
+$(VENV)/.developer: requirements.lock $(VENV)/.user
+	$(UV_INSTALL) --require-hashes --requirement $<
 	@touch $@
 
 # First of all, so that a missing compiler is found before a minute of downloads.
@@ -223,7 +233,8 @@ cargo:
 	@cargo --version 2>/dev/null | awk -F '[ .]' '$$2 > 1 || $$2 == 1 && $$3 >= 88 { found = 1 } END { exit !found }' || { \
 	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs" >&2; exit 1; }
 
-# Debian ships venv without pip unless python3-venv is installed; the machine's own pip can then put one in.
+# Debian ships venv without pip unless python3-venv is installed; the machine's own pip can then put one in. pip installs
+# uv, by its hashes in the lock file, and uv the rest in seconds.
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "iocurve needs Python 3.11 or newer; choose one with: make PYTHON=python3.12" >&2; exit 1; }
@@ -232,4 +243,6 @@ $(VENV)/.created:
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || { \
 	    echo "No virtual environment could be made; install pip and venv: apt-get install python3-pip python3-venv" >&2; \
 	    exit 1; }
+	@awk '/^[a-z]/ { wanted = /^uv==/ } wanted' requirements-user.lock >$(VENV)/uv.lock
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock
 	@touch $@
