@@ -89,24 +89,36 @@ def ganesha(
 
     ``settings`` are environment variables of ``tests/rig/ganesha``, which describes them.
     """
+    server = start_ganesha(kind, directory, prefix, settings)
+    try:
+        yield server
+    finally:
+        stop_ganesha()
+
+
+def start_ganesha(
+    kind: Literal["mem", "vfs"], directory: Path, prefix: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> Server:
+    """Starts nfs-ganesha on free ports; if it was killed, on those that it had."""
     environment = {**os.environ, **(settings or {})}
     started = subprocess.run(
         [*prefix, RIG / "ganesha", "start", kind, directory],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=90,
         check=False,
         env=environment,
     )
-    pid = re.search(r"ganesha up, pid (\d+)", started.stdout)
-    if pid is None:
+    up = re.search(r"ganesha up, pid (\d+); nfs://([^/]+)(/\w+)\?nfsport=(\d+)&mountport=(\d+)", started.stdout)
+    if up is None:
         raise RuntimeError(f"nfs-ganesha did not start:\n{started.stdout}")
-    try:
-        address = environment.get("ADDRESS", "127.0.0.1")
-        yield Server(pid=int(pid[1]), port=20490, mount_port=20491, export=f"/{kind}", address=address)
-    finally:
-        subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
+    return Server(pid=int(up[1]), port=int(up[4]), mount_port=int(up[5]), export=up[3], address=up[2])
+
+
+def stop_ganesha() -> None:
+    """Stops nfs-ganesha and the portmapper it registered with."""
+    subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
 def free_ports() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -25,14 +27,12 @@ sys.dont_write_bytecode = False
 
 
 GROUPS = {
-    "test_bench.py": "ganesha",
     "test_nfs_client.py": "ganesha",
-    "test_server_restarts.py": "ganesha",
     "test_cluster.py": "cluster",
     "test_kernel_client.py": "kernel",
     "test_fio_plot.py": "fio-plot",
 }
-"""Files whose tests run one after another in one process: their servers have fixed ports, or take long to start."""
+"""Files whose tests run one after another in one process: their servers take long to start."""
 SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "kernel_nfs"}
 
 
@@ -97,6 +97,14 @@ def _without_skip(report: Report) -> Report:
     return report
 
 
+@pytest.fixture(scope="module")
+def _ray_addresses() -> Iterator[None]:
+    """Reserves the loopback addresses of Ray clusters, which exist once on a machine, against other test runs on it."""
+    with (Path(tempfile.gettempdir()) / "iocurve-tests-ray.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
 def volume() -> Iterator[Server]:
     """An empty embedded volume without a service level."""
@@ -112,7 +120,7 @@ def ganesha_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ganesha(ganesha_directory: Path) -> Iterator[Server]:
-    """nfs-ganesha over a directory; one at a time, so it ends with the module."""
+    """nfs-ganesha over a directory, on free ports."""
     if shutil.which("ganesha.nfsd") is None:
         pytest.skip("needs Debian's nfs-ganesha and nfs-ganesha-vfs")
     if os.geteuid() != 0:

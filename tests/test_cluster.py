@@ -21,7 +21,7 @@ import pytest
 
 # Ray reads its mode of authentication when it is loaded: only the fixture loads it.
 if find_spec("ray") is None:
-    pytest.skip("Ray is not installed: make build installs it", allow_module_level=True)
+    pytest.skip("Ray is not installed: make develop installs it", allow_module_level=True)
 
 from iocurve import _native
 from iocurve.cli.commands import run
@@ -60,7 +60,7 @@ def outlasted_by(client: int) -> planned.Plan:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def cluster(_ray_addresses: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A head and three nodes with a load client each; the last test takes one away."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
@@ -355,6 +355,7 @@ def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
     assert len(outcome.workers) == 2
 
 
+@pytest.mark.usefixtures("_ray_addresses")
 def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

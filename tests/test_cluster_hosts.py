@@ -215,7 +215,7 @@ def sshd(tmp_path: Path) -> Iterator[str]:
     if program is None or os.getuid() != 0:
         pytest.skip("needs root and sshd: apt-get install openssh-server")
     if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make build installs it")
+        pytest.skip("Ray is not installed: make develop installs it")
     Path("/run/sshd").mkdir(exist_ok=True)
     for name in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
@@ -239,6 +239,7 @@ def sshd(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_ray_addresses")
 @pytest.mark.timeout(400)
 def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     sshd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -312,7 +313,7 @@ def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
 
 def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make build installs it")
+        pytest.skip("Ray is not installed: make develop installs it")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(hosts, "own_version", lambda: "3.99")
     monkeypatch.setattr(hosts, "interpreter", lambda: None)

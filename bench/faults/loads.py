@@ -113,7 +113,7 @@ def networked(disturb: Callable[[Link], object], directory: Path) -> Seen:
         raise CannotRunError("network namespaces need root")
     with (
         network.link() as link,
-        volume_process(directory, prefix=link.prefix, address=network.SERVER_ADDRESS) as volume,
+        volume_process(directory, prefix=link.prefix, address=link.server_address) as volume,
     ):
         client = Client(directory, arguments(volume.url()))
         time.sleep(BREAK_AFTER_SECONDS)

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
-CLIENT_ADDRESS = "198.18.77.1"
-SERVER_ADDRESS = "198.18.77.2"
-"""Addresses from the network that RFC 2544 reserves for benchmarks."""
+_NETWORK = int(IPv4Address("198.18.0.0"))
+"""Addresses that RFC 2544 reserves for benchmarks; each link has four of them."""
+_LINKS = 1 << 14
 _LOSSY = "tbf rate 40mbit burst 16kb limit 20kb"
 """A shaper whose queue is so short that it drops packets of every burst."""
 
@@ -20,7 +21,22 @@ _LOSSY = "tbf rate 40mbit burst 16kb limit 20kb"
 class Link:
     """The link between the client and the namespace of the volume."""
 
-    name: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The namespace of the volume; the two ends of the link begin with it."""
+        return f"iof{self.number}"
+
+    @property
+    def client_address(self) -> str:
+        """Address of the client's end."""
+        return str(IPv4Address(_NETWORK + 4 * self.number + 1))
+
+    @property
+    def server_address(self) -> str:
+        """Address of the volume's end."""
+        return str(IPv4Address(_NETWORK + 4 * self.number + 2))
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -54,17 +70,28 @@ def is_possible() -> bool:
 @contextmanager
 def link() -> Iterator[Link]:
     """A link that exists while the context lasts."""
-    made = Link(f"iof{os.getpid() % 100_000}")
-    run_command(f"ip netns add {made.name}")
+    made = _taken()
     try:
         run_command(f"ip link add {made.name}-c type veth peer name {made.name}-s netns {made.name}")
-        run_command(f"ip addr add {CLIENT_ADDRESS}/30 dev {made.name}-c")
+        run_command(f"ip addr add {made.client_address}/30 dev {made.name}-c")
         run_command(f"ip link set {made.name}-c up")
-        run_command(f"ip -n {made.name} addr add {SERVER_ADDRESS}/30 dev {made.name}-s")
+        run_command(f"ip -n {made.name} addr add {made.server_address}/30 dev {made.name}-s")
         run_command(f"ip -n {made.name} link set {made.name}-s up")
         yield made
     finally:
         subprocess.run(["ip", "netns", "del", made.name], check=False)
+
+
+def _taken() -> Link:
+    """Takes a number that no other program of this machine has: a namespace can be added once."""
+    for number in range(os.getpid() % _LINKS, os.getpid() % _LINKS + 1000):
+        made = Link(number % _LINKS)
+        added = subprocess.run(["ip", "netns", "add", made.name], check=False, capture_output=True, text=True)
+        if added.returncode == 0:
+            return made
+        if "File exists" not in added.stderr:
+            raise RuntimeError(f"ip netns add {made.name}: {added.stderr.strip()}")
+    raise RuntimeError("a thousand links are taken")
 
 
 def run_command(command: str) -> str:

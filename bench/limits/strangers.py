@@ -99,7 +99,7 @@ def _behind_a_link(directory: Path) -> Iterator[Opened]:
         network.run_command(f"ip -n {link.name} link set lo up")
         network.run_command(f"tc qdisc add dev {link.name}-c root {shaped}")
         network.run_command(f"ip netns exec {link.name} tc qdisc add dev {link.name}-s root {shaped}")
-        settings = {"ADDRESS": network.SERVER_ADDRESS}
+        settings = {"ADDRESS": link.server_address}
         with ganesha("mem", directory, link.prefix, settings) as server:
             yield Opened(server.url)
 

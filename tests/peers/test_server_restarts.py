@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from bench.faults.relay import relay
-from bench.servers import IOCURVE, RIG, free_ports
+from bench.servers import IOCURVE, RIG, Server, free_ports, start_ganesha, stop_ganesha
 from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 BLOCKS = 1024
-GANESHA_PORT = 20490
 GRACE_SECONDS = 3
 VERSIONS = pytest.mark.parametrize("version", ["3", "4"])
 JOB = (
@@ -50,17 +49,12 @@ def restarting_ganesha(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "served"
     directory.mkdir()
     yield directory
-    subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
+    stop_ganesha()
 
 
-def _start(directory: Path) -> int:
-    """Starts nfs-ganesha with a grace period, and returns its process."""
-    environment = {**os.environ, "GRACE": str(GRACE_SECONDS)}
-    command = [str(RIG / "ganesha"), "start", "vfs", str(directory)]
-    started = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=60, check=True
-    )
-    return int(started.stdout.split("pid ")[1].split(";")[0])
+def _start(directory: Path) -> Server:
+    """Starts nfs-ganesha with a grace period."""
+    return start_ganesha("vfs", directory, settings={"GRACE": str(GRACE_SECONDS)})
 
 
 def _kill(pid: int) -> None:
@@ -70,34 +64,34 @@ def _kill(pid: int) -> None:
         time.sleep(0.01)
 
 
-def _run_over_kills(directory: Path, place: Path, kills: int, options: str, *more: str) -> None:
-    """A verified load on nfs-ganesha, which is killed meanwhile and started again."""
-    server = _start(directory)
-    command = [str(IOCURVE), "fio", *JOB.split(), *more, f"--nfs_url=nfs://127.0.0.1/vfs?{options}"]
+def _run_over_kills(directory: Path, place: Path, pid: int, kills: int, url: str, *more: str) -> None:
+    """A verified load on nfs-ganesha, process ``pid``, which is killed meanwhile and started again."""
+    command = [str(IOCURVE), "fio", *JOB.split(), *more, f"--nfs_url={url}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place) as load:
         while not any(directory.iterdir()):
             time.sleep(0.05)
         for _ in range(kills):
             time.sleep(1.5)
             assert load.poll() is None, "the load was to be interrupted"
-            _kill(server)
-            server = _start(directory)
+            _kill(pid)
+            pid = _start(directory).pid
         stdout, stderr = load.communicate(timeout=100)
     _finished(subprocess.CompletedProcess(command, load.returncode, stdout, stderr))
 
 
 @VERSIONS
 def test_a_verified_run_survives_kills_of_ganesha(restarting_ganesha: Path, version: str, tmp_path: Path) -> None:
-    options = f"nfsport={GANESHA_PORT}&mountport=20491&version={version}"
-    _run_over_kills(restarting_ganesha, tmp_path, 2, options)
+    server = _start(restarting_ganesha)
+    _run_over_kills(restarting_ganesha, tmp_path, server.pid, 2, f"{server.url}&version={version}")
 
 
 def test_a_reclaim_from_ganesha_goes_on_in_the_next_session(restarting_ganesha: Path, tmp_path: Path) -> None:
-    reclaims = Reclaims(GANESHA_PORT)
-    with relay(GANESHA_PORT) as between:
+    server = _start(restarting_ganesha)
+    reclaims = Reclaims(server.port)
+    with relay(server.port) as between:
         between.look = reclaims.look
-        options = f"nfsport={between.port}&version=4"
-        _run_over_kills(restarting_ganesha, tmp_path, 1, options, f"--nrfiles={FILES}", "--nconnect=1")
+        url = f"nfs://127.0.0.1/vfs?nfsport={between.port}&version=4"
+        _run_over_kills(restarting_ganesha, tmp_path, server.pid, 1, url, f"--nrfiles={FILES}", "--nconnect=1")
     assert reclaims.calls == COMPLETED_IN_THE_NEXT_SESSION
 
 
