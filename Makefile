@@ -74,7 +74,7 @@ test-rust: ## the tests of the crates
 .PHONY: test-python
 test-python: develop ## the tests of the whole path, from plan to result, and against real peers
 	$(PYTEST) -m "not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -m alone $$(grep --recursive --files-with-matches --include='test_*.py' '^@pytest.mark.alone' tests)
 
 .PHONY: quick
 quick: develop ## what a change breaks first: formatting, lints, types, and the tests that need no server and no second

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 IOCURVE = Path(sys.executable).with_name("iocurve")
 RIG = Path(__file__).parents[1] / "tests" / "rig"
@@ -121,12 +123,19 @@ def stop_ganesha() -> None:
     subprocess.run([RIG / "ganesha", "stop"], stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
+_HELD_PORTS: list[TextIO] = []
+
+
 def free_ports() -> int:
-    """The first of two ports, below those that the kernel gives to others."""
+    """The first of two ports, below those that the kernel gives to others, which this process keeps until it ends."""
     for port in range(20_000 + os.getpid() % 5_000 * 2, 32_000, 2):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            socket.create_server(("127.0.0.1", port + 1)).close()
-            return port
+        lock = (Path(tempfile.gettempdir()) / f"iocurve-port-{port}.lock").open("w")
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 1)):
+                _HELD_PORTS.append(lock)
+                return port
+        lock.close()
     raise AssertionError("no two ports are free")
 
 

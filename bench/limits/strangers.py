@@ -27,7 +27,7 @@ from typing import Any
 from bench.faults import network
 from bench.limits import tables
 from bench.limits.examine import HELD_UP, Machine, final_name, judged_name
-from bench.servers import RIG, ganesha
+from bench.servers import RIG, free_ports, ganesha
 from bench.truth.instruments import program
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
@@ -107,7 +107,8 @@ def _behind_a_link(directory: Path) -> Iterator[Opened]:
 def _knfsd(threads: int, file_system: str) -> Callable[[Path], AbstractContextManager[Opened]]:
     @contextmanager
     def opened(_: Path) -> Iterator[Opened]:
-        command = [str(RIG / "kernel-nfs"), "--serve", "--port", "12949", "--threads", str(threads)]
+        port = free_ports()
+        command = [str(RIG / "kernel-nfs"), "--serve", "--port", str(port), "--threads", str(threads)]
         command += ["--fs", file_system, "--size", "640"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
@@ -115,7 +116,7 @@ def _knfsd(threads: int, file_system: str) -> Callable[[Path], AbstractContextMa
                 line = process.stdout.readline()
                 if "READY" not in line:
                     raise RuntimeError(f"the kernel's NFS server did not start: {line}")
-                yield Opened("nfs://127.0.0.1/export?nfsport=12949&mountport=12950")
+                yield Opened(f"nfs://127.0.0.1/export?nfsport={port}&mountport={port + 1}")
             finally:
                 process.terminate()
                 process.wait(START_TIMEOUT_S)
