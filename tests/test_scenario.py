@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
+from iocurve.measure import local
 from iocurve.measure.campaign import Keep
 from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
@@ -207,6 +208,31 @@ def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_point_that_fails_costs_only_itself_and_is_measured_by_a_resumed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, count = request(tiny(tmp_path), tmp_path / "data"), iter(range(100))
+
+    def measure(*arguments: Any) -> local.Measured:
+        measured = whole(*arguments)
+        if next(count) != 1:
+            return measured
+        worker, *others = measured.outcome.workers
+        failed = worker.replace(state="failed", error="5 operations did not complete")
+        return replace(measured, outcome=measured.outcome.replace(state="failed", workers=(failed, *others)))
+
+    whole = local.measure
+    monkeypatch.setattr(local, "measure", measure)
+    result = carried_out(asked)
+    assert [point.outcome.state for point in result.points] == ["finished", "failed", *["finished"] * 4]
+    assert result.state == "failed"
+    reason = "point 2 of 6 (mix 100:0 8 KiB) was cut short: "
+    assert (result.incomplete_reason or "").startswith(reason)
+    assert (result.incomplete_reason or "").endswith(": 5 operations did not complete")
+    again = carried_out(asked, earlier=result)
+    assert (again.state, again.incomplete_reason, next(count)) == ("finished", None, 7)
+
+
 def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
     kept: list[int] = []
     carried_out(request(tiny(tmp_path), tmp_path / "data"), lambda result: kept.append(len(result.points)))

@@ -155,6 +155,13 @@ def test_each_turn_is_kept_as_soon_as_it_ends(monkeypatch: pytest.MonkeyPatch) -
 # ---- interruption and resuming
 
 
+def test_a_point_of_which_a_turn_fails_ends_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = carried_out(monkeypatch, Runs(done(100), (50, QUIET, "failed"), done(120)), 2)
+    assert (result.state, result.incomplete_reason) == ("failed", "point 2 of 2 (b) was cut short: interrupted")
+    assert [point.outcome.state for point in result.points] == ["finished", "failed"]
+    assert [[turn.state for turn in point.turns] for point in result.points] == [["finished", "finished"], ["failed"]]
+
+
 def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = carried_out(monkeypatch, Runs(done(100), done(200), (50, QUIET, "interrupted")), 2)
     assert (first.state, first.incomplete_reason) == ("interrupted", "point 2 of 2 (b) was cut short: interrupted")

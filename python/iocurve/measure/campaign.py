@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,6 +129,8 @@ class Campaign:
         """Number of points so far."""
         self.starved_volumes: dict[str, float] = {}
         """By point the share of time for which the measured volume was starved, 0 where it was not."""
+        self.failed: list[str] = []
+        """Reasons why points failed that did not end the campaign."""
         self.seconds_planned = 0.0
         """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
@@ -174,24 +177,43 @@ class Campaign:
         self._view.point_finished(kept.summary(), kept.disturbance)
         return kept, attempts.best
 
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """A point that fails inside is kept, and does not end the campaign: the target may be back for the next one."""
+        try:
+            yield
+        except CutShort as cut:
+            if cut.state != "failed":
+                raise
+            self.failed.append(cut.reason)
+
+    def ended(self, state: State, reason: str | None = None, search: SearchFacts | None = None) -> Result:
+        """The result at the end of the campaign; it has failed where points have."""
+        reasons = [*self.failed, *([reason] if reason else [])]
+        state = "failed" if self.failed and state == "finished" else state
+        return self.result.replace(search=search).ended(state, "; ".join(reasons) or None)
+
     def take_turns(self, group: Sequence[Measurement], rounds: int) -> None:
         """Measures points that are compared in turns: A B B A …, for three A B C C B A …, and keeps each turn.
 
-        Turns and points that an earlier run finished are reused. Raises as ``measure`` does.
+        Turns and points that an earlier run finished are reused. A point of which a turn fails has no more turns; the
+        others go on. Raises as ``measure`` does.
         """
         names = tuple(one.title for one in group)
         waiting = [one for one in group if self._finished_earlier(one) is None]
         points = {one.title: self._begun_earlier(one) for one in waiting}
         for place in turn_places(len(waiting), rounds):
             one = waiting[place.member]
-            before = points[one.title]
-            if turns.has_turn(before, place.round):
+            before = points.get(one.title)
+            if one.title not in points or turns.has_turn(before, place.round):
                 continue
-            points[one.title], _ = self.take_turn(one, before, place, rounds, names)
+            del points[one.title]
+            with self.going_on():
+                points[one.title], _ = self.take_turn(one, before, place, rounds, names)
         for one in waiting:
-            point = points[one.title]
-            assert point is not None, "every point had its turns"
-            self._amended(one.after(turns.in_state(point, "finished")), point)
+            point = points.get(one.title)
+            if point is not None:
+                self._amended(one.after(turns.in_state(point, "finished")), point)
 
     def take_turn(
         self, one: Measurement, before: Point | None, place: TurnPlace, rounds: int, names: tuple[str, ...]
@@ -462,11 +484,11 @@ def carry_out(campaign: Campaign, body: Body, remove: CleanUp = lambda _: None) 
         try:
             with interrupts.delivered():
                 found = body(campaign)
-            result = campaign.result.replace(search=found).ended("finished")
+            result = campaign.ended("finished", search=found)
         except CutShort as cut:
-            result = campaign.result.ended(cut.state, cut.reason)
+            result = campaign.ended(cut.state, cut.reason)
         except (Exception, KeyboardInterrupt) as error:
-            result = campaign.result.ended(*_end(error, campaign.measured))
+            result = campaign.ended(*_end(error, campaign.measured))
             if not campaign.measured:
                 campaign.clean_up(remove)
                 raise

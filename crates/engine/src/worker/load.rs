@@ -190,7 +190,7 @@ impl<'a> Load<'a> {
 
     #[cold]
     fn end_load(&mut self, at: Nanos, timeline: &mut Timeline<'_>) {
-        self.ending.phase = self.ending.phase.after(Event::LoadOver, at);
+        self.ending.phase = self.ending.phase.after(Event::LoadOver { drain: self.drain() }, at);
         timeline.end_issuing(at);
     }
 
@@ -245,6 +245,11 @@ impl<'a> Load<'a> {
         Ok(wanted)
     }
 
+    /// Most time for operations in flight to complete after the end of the load.
+    fn drain(&self) -> Nanos {
+        self.plan.engine.mount().map_or(DRAIN, |mount| mount.timeout_ns.max(DRAIN))
+    }
+
     #[cold]
     fn end_state(&mut self) -> Result<State, EngineError> {
         match self.ending.failure.take() {
@@ -256,7 +261,7 @@ impl<'a> Load<'a> {
                 "{} operations of {} did not complete within {} s after the end of the run",
                 self.slots.count(),
                 self.plan.job,
-                DRAIN / 1_000_000_000
+                self.drain() / 1_000_000_000
             ))),
         }
     }

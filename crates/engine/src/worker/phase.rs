@@ -2,7 +2,7 @@
 
 use iocurve_meter::Nanos;
 
-/// Most time for operations in flight to complete after the end of the load.
+/// Most time for operations in flight to complete after the end of the load; over NFS at least the timeout of the mount.
 pub(super) const DRAIN: Nanos = 30_000_000_000;
 /// Most time after a stop or a failure.
 pub(super) const DRAIN_WHEN_STOPPED: Nanos = 1_000_000_000;
@@ -28,7 +28,8 @@ pub(super) enum Event {
     /// An operation failed.
     Failed,
     /// The load is over: by time, because the run asks the worker to finish, or because the depth searched for is found.
-    LoadOver,
+    /// Operations in flight have this time to complete.
+    LoadOver { drain: Nanos },
     /// All operations were issued and have completed; files may be left to flush.
     Idle { flushes: bool },
 }
@@ -40,8 +41,8 @@ impl Phase {
         match (self, event) {
             (Self::Over, _) | (_, Event::Idle { flushes: false }) => Self::Over,
             (_, Event::Stopped | Event::Failed) => Self::Draining { until: now.saturating_add(DRAIN_WHEN_STOPPED) },
-            (Self::Issuing, Event::LoadOver) => Self::Draining { until: now.saturating_add(DRAIN) },
-            (_, Event::LoadOver) => self,
+            (Self::Issuing, Event::LoadOver { drain }) => Self::Draining { until: now.saturating_add(drain) },
+            (_, Event::LoadOver { .. }) => self,
             (_, Event::Idle { flushes: true }) => Self::FlushingAtEnd,
         }
     }
@@ -59,6 +60,7 @@ mod tests {
 
     const NOW: Nanos = 1_000;
     const DRAINING: Phase = Phase::Draining { until: 5 };
+    const OVER: Event = Event::LoadOver { drain: DRAIN };
     const LONG: Phase = Phase::Draining { until: NOW + DRAIN };
     const SHORT: Phase = Phase::Draining { until: NOW + DRAIN_WHEN_STOPPED };
 
@@ -68,22 +70,22 @@ mod tests {
         for (before, event, after) in [
             (Phase::Issuing, Event::Stopped, SHORT),
             (Phase::Issuing, Event::Failed, SHORT),
-            (Phase::Issuing, Event::LoadOver, LONG),
+            (Phase::Issuing, OVER, LONG),
             (Phase::Issuing, idle(true), Phase::FlushingAtEnd),
             (Phase::Issuing, idle(false), Phase::Over),
             (DRAINING, Event::Stopped, SHORT),
             (DRAINING, Event::Failed, SHORT),
-            (DRAINING, Event::LoadOver, DRAINING),
+            (DRAINING, OVER, DRAINING),
             (DRAINING, idle(true), Phase::FlushingAtEnd),
             (DRAINING, idle(false), Phase::Over),
             (Phase::FlushingAtEnd, Event::Stopped, SHORT),
             (Phase::FlushingAtEnd, Event::Failed, SHORT),
-            (Phase::FlushingAtEnd, Event::LoadOver, Phase::FlushingAtEnd),
+            (Phase::FlushingAtEnd, OVER, Phase::FlushingAtEnd),
             (Phase::FlushingAtEnd, idle(true), Phase::FlushingAtEnd),
             (Phase::FlushingAtEnd, idle(false), Phase::Over),
             (Phase::Over, Event::Stopped, Phase::Over),
             (Phase::Over, Event::Failed, Phase::Over),
-            (Phase::Over, Event::LoadOver, Phase::Over),
+            (Phase::Over, OVER, Phase::Over),
             (Phase::Over, idle(true), Phase::Over),
             (Phase::Over, idle(false), Phase::Over),
         ] {
@@ -101,6 +103,6 @@ mod tests {
 
     #[test]
     fn an_end_beyond_the_clock_does_not_overflow() {
-        assert_eq!(Phase::Issuing.after(Event::LoadOver, Nanos::MAX), Phase::Draining { until: Nanos::MAX });
+        assert_eq!(Phase::Issuing.after(OVER, Nanos::MAX), Phase::Draining { until: Nanos::MAX });
     }
 }

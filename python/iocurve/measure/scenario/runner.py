@@ -204,7 +204,8 @@ class _Run:
                 campaign.take_turns(measurements, group.rounds)
             else:
                 for measurement in measurements:
-                    campaign.measure(measurement)
+                    with campaign.going_on():
+                        campaign.measure(measurement)
             self.files.identify()
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.probes:
             seconds = probes.SHORT_S if self.request.form_name == "short" else probes.LONG_S

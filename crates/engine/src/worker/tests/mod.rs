@@ -19,7 +19,10 @@ use crate::engines::request::{Completion, Engine, Request};
 use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
-use crate::plan::{Access, Arrivals, Cover, End, OperationKind, OperationPlan, Passes, Rate, RateUnit, Worker};
+use crate::plan::{
+    Access, Arrivals, Cover, Durability, End, EnginePlan, NfsMount, OperationKind, OperationPlan, Passes, Rate,
+    RateUnit, Worker,
+};
 use crate::record::Recorded;
 
 const MS: Nanos = 1_000_000;
@@ -268,6 +271,43 @@ fn a_cool_down_may_be_longer_than_the_time_to_drain() {
     let ran = simulate(&plan, MS);
     assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 61_000));
     assert_eq!((ran.ended.window, ran.ended.drained), ((0, 1_000 * MS), 61_000 * MS));
+}
+
+#[test]
+fn what_is_in_flight_at_the_end_has_the_timeout_of_the_mount_to_complete() {
+    let mount = |timeout_s: u64| NfsMount {
+        host: "127.0.0.1".into(),
+        port: None,
+        mount_port: None,
+        export: "/vol".into(),
+        version: 3,
+        nconnect: 1,
+        uid: 0,
+        gid: 0,
+        durability: Durability::None,
+        timeout_ns: timeout_s * 1_000 * MS,
+        keep_payload: false,
+        source: None,
+        session_slots: 64,
+        rsize: None,
+        wsize: None,
+    };
+    let ended = |engine, service_s: u64| {
+        let plan = Worker { engine, end: for_ms(1_000), ..worker() };
+        let ran = simulate(&plan, service_s * 1_000 * MS);
+        (ran.ended.state, ran.ended.error.map(|error| error.to_string()))
+    };
+    for engine in
+        [EnginePlan::Nfs { mount: mount(120) }, EnginePlan::NfsMetadata { mount: mount(120), keep_open: true }]
+    {
+        assert_eq!(ended(engine.clone(), 100), (State::Finished, None));
+        let (state, error) = ended(engine, 140);
+        assert_eq!(state, State::Failed);
+        assert!(error.unwrap().ends_with("did not complete within 120 s after the end of the run"));
+    }
+    // The engine gives up by itself after a shorter timeout.
+    assert_eq!(ended(EnginePlan::Nfs { mount: mount(5) }, 20), (State::Finished, None));
+    assert_eq!(ended(EnginePlan::Null {}, 40).0, State::Failed);
 }
 
 #[test]
