@@ -16,10 +16,10 @@ from iocurve.analysis import read
 from iocurve.analysis.findings import Knee
 from iocurve.report import charts
 from iocurve.report import page as report
-from iocurve.report.cells import Nanoseconds, Table
 from iocurve.report.charts.curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import figures
+from iocurve.report.table import Nanoseconds, Table, bold, code
 from iocurve.result.document import Comparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
 from iocurve.units import KIB, MIB
 from test_headlines import disks, knee
@@ -345,3 +345,13 @@ def test_further_doubts_are_folded() -> None:
     page = report.html(read(result))
     assert "<summary>2 more</summary>" in page
     assert page.index("remark 4") < page.index("<summary>2 more</summary>") < page.index("remark 5")
+
+
+def test_markdown_shows_text_as_it_is() -> None:
+    rows = [("a_b _c_ [1, 2] [x](y)", bold("no <i>")), (), (code("a|b"), "1 *")]
+    assert Table(("name", "value"), rows).markdown() == [
+        "| name | value |",
+        "| --- | --- |",
+        "| a_b \\_c\\_ [1, 2] \\[x](y) | **no \\<i\\>** |",
+        "| `a\\|b` | 1 \\* |",
+    ]

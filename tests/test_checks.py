@@ -274,7 +274,7 @@ def test_junit_has_a_suite_for_each_expression() -> None:
 def test_markdown_escapes_what_a_table_would_read() -> None:
     text = reports.markdown(some_checks(), "<b>nightly</b>").decode()
     assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 cannot tell, 2 passed**\n")
-    assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited\\_by is "depth" |' in text
+    assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited_by is "depth" |' in text
     assert text.endswith("\npassed: `errors > 0`\n")
 
 

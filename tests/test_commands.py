@@ -21,7 +21,7 @@ from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
 from iocurve.cli.common import show
 from iocurve.dialects.registry import load
 from iocurve.errors import DialectError
-from iocurve.report.table import FittingTable, result_table
+from iocurve.report.table import Table, result_table
 
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
 JOB = """\
@@ -162,7 +162,7 @@ def test_a_pipe_gets_whole_figures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_table_becomes_a_list_where_a_terminal_is_too_narrow() -> None:
     out = Console(width=18, file=io.StringIO(), force_terminal=False)
     with out.capture() as captured:
-        out.print(FittingTable(("point", "IOPS", "MiB/s"), [("random reads, 4 KiB", "12,800", "1,234.5")]))
+        out.print(Table(("point", "IOPS", "MiB/s"), [("random reads, 4 KiB", "12,800", "1,234.5")]))
     assert [line.rstrip() for line in captured.get().splitlines()] == [
         "random reads, 4",
         "KiB",

@@ -125,7 +125,7 @@ def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
     limits = [row[-1] for row in figures(read(result))[0].table.rows]
     assert [limit.rpartition(", ")[2] for limit in limits[1:]] == ["disturbed", "disturbed", "disturbed", "starved"]
     assert "disturbed" not in limits[0]
-    rows = [row[-1] for row in vars(result_table(read(result)))["_rows"]]
+    rows = [row[-1] for row in result_table(read(result)).rows]
     assert rows == limits
 
 
@@ -337,9 +337,9 @@ def test_page_table_csv_and_json_name_and_count_the_same_limits() -> None:
     assert [(row["limited_by"], row["limited_by_confidence"]) for row in rows] == [
         (one["code"], one["confidence"]) for one in of_json
     ]
-    table = vars(result_table(read(result)))
-    place = table["_columns"].index("limited by")
-    assert [row[place] for row in table["_rows"] if row] == labels
+    table = result_table(read(result))
+    place = table.columns.index("limited by")
+    assert [row[place] for row in table.rows if row] == labels
     shown = figures(reading)[0].table
     assert {row[-1] for row in shown.rows} == set(labels)
     groups = {

@@ -263,7 +263,7 @@ def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.
         "a (other processes used 48% of the processors)."
     )
     assert told.to_records()[0]["disturbance"] == "other processes used 48% of the processors"
-    assert result_table(read(told))._rows[0][-1].endswith("disturbed")
+    assert result_table(read(told)).rows[0][-1].endswith("disturbed")
 
 
 def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.advice.alternative import Alternative
 from iocurve.advice.sizing import Chain, Sizing
+from iocurve.report.table import Table
 from iocurve.units import MIB, format_number
 
 CLIENTS_SHOWN = 6
@@ -129,8 +130,5 @@ def markdown(sections: Sequence[Section]) -> str:
             parts.append(f"## {section.title}")
         parts += ["\n".join(f"- {line}" for line in section.lines)] if section.lines else []
         if section.rows:
-            rows = [section.columns, tuple("---" for _ in section.columns), *section.rows]
-            parts.append(
-                "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
-            )
+            parts.append("\n".join(Table(section.columns, section.rows).markdown()))
     return "\n\n".join(parts) + "\n"

@@ -46,7 +46,7 @@ class LimitKind:
     twice: str = ""
     """The change for twice the throughput, with the values of the point; empty: not known from the kind alone."""
     counts: Counted | None = None
-    """The quantity that the limit counts: points at the limit have equal values of it. None: equal values show nothing."""
+    """The quantity that the limit counts: points at it have equal values. None: equal values show nothing."""
     experiment: Experiment | None = None
     """The experiment that would refute the verdict. None: all probes test it."""
     has_queue: bool = False

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
-from rich.table import Table
 
 from iocurve.cli.common import SSH, example, records, report_host, show, show_json
 from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.errors import Diagnostic, DialectError
+from iocurve.report.table import Table
 from iocurve.units import counted
 
 app = App(
@@ -46,10 +46,7 @@ def check_cluster(
     if json:
         show_json({"clients": records(check.COLUMNS, rows), "problems": [str(problem) for problem in problems]})
         return 1 if problems else 0
-    table = Table(*check.COLUMNS, box=None)
-    for row in rows:
-        table.add_row(*row)
-    show(table)
+    show(Table(check.COLUMNS, rows))
     for problem in problems:
         print(f"problem: {problem}")
     return 1 if problems else 0

@@ -165,10 +165,10 @@ def show_comparison(found: Compared) -> None:
         for name, source in zip(found.labels, found.sources, strict=True):
             print(f"{name}  {source}")
         print()
-    if table := compared.conditions_table(found):
-        show(table)
+    if conditions := compared.conditions_table(found):
+        show(conditions)
         print()
-    show(compared.table(found))
+    show(compared.grouped(compared.table(found)))
     print(f"\n{found.summary}")
     for text in (*found.unmatched, *found.notes):
         print(text)

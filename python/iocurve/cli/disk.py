@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from iocurve.cli.common import example, records, show, show_json
 from iocurve.cli.quantities import Flag
 from iocurve.errors import DialectError, unknown
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.targets import disk as disks
 from iocurve.targets import disk_data
 from iocurve.units import format_bytes
@@ -40,7 +40,7 @@ def list_disks(*, json: Flag = False) -> int:
     if json:
         show_json([_described(name) for name in _names()])
     else:
-        show(FittingTable(("name", "figures"), [*disks_listed, *vms], texts=["figures"], has_header=False))
+        show(Table(("name", "figures"), [*disks_listed, *vms], sentences=["figures"], has_header=False))
     return 0
 
 
@@ -61,7 +61,7 @@ def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, 
         show_json(_described(name))
     else:
         page = "page of learn.microsoft.com"
-        show(FittingTable(("figure", "value", page), _figures(name), texts=["value", page]))
+        show(Table(("figure", "value", page), _figures(name), sentences=["value", page]))
     return 0
 
 

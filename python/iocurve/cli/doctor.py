@@ -18,7 +18,7 @@ from iocurve.cli.common import TargetText, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, TargetError
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.units import GIB, SECOND_NS
 from iocurve.volume import profile as profiles
 from iocurve.volume.profile_limits import resolve
@@ -153,7 +153,7 @@ def doctor(
 def _show(found: Diagnosis) -> None:
     print(text.summary(found))
     if found.rows:
-        show(FittingTable(text.COLUMNS, text.cells(found), texts=["found"]))
+        show(Table(text.COLUMNS, text.cells(found), sentences=["found"]))
     print()
     for line in text.remedies(found):
         print(line)

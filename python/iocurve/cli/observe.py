@@ -23,7 +23,7 @@ from iocurve.cli.doctor import may_be_azure
 from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, TargetError
 from iocurve.measure.interrupts import exit_status
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.result.caps import Cap
 from iocurve.units import SECOND_NS, format_bytes, format_count, format_latency
 from iocurve.volume.profile_limits import resolve
@@ -166,7 +166,7 @@ def _tell(earlier: Sample, later: Sample, start_s: float) -> None:
 def _show(observed: Observation) -> None:
     rows = [row for each in observed.intervals for row in _rows(f"{each.start_s:.1f} s", each.read, each.write)]
     rows += [(), *_rows("all", observed.read, observed.write)]
-    show(FittingTable(COLUMNS, rows, numbers=COLUMNS[2:]))
+    show(Table(COLUMNS, rows, numbers=COLUMNS[2:]))
     share = observed.read_share
     mix = "nothing was read or written" if share is None else f"{100 * share:.1f} % reads"
     other = f", {observed.other_operations:,} other operations" if observed.counters == "mountstats" else ""

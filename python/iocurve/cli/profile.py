@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from iocurve.cli.common import example, records, show, show_json
 from iocurve.cli.quantities import Flag
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.volume import profile as profiles
 from iocurve.volume.profile_text import describe
 
@@ -29,7 +29,7 @@ def list_profiles(*, json: Flag = False) -> int:
     if json:
         show_json(records(columns, rows))
     else:
-        show(FittingTable(columns, rows, texts=["title"], has_header=False))
+        show(Table(columns, rows, sentences=["title"], has_header=False))
     return 0
 
 
@@ -53,5 +53,5 @@ def show_profile(
     print(f"{name}: {title}")
     if rows:
         source = "page of learn.microsoft.com" if name in profiles.names() else "source"
-        show(FittingTable(("figure", "value", source), rows, texts=["value", source]))
+        show(Table(("figure", "value", source), rows, sentences=["value", source]))
     return 0

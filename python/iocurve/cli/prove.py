@@ -18,7 +18,7 @@ from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
 from iocurve.cli.size import machine_of
 from iocurve.errors import Diagnostic, DialectError
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.result.caps import Kind
 from iocurve.targets import disk_data
 from iocurve.targets import target as targets
@@ -128,7 +128,7 @@ def prove(
     if json:
         show_json(proof_page.document(proof))
     elif not quiet:
-        show(FittingTable(proof_page.COLUMNS, proof_page.rows(proof), texts=proof_page.COLUMNS))
+        show(Table(proof_page.COLUMNS, proof_page.rows(proof), sentences=proof_page.COLUMNS))
         for text in proof.promised.not_judged:
             print(f"not judged: {text}")
         print(f"\n{proof_page.sentence(proof)}\npage for the supplier: {page}")

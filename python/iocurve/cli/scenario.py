@@ -8,7 +8,7 @@ from iocurve.cli.common import example, records, show, show_json
 from iocurve.cli.measure import Scenario, run
 from iocurve.cli.quantities import Flag
 from iocurve.measure.scenario import command, document
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 
 app = App(name="scenario", help="List, show and run published methodologies.")
 app.command(run, name="run", help_epilogue=example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol"))
@@ -28,7 +28,7 @@ def list_scenarios(*, json: Flag = False) -> int:
     if json:
         show_json(records(columns, rows))
     else:
-        show(FittingTable(columns, rows, texts=["title"], has_header=False))
+        show(Table(columns, rows, sentences=["title"], has_header=False))
     return 0
 
 

@@ -17,7 +17,7 @@ from iocurve.advice.sizing_text import Section
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, unknown
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.targets import disk_data
 
 Kind = Literal["volume", "disk"]
@@ -180,5 +180,5 @@ def _show(sections: Sequence[Section], *, markdown: bool) -> int:
         for line in section.lines:
             print(f"  {line}" if section.title else line)
         if section.rows:
-            show(FittingTable(section.columns, section.rows, texts=section.columns))
+            show(Table(section.columns, section.rows, sentences=section.columns))
     return 0

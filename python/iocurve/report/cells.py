@@ -1,4 +1,4 @@
-"""The parts that all figures share: tables and their cells, limits and published figures in charts, captions."""
+"""The parts that all figures share: cells of tables, limits and published figures in charts, captions."""
 
 from __future__ import annotations
 
@@ -15,66 +15,14 @@ from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
+from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
 from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, UNKNOWN_TEXT, capitalised
+from iocurve.units import MIB, UNKNOWN_TEXT, capitalised
 
-LIMITED_BY = "limited by"
-WRAPPED = (LIMITED_BY, "changes", "verdict")
-"""Columns of sentences."""
-LONG_CELL = 22
-"""Columns with longer cells wrap, so that a table fits its page."""
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
-
-
-@dataclass(frozen=True)
-class Nanoseconds:
-    """A latency, which a table shows in the unit of its column."""
-
-    value: float
-
-
-Cell = str | Nanoseconds
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under the names of their columns."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    text_columns: int = 1
-    """The number of columns at the left that hold words; the others hold figures."""
-
-    @classmethod
-    def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Cell]], text_columns: int = 1) -> Table:
-        """Shows all latencies in one unit, and adds it to the names of their columns.
-
-        The largest latency is a number below 10,000 in that unit.
-        """
-        latencies = [
-            cell.value for row in rows for cell in row if isinstance(cell, Nanoseconds) and not math.isnan(cell.value)
-        ]
-        unit, unit_ns = next(((unit, size) for unit, size in _UNITS if max(latencies, default=0) < 10_000 * size), _S)
-        names = [
-            _with_unit(name, unit) if any(isinstance(row[index], Nanoseconds) for row in rows) else name
-            for index, name in enumerate(columns)
-        ]
-        shown = [
-            tuple(_latency(cell.value, unit_ns) if isinstance(cell, Nanoseconds) else cell for cell in row)
-            for row in rows
-        ]
-        return cls(tuple(names), tuple(shown), text_columns)
-
-    def style(self, column: int) -> str:
-        """The CSS classes of a column."""
-        if self.columns[column] in WRAPPED:
-            return "text last"
-        longest = max((len(row[column]) for row in self.rows), default=0)
-        style = "text" if column < self.text_columns else "figure"
-        return f"{style} long" if max(longest, len(self.columns[column])) > LONG_CELL else style
 
 
 @dataclass(frozen=True)
@@ -114,25 +62,6 @@ def kind_cell(summary: Summary, kind: str, cell: Callable[[Totals], Cell]) -> Ce
 def percentile(percent: float) -> Callable[[Totals], Nanoseconds]:
     """Makes a cell with a percentile of the latency."""
     return lambda totals: Nanoseconds(totals.latency.percentile(percent))
-
-
-_S = ("s", SECOND_NS)
-_UNITS = (("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS), _S)
-
-
-def _with_unit(name: str, unit: str) -> str:
-    """``p99 ms``; ``{unit}`` in a name says where the unit goes."""
-    return name.replace("{unit}", unit) if "{unit}" in name else f"{name} {unit}"
-
-
-def _latency(nanoseconds: float, unit_ns: int) -> str:
-    """To 0.1 µs below 100 µs, to 1 µs above: the histograms have three digits."""
-    if math.isnan(nanoseconds):
-        return UNKNOWN_TEXT
-    if unit_ns == MICROSECOND_NS:
-        return decimal(nanoseconds / MICROSECOND_NS)
-    microseconds = 4 if nanoseconds < 100 * MICROSECOND_NS else 3
-    return f"{nanoseconds / unit_ns:,.{microseconds if unit_ns == MILLISECOND_NS else microseconds + 3}f}"
 
 
 def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
@@ -176,11 +105,6 @@ def gain_caption(bars: Sequence[charts.GainBar]) -> str:
 def count(value: float) -> str:
     """``12,800``."""
     return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.0f}"
-
-
-def decimal(value: float) -> str:
-    """``1,234.5``."""
-    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.1f}"
 
 
 # ---- rates

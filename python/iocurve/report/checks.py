@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from iocurve.analysis.checks import Check, Checks, Verdict
+from iocurve.report.table import Table, bold, code, escaped
 from iocurve.units import counted
 
 _WORDS: dict[Verdict, str] = {"failed": "FAILED", "cannot_tell": "CANNOT TELL", "passed": "passed"}
@@ -66,30 +67,14 @@ def _xml(text: str) -> str:
 
 def markdown(checks: Checks, name: str) -> bytes:
     """A heading with the counts, and a table of all checks that did not pass, for a comment on a pull request."""
-    rows = [check for check in checks.all if check.verdict != "passed"]
-    parts = [f"### iocurve: {_cell(name)}", "", f"**{checks.sentence}**", ""]
-    if rows:
-        parts += ["| check | point | verdict | measured |", "| --- | --- | --- | --- |"]
-    for check in rows:
-        verdict = f"**{_WORDS[check.verdict].lower()}**"
-        subject = _cell(check.subject or WHOLE)
-        parts.append(f"| {_code(check.expression)} | {subject} | {verdict} | {_cell(check.text)} |")
+    rows = [
+        (code(check.expression), check.subject or WHOLE, bold(_WORDS[check.verdict].lower()), check.text)
+        for check in checks.all
+        if check.verdict != "passed"
+    ]
+    parts = [f"### iocurve: {escaped(name)}", "", f"**{checks.sentence}**", ""]
+    parts += Table(("check", "point", "verdict", "measured"), rows).markdown() if rows else []
     passed = [expression for expression, group in _groups(checks) if all(one.verdict == "passed" for one in group)]
     if passed:
-        parts += ["", f"passed: {', '.join(map(_code, passed))}"]
+        parts += ["", f"passed: {', '.join(map(code, passed))}"]
     return ("\n".join(parts).rstrip() + "\n").encode()
-
-
-def _code(text: str) -> str:
-    """Text in a code span of a table; a table takes every bar for a border."""
-    fence = "``" if "`" in text else "`"
-    return fence + _one_line(text).replace("|", "\\|") + fence
-
-
-def _cell(text: str) -> str:
-    """Text as it is: characters that Markdown or HTML would read are escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#~@])", r"\\\1", _one_line(text))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

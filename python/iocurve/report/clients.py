@@ -8,23 +8,9 @@ from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
 from iocurve.analysis.families import Family
 from iocurve.report import charts
-from iocurve.report.cells import (
-    LAST_COLUMNS,
-    Cell,
-    Figure,
-    Table,
-    caps,
-    count,
-    cpu,
-    decimal,
-    last_cells,
-    percentile,
-    rate,
-    slug,
-    target_of,
-)
+from iocurve.report.cells import LAST_COLUMNS, Figure, caps, count, cpu, last_cells, percentile, rate, slug, target_of
 from iocurve.report.charts import Chart
-from iocurve.report.table import clients_cell, fairness_cells
+from iocurve.report.table import Cell, Table, clients_cell, decimal, fairness_cells
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point
 from iocurve.units import MIB, format_count, sentence
@@ -91,7 +77,7 @@ def shared(reading: Reading) -> list[Figure]:
     judged = [(point, client_verdicts(point, result.target_of(point))) for point in result.points if point.clients]
     if not judged:
         return []
-    table = Table(COLUMNS, tuple(_row(point, verdicts) for point, verdicts in judged), text_columns=4)
+    table = Table.of(COLUMNS, [_row(point, verdicts) for point, verdicts in judged], text_columns=4)
     rows = [_client_row(point, one) for point, verdicts in judged for one in verdicts]
     each = Table.of(EACH_COLUMNS, rows, text_columns=2)
     is_long = len(rows) > OPEN_MAX

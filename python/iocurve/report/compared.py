@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference
 from iocurve.report.conditions import Folded, conditions
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table, bold, escaped
 from iocurve.result.document import Result
 from iocurve.result.figures import RESPONSE, of_kind, plain
 from iocurve.result.paired import Verdict, margin_text
@@ -173,49 +173,45 @@ def columns(compared: Compared) -> tuple[str, ...]:
 # ---- forms
 
 
-def table(compared: Compared) -> FittingTable:
-    """The table of the terminal, with a gap between points."""
-    shown: list[tuple[str, ...]] = []
+def table(compared: Compared) -> Table:
+    """All differences."""
+    return Table(columns(compared), list(rows(compared)), numbers=("A", "B", "base", "value"), sentences=("verdict",))
+
+
+def grouped(table: Table) -> Table:
+    """The table with each point named once, and a gap between points."""
+    shown: list[Sequence[str]] = []
     point = None
-    for row in rows(compared):
+    for row in table.rows:
         if point not in (None, row[0]):
             shown.append(())
         shown.append(row if row[0] != point else ("", *row[1:]))
         point = row[0]
-    return FittingTable(columns(compared), shown, numbers=("A", "B", "base", "value"), texts=("verdict",))
+    return replace(table, rows=shown)
 
 
-def conditions_table(compared: Compared) -> FittingTable | None:
+def conditions_table(compared: Compared) -> Table | None:
     """The conditions that differ; None where none does."""
     found = [(name, *values) for name, values in compared.conditions]
     if not found:
         return None
-    return FittingTable(("conditions that differ", *compared.labels), found, texts=compared.labels)
+    return Table(("conditions that differ", *compared.labels), found, sentences=compared.labels)
 
 
 def markdown(compared: Compared) -> str:
     """For the comment of a pull request: the summary, the conditions that differ, the table."""
     lines = [f"**{compared.summary}**", ""]
-    lines += [f"- {name}: {_escaped(source)}" for name, source in zip(compared.labels, compared.sources, strict=True)]
-    if compared.conditions:
-        lines += ["", *_table(("conditions that differ", *compared.labels), [(k, *v) for k, v in compared.conditions])]
-    lines += ["", *_table(columns(compared), [_bold(row) for row in rows(compared)]), ""]
-    lines += [f"- {_escaped(text)}" for text in compared.unmatched]
+    lines += [f"- {name}: {escaped(source)}" for name, source in zip(compared.labels, compared.sources, strict=True)]
+    if conditions := conditions_table(compared):
+        lines += ["", *conditions.markdown()]
+    lines += ["", *replace(table(compared), rows=[_bold(row) for row in rows(compared)]).markdown(), ""]
+    lines += [f"- {escaped(text)}" for text in compared.unmatched]
     lines += [f"<sub>{' '.join(compared.notes)}</sub>"]
     return "\n".join(lines) + "\n"
 
 
 def _bold(row: tuple[str, ...]) -> tuple[str, ...]:
-    return (*row[:-1], f"**{row[-1]}**" if row[-1].startswith(("faster", "slower")) else row[-1])
-
-
-def _table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    lines = [names, ["---"] * len(names), *([_escaped(cell) for cell in row] for row in cells)]
-    return [f"| {' | '.join(line)} |" for line in lines]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return (*row[:-1], bold(row[-1])) if row[-1].startswith(("faster", "slower")) else row
 
 
 def document(compared: Compared) -> dict[str, object]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from iocurve.analysis.compare import NAMES, Difference
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.report import charts
-from iocurve.report.cells import Figure, Table, rate_unit, slug
+from iocurve.report.cells import Figure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
 from iocurve.report.charts import changes
-from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, columns, label, rows
+from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, label, table
 from iocurve.report.page import rendered
+from iocurve.report.table import Table
 from iocurve.result.figures import of_kind, plain
 from iocurve.result.paired import margin_text
 from iocurve.result.version import iocurve_version
@@ -39,15 +41,13 @@ def page(compared: Compared) -> str:
 
 
 def _conditions(compared: Compared) -> Iterator[Figure]:
-    found = compared.conditions
-    if found:
-        table = Table(("condition", *compared.labels), tuple((name, *values) for name, values in found), 9)
-        yield Figure("conditions", "Conditions that differ", "", (), table)
+    if differing := conditions_table(compared):
+        named = replace(differing, columns=("condition", *compared.labels))
+        yield Figure("conditions", "Conditions that differ", "", (), named)
 
 
 def _table(compared: Compared) -> Figure:
-    names = columns(compared)
-    return Figure("differences", "All differences", "", (), Table(names, tuple(rows(compared)), len(names) - 4))
+    return Figure("differences", "All differences", "", (), table(compared))
 
 
 def _changes(compared: Compared) -> Iterator[Figure]:
@@ -59,8 +59,10 @@ def _changes(compared: Compared) -> Iterator[Figure]:
             chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
             title = f"{FIGURE_NAMES[name]}: change"
             caption = CAPTION.format(margin=margin_text(comparison.margin))
-            table = Table(("point", "change", "verdict"), tuple(_row(compared, one) for one in found), 3)
-            yield Figure(slug(title), title, caption, (chart,), table)
+            shown = Table(
+                ("point", "change", "verdict"), [_row(compared, one) for one in found], sentences=("verdict",)
+            )
+            yield Figure(slug(title), title, caption, (chart,), shown)
 
 
 def _change(compared: Compared, one: Difference) -> changes.Change:
@@ -89,8 +91,8 @@ def _curves(compared: Compared) -> Iterator[Figure]:
             dots = [dot for one in known for dot in _dots(one, axis, unit)]
             is_joined = all(len({_load(member, axis) for member in one.members}) == len(one.members) for one in known)
             chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
-            table = Table(("result", axis, unit, "percentile", "latency"), tuple(_cells(dot) for dot in dots), 1)
-            yield Figure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), table)
+            dots_table = Table.of(("result", axis, unit, "percentile", "latency"), [_cells(dot) for dot in dots])
+            yield Figure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), dots_table)
 
 
 def _family(compared: Compared, place: int, name: str) -> Family | None:

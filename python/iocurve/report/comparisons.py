@@ -12,17 +12,13 @@ from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
-    Cell,
     Figure,
-    Nanoseconds,
-    Table,
     bars_caption,
     bounds,
     cap_caption,
     caps,
     caption,
     count,
-    decimal,
     far_caption,
     gain_bar,
     gain_caption,
@@ -37,6 +33,7 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
+from iocurve.report.table import Cell, Nanoseconds, Table, decimal
 from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency, sentence
@@ -195,7 +192,7 @@ def _comparison_table(
         for place, at in common.items()
     ]
     columns = ("read:write" if axis == "read_percent" else axis, *(f"{name}, {unit}" for name in names))
-    return Table((*columns, *(f"{name} to the first" for name in others)), tuple(rows))
+    return Table.of((*columns, *(f"{name} to the first" for name in others)), rows)
 
 
 # ---- connections
@@ -288,7 +285,7 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
         title=f"Beside published figures: {reference.title}",
         caption=_published_caption(reference, found, reading),
         charts=(),
-        table=Table(columns, tuple(rows), text_columns=2),
+        table=Table.of(columns, rows, text_columns=2),
     )
 
 

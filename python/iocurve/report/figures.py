@@ -11,8 +11,9 @@ from iocurve.analysis import Reading
 from iocurve.analysis.families import Family
 from iocurve.analysis.findings import Knee
 from iocurve.report import charts, clients, comparisons, kinds, loads, single_loads
-from iocurve.report.cells import Figure, Table, caps, slug
+from iocurve.report.cells import Figure, caps, slug
 from iocurve.report.charts import Chart
+from iocurve.report.table import Table
 from iocurve.result.document import SearchFacts
 from iocurve.units import format_number
 
@@ -94,4 +95,4 @@ def _findings_table(search: SearchFacts) -> Table:
         (finding.name, f"{format_number(finding.figure.value, 3)} {finding.unit}".rstrip(), finding.figure.bounds_text)
         for finding in search.findings
     ]
-    return Table(("found", "figure", "bounds"), tuple(rows))
+    return Table.of(("found", "figure", "bounds"), rows)

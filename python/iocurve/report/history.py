@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, Level, Run, Series
 from iocurve.report.compared import value_text
-from iocurve.report.table import FittingTable
+from iocurve.report.table import Table
 from iocurve.result.stats import CONFIDENCE
 
 COLUMNS = ("point", "figure", "runs", "first", "last", "changes")
@@ -72,9 +72,9 @@ def rows(history: History) -> Iterator[tuple[str, ...]]:
         )
 
 
-def table(history: History) -> FittingTable:
+def table(history: History) -> Table:
     """The table of the terminal."""
-    return FittingTable(COLUMNS, list(rows(history)), numbers=("runs", "first", "last"), texts=("changes",))
+    return Table(COLUMNS, list(rows(history)), numbers=("runs", "first", "last"), sentences=("changes",))
 
 
 def document(history: History) -> dict[str, object]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from iocurve.analysis.history import Series
-from iocurve.report.cells import Figure, Table, slug
+from iocurve.report.cells import Figure, slug
 from iocurve.report.charts import changes as charts
 from iocurve.report.compared import value_text
-from iocurve.report.history import COLUMNS, History, changes, rows
+from iocurve.report.history import History, changes, table
 from iocurve.report.page import rendered
+from iocurve.report.table import Table
 from iocurve.result.version import iocurve_version
 from iocurve.units import counted
 
@@ -16,7 +17,7 @@ CAPTION = "Bars are 95 % intervals of a run. Lines are levels, and dashed ones t
 
 def page(history: History) -> str:
     """The page, which needs nothing but itself."""
-    overview = Figure("series", "All series", "", (), Table(COLUMNS, tuple(rows(history)), len(COLUMNS)))
+    overview = Figure("series", "All series", "", (), table(history))
     first, last = history.runs[0].result.created, history.runs[-1].result.created
     return rendered(
         "compared.html",
@@ -44,5 +45,5 @@ def _figure(history: History, series: Series) -> Figure:
     unit = "IOPS" if series.name == "iops" else series.name
     title = f"{series.point}: {unit}"
     found = changes(history, series)
-    table = Table(("change",), tuple((text,) for text in found or ["none"]))
-    return Figure(slug(title), title, CAPTION, (charts.history(dots, levels, unit),), table)
+    listed = Table(("change",), [(text,) for text in found or ["none"]])
+    return Figure(slug(title), title, CAPTION, (charts.history(dots, levels, unit),), listed)

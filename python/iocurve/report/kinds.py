@@ -9,19 +9,8 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
 from iocurve.report import charts
-from iocurve.report.cells import (
-    LAST_COLUMNS,
-    Cell,
-    Figure,
-    Nanoseconds,
-    Table,
-    caption,
-    count,
-    decimal,
-    last_cells,
-    percentile,
-    slug,
-)
+from iocurve.report.cells import LAST_COLUMNS, Figure, caption, count, last_cells, percentile, slug
+from iocurve.report.table import Cell, Nanoseconds, Table, decimal
 from iocurve.units import sentence
 
 RATE_CAPTION = "The kinds of operation fill a bar."

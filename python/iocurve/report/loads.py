@@ -10,10 +10,7 @@ from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
-    Cell,
     Figure,
-    Nanoseconds,
-    Table,
     bars_caption,
     bounds,
     cap_caption,
@@ -21,7 +18,6 @@ from iocurve.report.cells import (
     caption,
     count,
     cpu,
-    decimal,
     far_caption,
     gain_bar,
     gain_caption,
@@ -36,6 +32,7 @@ from iocurve.report.cells import (
     slug,
     target_of,
 )
+from iocurve.report.table import Cell, Nanoseconds, Table, decimal
 from iocurve.result.summary import Totals
 from iocurve.units import sentence
 

@@ -8,16 +8,12 @@ from iocurve.analysis import Reading, load_names
 from iocurve.analysis.families import Family
 from iocurve.report import charts
 from iocurve.report.cells import (
-    LIMITED_BY,
-    Cell,
     Figure,
-    Table,
     bars_caption,
     bounds,
     caps,
     caption,
     count,
-    decimal,
     far_cap_caption,
     far_caption,
     last_cells,
@@ -29,6 +25,7 @@ from iocurve.report.cells import (
 )
 from iocurve.report.charts import Chart
 from iocurve.report.loads import mix_bars
+from iocurve.report.table import LIMITED_BY, Cell, Table, decimal
 
 BARS_MAX = 24
 """More loads than this have a table and no chart."""

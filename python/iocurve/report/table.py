@@ -1,84 +1,208 @@
-"""Tables in the terminal."""
+"""The table of all forms of output: HTML pages, the terminal and Markdown; and the tables of a result in a terminal."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.table import Table
-from rich.text import Text
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Self
 
 from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
 from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
-from iocurve.units import MIB, UNKNOWN_TEXT, format_count, format_latency
+from iocurve.units import (
+    MIB,
+    MICROSECOND_NS,
+    MILLISECOND_NS,
+    SECOND_NS,
+    UNKNOWN_TEXT,
+    format_count,
+    format_latency,
+)
 
-TEXT_COLUMNS_MIN = 14
-"""Narrower than this, a column of text is hard to read."""
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+# Pages and Markdown need no rich, which takes a while to load.
+
+LIMITED_BY = "limited by"
+SENTENCES = (LIMITED_BY, "changes", "verdict")
+"""Columns of sentences."""
+LONG_CELL = 22
+"""Columns with longer cells wrap on a page, so that a table fits it."""
+SENTENCE_COLUMNS_MIN = 14
+"""Narrower than this, a column of sentences is hard to read in a terminal."""
 
 
-class FittingTable:
-    """A table that shows each cell whole at any width.
+@dataclass(frozen=True)
+class Nanoseconds:
+    """A latency, which a table shows in the unit of its column."""
 
-    A terminal too narrow for all columns gets the essential ones; one too narrow for those gets a list of each row's
-    cells.
+    value: float
+
+
+Cell = str | Nanoseconds
+
+
+class Markup(str):
+    """A cell that is Markdown already: its characters are not escaped."""
+
+    __slots__ = ()
+
+
+def bold(text: str) -> Markup:
+    """Text in bold."""
+    return Markup(f"**{escaped(text)}**")
+
+
+def code(text: str) -> Markup:
+    """Text in a code span; a table takes every bar for a border."""
+    fence = "``" if "`" in text else "`"
+    return Markup(fence + " ".join(text.split()).replace("|", "\\|") + fence)
+
+
+_MARKUP = re.compile(r"[\\`*<>|#~@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\[(?=[^\]]*\][\[(:])")
+"""Characters that Markdown or HTML would read; an underscore within a word and a bracket without a link are text."""
+
+
+def escaped(text: str) -> str:
+    """Text in one line, which Markdown shows as it is."""
+    return _MARKUP.sub(lambda found: "\\" + found[0], " ".join(text.split()))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under the names of their columns; an empty row is a gap.
+
+    A terminal shows each cell whole at any width: one too narrow for all columns gets the essential ones, one too
+    narrow for those gets a list of each row's cells.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        *,
-        essential: Collection[str] | None = None,
-        numbers: Collection[str] = (),
-        texts: Collection[str] = (),
-        has_header: bool = True,
-    ) -> None:
-        """``rows`` are cells in the order of ``columns``; an empty row is a gap. Columns of ``texts`` may wrap."""
-        self._columns, self._rows, self._numbers, self._texts = columns, rows, numbers, texts
-        self._essential = columns if essential is None else essential
-        self._has_header = has_header
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    _: KW_ONLY
+    numbers: Collection[str] = ()
+    """Columns that are aligned to the right."""
+    sentences: Collection[str] = ()
+    """Columns that may wrap."""
+    essential: Collection[str] | None = None
+    """Columns for a narrow terminal. Default: all."""
+    has_header: bool = True
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Cell]], text_columns: int = 1) -> Self:
+        """Makes a table of figures: after ``text_columns`` of words all columns but those of sentences are numbers.
+
+        All latencies are in one unit, which is added to the names of their columns. The largest latency is a number
+        below 10,000 in that unit.
+        """
+        latencies = [
+            cell.value for row in rows for cell in row if isinstance(cell, Nanoseconds) and not math.isnan(cell.value)
+        ]
+        unit, unit_ns = next(((unit, size) for unit, size in _UNITS if max(latencies, default=0) < 10_000 * size), _S)
+        names = [
+            _with_unit(name, unit) if any(isinstance(row[index], Nanoseconds) for row in rows) else name
+            for index, name in enumerate(columns)
+        ]
+        shown = [
+            tuple(_latency(cell.value, unit_ns) if isinstance(cell, Nanoseconds) else cell for cell in row)
+            for row in rows
+        ]
+        return cls(tuple(names), tuple(shown), numbers=names[text_columns:], sentences=SENTENCES)
+
+    # ---- HTML, by figure.html
+
+    def style(self, column: int) -> str:
+        """The CSS classes of a column."""
+        name = self.columns[column]
+        if name in self.sentences:
+            return "text last"
+        longest = max((len(row[column]) for row in self.rows if row), default=0)
+        style = "figure" if name in self.numbers else "text"
+        return f"{style} long" if max(longest, len(name)) > LONG_CELL else style
+
+    # ---- Markdown
+
+    def markdown(self) -> list[str]:
+        """The lines of the table."""
+        rows = [[cell if isinstance(cell, Markup) else escaped(cell) for cell in row] for row in self.rows if row]
+        return [f"| {' | '.join(line)} |" for line in (self.columns, ["---"] * len(self.columns), *rows)]
+
+    # ---- terminal
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for columns in (self._columns, [name for name in self._columns if name in self._essential]):
-            table = self._table(columns)
+        for columns in (self.columns, [name for name in self.columns if name in (self.essential or self.columns)]):
+            table = self._rich(columns)
             if console.measure(table, options=options.update(max_width=10_000)).minimum <= options.max_width:
                 yield table
                 return
         yield from self._list()
 
-    def _table(self, columns: Sequence[str]) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold", show_header=self._has_header)
+    def _rich(self, columns: Sequence[str]) -> RichTable:
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=None, pad_edge=False, header_style="bold", show_header=self.has_header)
         for name in columns:
-            if name in self._texts:
-                table.add_column(name, min_width=TEXT_COLUMNS_MIN, overflow="fold")
+            if name in self.sentences:
+                table.add_column(name, min_width=SENTENCE_COLUMNS_MIN, overflow="fold")
             else:
-                justify: JustifyMethod = "right" if name in self._numbers else "left"
+                justify: JustifyMethod = "right" if name in self.numbers else "left"
                 table.add_column(name, justify=justify, no_wrap=True, min_width=self._width(name))
-        places = [self._columns.index(name) for name in columns]
-        for row in self._rows:
+        places = [self.columns.index(name) for name in columns]
+        for row in self.rows:
             table.add_row(*(row[place] for place in places if row))
         return table
 
     def _width(self, name: str) -> int:
         """The longest cell of a column."""
-        place = self._columns.index(name)
-        cells = [row[place] for row in self._rows if row]
-        return max(map(cell_len, [name, *cells] if self._has_header else cells), default=0)
+        from rich.cells import cell_len
+
+        place = self.columns.index(name)
+        cells = [row[place] for row in self.rows if row]
+        return max(map(cell_len, [name, *cells] if self.has_header else cells), default=0)
 
     def _list(self) -> Iterator[Text]:
-        labels = self._columns[1:] if self._has_header else [""] * (len(self._columns) - 1)
+        from rich.text import Text
+
+        labels = self.columns[1:] if self.has_header else [""] * (len(self.columns) - 1)
         width = max(map(len, labels))
-        for row in self._rows:
+        for row in self.rows:
             yield Text(row[0] if row else "", style="bold", overflow="fold")
             for label, cell in zip(labels, row[1:], strict=False):
                 if cell:
                     yield Text(f"  {label:<{width}}  {cell}".rstrip(), overflow="fold")
+
+
+_S = ("s", SECOND_NS)
+_UNITS = (("µs", MICROSECOND_NS), ("ms", MILLISECOND_NS), _S)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    """``p99 ms``; ``{unit}`` in a name says where the unit goes."""
+    return name.replace("{unit}", unit) if "{unit}" in name else f"{name} {unit}"
+
+
+def _latency(nanoseconds: float, unit_ns: int) -> str:
+    """To 0.1 µs below 100 µs, to 1 µs above: the histograms have three digits."""
+    if math.isnan(nanoseconds):
+        return UNKNOWN_TEXT
+    if unit_ns == MICROSECOND_NS:
+        return decimal(nanoseconds / MICROSECOND_NS)
+    microseconds = 4 if nanoseconds < 100 * MICROSECOND_NS else 3
+    return f"{nanoseconds / unit_ns:,.{microseconds if unit_ns == MILLISECOND_NS else microseconds + 3}f}"
+
+
+def decimal(value: float) -> str:
+    """``1,234.5``."""
+    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.1f}"
+
+
+# ---- tables of a result
 
 
 @dataclass(frozen=True)
@@ -94,19 +218,15 @@ def _percentile(percent: float) -> Callable[[Summary], str]:
     return lambda summary: format_latency(summary.latency.percentile(percent))
 
 
-def _decimal(value: float) -> str:
-    return UNKNOWN_TEXT if math.isnan(value) else f"{value:,.1f}"
-
-
 def _in_flight(summary: Summary) -> str:
-    achieved = _decimal(summary.concurrency_achieved)
+    achieved = decimal(summary.concurrency_achieved)
     return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_requested:g}"
 
 
 GAIN = "gain"
 COLUMNS = (
     _Column("IOPS", True, lambda summary: format_count(summary.iops)),
-    _Column("MiB/s", True, lambda summary: _decimal(summary.mib_per_s)),
+    _Column("MiB/s", True, lambda summary: decimal(summary.mib_per_s)),
     _Column("mean", False, lambda summary: format_latency(summary.latency.mean_ns)),
     _Column("p50", True, _percentile(50)),
     _Column("p99", True, _percentile(99)),
@@ -115,7 +235,7 @@ COLUMNS = (
 )
 
 
-def result_table(reading: Reading) -> FittingTable:
+def result_table(reading: Reading) -> Table:
     """All points in one table, with a gap between families."""
     rows: list[tuple[str, ...]] = []
     points = reading.result.points
@@ -127,19 +247,19 @@ def result_table(reading: Reading) -> FittingTable:
         limit = [verdict.label if verdict else "", condition(point) if point.disturbance else ""]
         gain = [reading.gain_text(point)] if last else []
         rows.append((point.name, *figures, ", ".join(filter(None, limit)), *gain))
-    return FittingTable(
-        ("point", *(column.title for column in COLUMNS), "limited by", *last),
+    return Table(
+        ("point", *(column.title for column in COLUMNS), LIMITED_BY, *last),
         rows,
-        essential=("point", *(column.title for column in COLUMNS if column.essential), "limited by", *last),
+        essential=("point", *(column.title for column in COLUMNS if column.essential), LIMITED_BY, *last),
         numbers=[column.title for column in COLUMNS],
-        texts=("point", "limited by", *last),
+        sentences=("point", LIMITED_BY, *last),
     )
 
 
 CLIENT_COLUMNS = ("point", "clients", "slowest", "fastest", "fairness", "clients limited by")
 
 
-def clients_table(result: Result) -> FittingTable | None:
+def clients_table(result: Result) -> Table | None:
     """The points that ran on load clients: how evenly these shared the target, and what limited each."""
     rows = []
     for point in result.points:
@@ -148,7 +268,7 @@ def clients_table(result: Result) -> FittingTable | None:
             rows.append((point.name, clients_cell(point), *fairness_cells(point), limited))
     if not rows:
         return None
-    return FittingTable(CLIENT_COLUMNS, rows, numbers=("fairness",), texts=("clients limited by",))
+    return Table(CLIENT_COLUMNS, rows, numbers=("fairness",), sentences=("clients limited by",))
 
 
 def clients_cell(point: Point) -> str:

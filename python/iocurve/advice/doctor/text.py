@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
 from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Check, Diagnosis, Row
+from iocurve.report.table import Table, code, escaped
 from iocurve.units import counted
 
 COLUMNS = ("state", "what", "where", "found")
@@ -56,31 +56,21 @@ def _labelled(label: str, text: str) -> str:
 
 def markdown(diagnosis: Diagnosis) -> bytes:
     """A heading with the counts, and all rows, for a ticket or a pull request."""
-    parts = [f"### iocurve doctor: {_cell(summary(diagnosis))}", ""]
-    parts += ["| state | what | where | found | why, source | fix | undo |", "| --- " * 7 + "|"]
-    for row in ordered(diagnosis):
-        words = (
-            row.state,
-            row.title,
-            row.subject,
-            row.found,
-            f"{row.why} ({row.source})",
-            row.fix or "",
-            row.undo or "",
-        )
-        parts.append(f"| {' | '.join(map(_cell, words))} |")
+    rows = [
+        (*line, f"{row.why} ({row.source})", row.fix or "", row.undo or "")
+        for line, row in zip(cells(diagnosis), ordered(diagnosis), strict=True)
+    ]
+    parts = [f"### iocurve doctor: {escaped(summary(diagnosis))}", ""]
+    parts += Table((*COLUMNS, "why, source", "fix", "undo"), rows).markdown()
     parts += ["", *unchecked(diagnosis)]
     return ("\n".join(parts).rstrip() + "\n").encode()
 
 
 def checks_table(checks: Mapping[str, Check] = CHECKS) -> str:
     """The table of docs/doctor.md."""
-    head = ["| check | what | green, yellow, red | why | source |", "| --- " * 5 + "|"]
-    rows = [
-        f"| `{one.name}` | {_cell(one.title)} | {_cell(one.rule)} | {_cell(one.why)} | {_cell(one.source)} |"
-        for one in checks.values()
-    ]
-    return "\n".join([*head, *rows]) + "\n"
+    rows = [(code(one.name), one.title, one.rule, one.why, one.source) for one in checks.values()]
+    columns = ("check", "what", "green, yellow, red", "why", "source")
+    return "\n".join(Table(columns, rows).markdown()) + "\n"
 
 
 def status(diagnosis: Diagnosis) -> int:
@@ -97,8 +87,3 @@ def closing(diagnosis: Diagnosis) -> str:
     hints = ["iocurve doctor --fix shows the files that make fixes last"] if {r.check for r in ailing} & lasting else []
     hints += ["--measure measures the gain here"] if any(row.setting for row in ailing) else []
     return "; ".join([counted(len(ailing), "row") + " to look at", *hints])
-
-
-def _cell(text: str) -> str:
-    """Text as it is: characters that Markdown or HTML would read are escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))
