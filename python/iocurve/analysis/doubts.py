@@ -22,7 +22,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import CourseInterval, Summary
+from iocurve.result.summary import SeriesInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -139,7 +139,7 @@ def _level_doubts(point: Point) -> list[str]:
     ]
 
 
-def _drift_text(name: str, drift: Drift, intervals: Sequence[CourseInterval]) -> str:
+def _drift_text(name: str, drift: Drift, intervals: Sequence[SeriesInterval]) -> str:
     elapsed_s = (intervals[-1].start_ns - intervals[0].start_ns) / SECOND_NS
     per_minute = (drift.last - drift.first) / elapsed_s * 60
     return (

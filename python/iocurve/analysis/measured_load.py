@@ -10,7 +10,7 @@ from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import ConnectionOutcome, KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
 from iocurve.result.document import Point, TargetFacts
-from iocurve.result.summary import CourseInterval, Summary, Totals
+from iocurve.result.summary import SeriesInterval, Summary, Totals
 from iocurve.units import SECOND_NS, format_latency
 
 IN_FLIGHT = 0.9
@@ -129,7 +129,7 @@ class MeasuredLoad:
         return machine is not None and (machine.others_share or 0.0) + (machine.steal_share or 0.0) >= SHARED
 
     @cached_property
-    def course(self) -> Sequence[CourseInterval]:
+    def course(self) -> Sequence[SeriesInterval]:
         """The measured intervals."""
         return self.point.course()
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.summary import SeriesInterval, Work
+from iocurve.result.summary import SeriesInterval, together
 from iocurve.units import SECOND_NS
 
 WHOLE = 0.9
@@ -58,30 +59,37 @@ def joined(intervals: Sequence[IntervalOutcome], singly: int) -> tuple[IntervalO
 
 def group_intervals(workers: Iterable[WorkerOutcome]) -> tuple[GroupInterval, ...]:
     """The intervals of groups, from those of their workers. Of several workers they have no percentiles."""
-    cells: dict[tuple[int, int, bool], list[IntervalOutcome]] = {}
-    for worker in workers:
-        for interval in worker.intervals:
-            cells.setdefault((worker.group, interval.index, not interval.ramp), []).append(interval)
-    return tuple(
-        GroupInterval(
-            group=group,
-            index=index,
-            joined=max(part.joined for part in parts),
-            ramp=not measured,
-            start_ns=min(part.start_ns for part in parts),
-            end_ns=max(part.end_ns for part in parts),
-            operations=_kinds(parts),
-        )
-        for (group, index, measured), parts in sorted(cells.items())
+    return with_others(_of_worker(worker, interval) for worker in workers for interval in worker.intervals)
+
+
+def _of_worker(worker: WorkerOutcome, interval: IntervalOutcome) -> GroupInterval:
+    return GroupInterval(
+        group=worker.group,
+        index=interval.index,
+        joined=interval.joined,
+        ramp=interval.ramp,
+        start_ns=interval.start_ns,
+        end_ns=interval.end_ns,
+        operations=interval.operations,
     )
 
 
-def with_others(intervals: Sequence[GroupInterval], others: Sequence[GroupInterval]) -> tuple[GroupInterval, ...]:
-    """The intervals of groups with those of further workers, without percentiles."""
+def measured_intervals(workers: Iterable[WorkerOutcome]) -> list[GroupInterval]:
+    """The intervals of groups without those of the ramp."""
+    return [interval for interval in group_intervals(workers) if not interval.ramp]
+
+
+def with_others(*several: Iterable[GroupInterval]) -> tuple[GroupInterval, ...]:
+    """The intervals of groups, from those of parts of them; of several parts they have no percentiles."""
     cells: dict[tuple[int, int, bool], list[GroupInterval]] = {}
-    for each in (*intervals, *others):
+    for each in chain.from_iterable(several):
         cells.setdefault((each.group, each.index, not each.ramp), []).append(each)
     return tuple(_together(parts, key[1]) for key, parts in sorted(cells.items()))
+
+
+def work(interval: GroupInterval, kinds: Iterable[str]) -> IntervalKind:
+    """The operations of some kinds in an interval."""
+    return together(interval.operations[kind] for kind in kinds if kind in interval.operations)
 
 
 def of_outcome(outcome: Outcome) -> tuple[GroupInterval, ...]:
@@ -225,23 +233,4 @@ def _kinds(parts: Sequence[GroupInterval] | Sequence[IntervalOutcome]) -> dict[s
     for part in parts:
         for kind, values in part.operations.items():
             kinds.setdefault(kind, []).append(values)
-    return {kind: _kind(several) for kind, several in kinds.items()}
-
-
-def _kind(parts: Sequence[IntervalKind]) -> IntervalKind:
-    if len(parts) == 1:
-        return parts[0]
-    work = Work.of(parts)
-    return IntervalKind(
-        operations=work.operations,
-        bytes=work.bytes,
-        errors=work.errors,
-        late=sum(part.late for part in parts),
-        entries=sum(part.entries for part in parts),
-        mean_ns=work.mean_ns,
-        stddev_ns=work.stddev_ns,
-        p50_ns=None,
-        p99_ns=None,
-        min_ns=work.min_ns,
-        max_ns=work.max_ns,
-    )
+    return {kind: together(several) for kind, several in kinds.items()}

@@ -177,53 +177,25 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
     )
 
 
-@dataclass(frozen=True)
-class Work:
-    """Operations of an interval. Merged works are exact; they have no percentiles, which cannot be merged."""
-
-    operations: int = 0
-    bytes: int = 0
-    errors: int = 0
-    mean_ns: float = 0.0
-    stddev_ns: float = 0.0
-    """Standard deviation of the population."""
-    min_ns: int = 0
-    max_ns: int = 0
-
-    @classmethod
-    def of(cls, several: Iterable[IntervalKind | Work]) -> Work:
-        """Merges several works."""
-        parts = list(several)
-        mean, stddev = _moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
-        return cls(
-            operations=sum(part.operations for part in parts),
-            bytes=sum(part.bytes for part in parts),
-            errors=sum(part.errors for part in parts),
-            mean_ns=mean,
-            stddev_ns=stddev,
-            min_ns=min((part.min_ns for part in parts if part.operations), default=0),
-            max_ns=max((part.max_ns for part in parts), default=0),
-        )
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One interval of the workers of a group."""
-
-    start_ns: int
-    """Since the group's start."""
-    end_ns: int
-    kinds: Mapping[str, Work]
-    """Only kinds that completed something or failed."""
-
-    @property
-    def length_ns(self) -> int:
-        """From the first start to the last end among the workers."""
-        return self.end_ns - self.start_ns
-
-    def work(self, kinds: Iterable[str]) -> Work:
-        """Operations of the given kinds."""
-        return Work.of(self.kinds[kind] for kind in kinds if kind in self.kinds)
+def together(several: Iterable[IntervalKind]) -> IntervalKind:
+    """Adds the operations of kinds, workers or intervals: exact, but those of several parts have no percentiles."""
+    parts = list(several)
+    if len(parts) == 1:
+        return parts[0]
+    mean, stddev = _moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
+    return IntervalKind(
+        operations=sum(part.operations for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=sum(part.errors for part in parts),
+        late=sum(part.late for part in parts),
+        entries=sum(part.entries for part in parts),
+        mean_ns=mean,
+        stddev_ns=stddev,
+        p50_ns=None,
+        p99_ns=None,
+        min_ns=min((part.min_ns for part in parts if part.operations), default=0),
+        max_ns=max((part.max_ns for part in parts), default=0),
+    )
 
 
 @dataclass(frozen=True)
@@ -346,25 +318,6 @@ class View:
         return add_counts([getattr(worker, name) for worker in self.workers])
 
 
-def intervals(workers: Iterable[WorkerOutcome], *, ramp: bool) -> list[Interval]:
-    """Merges the intervals of workers by number; groups follow one another. ``ramp`` includes those of the ramp."""
-    cells: dict[tuple[int, int], list[IntervalOutcome]] = {}
-    for worker in workers:
-        for interval in worker.intervals:
-            if ramp or not interval.ramp:
-                cells.setdefault((worker.group, interval.index), []).append(interval)
-    return [_interval(cells[place]) for place in sorted(cells)]
-
-
-def _interval(parts: Sequence[IntervalOutcome]) -> Interval:
-    kinds: dict[str, list[IntervalKind]] = {}
-    for part in parts:
-        for kind, values in part.operations.items():
-            kinds.setdefault(kind, []).append(values)
-    merged = {kind: Work.of(several) for kind, several in kinds.items()}
-    return Interval(min(part.start_ns for part in parts), max(part.end_ns for part in parts), merged)
-
-
 @dataclass(frozen=True)
 class SeriesInterval:
     """One kind of operation in one interval of the time series, workers merged; no kind: all together."""
@@ -409,10 +362,6 @@ class SeriesInterval:
             "p99_us": _known(self.p99_ns, 1000),
             "max_us": _known(self.max_ns, 1000),
         }
-
-
-CourseInterval = SeriesInterval
-"""One whole interval of the measured window, kinds together."""
 
 
 def _known(value: float | None, unit: int = 1) -> float | None:

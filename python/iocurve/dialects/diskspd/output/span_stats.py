@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from iocurve.dialects.diskspd.job import PreparedSpan, Row
 from iocurve.engine.derived import measured_ns
-from iocurve.engine.outcome import Outcome, WorkerOutcome
-from iocurve.result.summary import Interval, Spread, View, intervals
+from iocurve.engine.outcome import GroupInterval, Outcome, WorkerOutcome
+from iocurve.result.course import measured_intervals, work
+from iocurve.result.summary import Spread, View
 from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 READS, WRITES, BOTH = ("read",), ("write",), ("read", "write")
@@ -75,14 +76,14 @@ def _worker_positions(prepared: PreparedSpan) -> list[tuple[int, int]]:
     return [(group, worker) for group in range(len(groups)) for worker in range(len(groups[group].workers))]
 
 
-def buckets(workers: Sequence[WorkerOutcome]) -> list[Interval]:
+def buckets(workers: Sequence[WorkerOutcome]) -> list[GroupInterval]:
     """The intervals that count. A rest shorter than a millisecond at the end of the run does not."""
-    return [interval for interval in intervals(workers, ramp=False) if interval.length_ns >= MILLISECOND_NS // 2]
+    return [one for one in measured_intervals(workers) if one.end_ns - one.start_ns >= MILLISECOND_NS // 2]
 
 
-def iops(interval: Interval, kinds: Sequence[str]) -> float:
+def iops(interval: GroupInterval, kinds: Sequence[str]) -> float:
     """Rate over one interval."""
-    return interval.work(kinds).operations / (interval.length_ns / SECOND_NS)
+    return work(interval, kinds).operations / ((interval.end_ns - interval.start_ns) / SECOND_NS)
 
 
 def iops_deviation(view: View) -> float:

@@ -20,9 +20,10 @@ from iocurve.dialects.diskspd.output.text import Measured
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines
-from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.outcome import IntervalKind, WorkerOutcome
+from iocurve.result.course import work
 from iocurve.result.document import MachineUse
-from iocurve.result.summary import Latency, View, Work
+from iocurve.result.summary import Latency, View
 from iocurve.result.version import iocurve_version
 from iocurve.units import MILLISECOND_NS
 
@@ -171,17 +172,17 @@ def _add_iops(xml: XmlLines, span: TimeSpan, workers: Sequence[WorkerOutcome]) -
                 "Bucket",
                 SampleMillisecond=number * span.bucket_ms,
                 **{name: f"{iops(bucket, kinds):.0f}" for name, kinds in _COLUMNS.items()},
-                **_latency_attributes("Read", bucket.work(READS)),
-                **_latency_attributes("Write", bucket.work(WRITES)),
+                **_latency_attributes("Read", work(bucket, READS)),
+                **_latency_attributes("Write", work(bucket, WRITES)),
             )
 
 
-def _latency_attributes(name: str, work: Work) -> dict[str, str]:
+def _latency_attributes(name: str, done: IntervalKind) -> dict[str, str]:
     return {
-        f"{name}MinLatencyMilliseconds": _ms(work.min_ns),
-        f"{name}MaxLatencyMilliseconds": _ms(work.max_ns),
-        f"{name}AvgLatencyMilliseconds": _ms(work.mean_ns),
-        f"{name}LatencyStdDev": _ms(work.stddev_ns),
+        f"{name}MinLatencyMilliseconds": _ms(done.min_ns),
+        f"{name}MaxLatencyMilliseconds": _ms(done.max_ns),
+        f"{name}AvgLatencyMilliseconds": _ms(done.mean_ns),
+        f"{name}LatencyStdDev": _ms(done.stddev_ns),
     }
 
 

@@ -11,7 +11,7 @@ from statistics import stdev
 from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.dialects.vdbench.output.rows import Row
 from iocurve.machine.processors import Processors
-from iocurve.result.summary import Work
+from iocurve.result.summary import together
 from iocurve.units import MILLISECOND_NS
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -245,8 +245,8 @@ def _file_values(row: Row) -> dict[str, float]:
     read, write = row.mib_per_s(row.of("read")), row.mib_per_s(row.of("write"))
     values = {"MB/sec": read + write, "MB_read": read, "MB_write": write, "Xfersize": float(_bytes_per_transfer(row))}
     for prefix, kinds in (("", row.counted), *((f"{kind}_", frozenset({kind})) for kind in _FILE_KINDS)):
-        work = Work.of(row.of(kind) for kind in sorted(kinds))
-        rates = [each.per_second(Work.of(each.of(kind) for kind in sorted(kinds))) for each in row.averaged]
+        work = together(row.of(kind) for kind in sorted(kinds))
+        rates = [each.per_second(together(each.of(kind) for kind in sorted(kinds))) for each in row.averaged]
         figures = (
             *(row.per_second(work), stdev(rates) if len(rates) > 1 else 0.0, max(rates, default=0.0)),
             *(ms(work.mean_ns), ms(work.stddev_ns), ms(work.max_ns)),
