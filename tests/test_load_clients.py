@@ -14,7 +14,7 @@ import pytest
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.cli.commands import run
-from iocurve.cli.measure import ClusterOptions
+from iocurve.cli.machines import ClusterOptions
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live, Stall
 from iocurve.errors import ResultError, RunError, TargetError

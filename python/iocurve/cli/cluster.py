@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import SSH, example, records, report_host, show, show_json
+from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.machines import SSH, report_host
 from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.report.table import Table

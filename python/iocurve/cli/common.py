@@ -28,7 +28,6 @@ Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 TargetText = Annotated[str | Path, Parameter(converter=lambda _, tokens: tokens[0].value)]
 """A target; shells complete it as a path."""
 OUT = Path("iocurve-report")
-SSH = "ssh"
 
 
 @Parameter(name="*")
@@ -59,11 +58,6 @@ class MeasuredOutput(Output):
 
 OUTPUT = Output()
 MEASURED_OUTPUT = MeasuredOutput()
-
-
-def needs_hosts(option: str) -> str:
-    """The error of an option that has no meaning on this machine alone."""
-    return f"{option} goes with --hosts, such as --hosts vm[1-12]"
 
 
 @contextmanager
@@ -128,8 +122,3 @@ def show_json(value: Any) -> None:
 def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """The rows of a table as JSON objects."""
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def report_host(host: object, text: str) -> None:
-    """Prints a step of a host that joins a cluster to stderr."""
-    print(f"{host}: {text}", file=sys.stderr)

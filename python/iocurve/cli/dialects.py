@@ -23,7 +23,7 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
     if any(argument.startswith(SHARED_OPTIONS) for argument in arguments):
         from iocurve.cli import shared
 
-        return shared.run(loaded, arguments, _clients)
+        return shared.run(loaded, arguments)
     interrupts.install()
     result = jobs.run(loaded, arguments, cluster=_clients)
     return 0 if result is None else status(result)
@@ -31,10 +31,11 @@ def run(dialect: str, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _clients(asked: ClusterRequest) -> Iterator[Machines]:
-    """Load clients on the machines that a command line names."""
-    from iocurve.cluster import session
+    """Load clients on the machines that a tool's own words select."""
+    from iocurve.cli.machines import CLUSTER
+    from iocurve.cli.shared import on_cluster
 
-    with session.opened(asked.address, asked.count, asked.names) as group:
+    with on_cluster(CLUSTER, asked) as group:
         yield group
 
 

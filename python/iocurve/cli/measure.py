@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,21 +15,17 @@ from iocurve.cli import checks
 from iocurve.cli.common import (
     MEASURED_OUTPUT,
     OUT,
-    SSH,
     MeasuredOutput,
     Output,
     TargetText,
-    needs_hosts,
-    report_host,
     show_tables,
 )
 from iocurve.cli.exits import status
+from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import jobs
-from iocurve.measure.data_set import require_on_network
-from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import REPEATS_MAX, Request
@@ -48,75 +43,6 @@ Scenario = Annotated[
     Parameter(converter=lambda _, tokens: tokens[0].value, completer=lambda _: documents.names(), show_default=False),
 ]
 """The name of a scenario, or a file."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ClusterOptions:
-    """Load clients on a cluster."""
-
-    clients: AtLeast1 | None = None
-    """Generate the load on this many machines of a Ray cluster, all at the same instant; files, workers and queue depth
-    are for each client. Default: this machine alone; with --on every node of the cluster."""
-    on: str | None = None
-    """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
-    auto."""
-    hosts: str | None = None
-    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or
-    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python,
-    or uv; nothing of iocurve runs there afterwards."""
-    ssh: str = SSH
-    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
-    tls: Flag = False
-    """With --hosts, encrypt the connections between the machines."""
-    allow_missing: Flag = False
-    """Measure with the load clients that are there; the result says which are missing. Default: a missing one is an
-    error."""
-
-    @contextmanager
-    def machines(self, *on: targets.Target) -> Iterator[Machines]:
-        """The machines, for a load on these targets, while the context lasts.
-
-        Raises ``RunError``, ``PlanError``, and ``TargetError`` before a host is started that does not reach a target.
-        """
-        if self.hosts is not None:
-            for target in on:
-                require_on_network(target)
-            with self._over_ssh(self.hosts) as group:
-                yield group
-            return
-        if self.tls or self.ssh != SSH:
-            raise DialectError([Diagnostic(needs_hosts("--tls" if self.tls else "--ssh"))])
-        if self.clients is None and self.on is None:
-            if self.allow_missing:
-                raise DialectError([Diagnostic(needs_hosts("--allow-missing"))])
-            yield THIS_MACHINE
-            return
-        from iocurve.cluster import session
-
-        with session.opened(self.on, self.clients, allow_missing=self.allow_missing) as group:
-            yield group
-
-    @contextmanager
-    def _over_ssh(self, listed: str) -> Iterator[Machines]:
-        from iocurve.cluster import hosts, session
-        from iocurve.cluster.host_lists import parse_hosts, running_cluster
-
-        if self.on is not None or self.clients is not None:
-            raise DialectError(
-                [Diagnostic("--hosts starts a cluster of these hosts: --on and --clients do not go with it")]
-            )
-        if running := running_cluster(listed):
-            with session.opened(*running, allow_missing=self.allow_missing) as group:
-                yield group
-            return
-        found = parse_hosts(listed)
-        options = {"allow_missing": self.allow_missing, "tls": self.tls}
-        with hosts.started(found, self.ssh, report_host, **options) as on, hosts.load_clients(*on) as group:
-            yield group
-
-
-CLUSTER = ClusterOptions()
 
 
 @Parameter(name="*")
@@ -280,7 +206,8 @@ def run(
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
         expressions: list[Expression] = []
-
+        if cluster != CLUSTER:
+            jobs.needs_machines(NATIVE, [str(job)])
         with output.observed(), cluster.machines() as machines:
             result = jobs.run(
                 NATIVE,

@@ -16,7 +16,7 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
 from iocurve.cli.exits import status
-from iocurve.cli.measure import CLUSTER, ClusterOptions
+from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
 from iocurve.errors import ResultError, RunError
 from iocurve.report import page

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.checks import CheckOptions
-from iocurve.cli.common import SSH, needs_hosts, report_host, served_metrics
+from iocurve.cli.common import served_metrics
 from iocurve.cli.exits import status
+from iocurve.cli.machines import SSH, ClusterOptions
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.cluster.host_lists import parse_hosts, running_cluster
 from iocurve.dialects.base import ClusterRequest, Dialect, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from iocurve.measure.machines import Machines
     from iocurve.result.document import Result
 
-_OF_HOSTS = ("--ssh", *SHARED_FLAGS)
+_OF_A_CLUSTER = ("--on", "--clients")
 
 
-def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -> int:
+def run(dialect: Dialect, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect that has options of iocurve; gives the exit status.
 
     The checks go to stderr: stdout has the output of the tool. Raises ``DialectError`` and ``TargetError``.
@@ -37,52 +38,54 @@ def run(dialect: Dialect, arguments: Sequence[str], clients: jobs.OpenCluster) -
     options = CheckOptions(
         fail_if=tuple(own["--fail-if"]), junit=_path(own["--junit"]), markdown=_path(own["--markdown"])
     )
-    expressions: list[Expression] = []
+    cluster = ClusterOptions(
+        hosts=_last(own["--hosts"]),
+        ssh=_last(own["--ssh"]) or SSH,
+        tls=bool(own["--tls"]),
+        allow_missing=bool(own["--allow-missing"]),
+    )
+    parsed: list[list[Expression]] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
-    before_run = (lambda plans: expressions.extend(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
+    before_run = (lambda plans: parsed.append(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
     interrupts.install()
+    cluster.require_sense(names_cluster=any(word.partition("=")[0] in _OF_A_CLUSTER for word in rest))
     with served_metrics(_place(own["--metrics"])):
-        if own["--hosts"]:
-            result = _run_on_hosts(dialect, own, rest, numbers, before_run)
-        elif alone := [option for option in _OF_HOSTS if own[option]]:
-            raise DialectError([Diagnostic(needs_hosts(option)) for option in alone])
+        if cluster.hosts is not None:
+            result = _run_on_hosts(dialect, cluster, rest, numbers, before_run)
         else:
             with numbered(dialect, numbers) as told:
-                result = jobs.run(told, rest, cluster=clients, before_run=before_run)
+                result = jobs.run(told, rest, cluster=partial(on_cluster, cluster), before_run=before_run)
     if result is None:
         return 0
-    checked = checks.report(result, expressions, options, sys.stderr)
+    checked = checks.report(result, parsed[-1] if parsed else [], options, sys.stderr)
     return status(result) or checked
+
+
+@contextmanager
+def on_cluster(options: ClusterOptions, request: ClusterRequest) -> Iterator[Machines]:
+    """Load clients on the machines that a command line selects."""
+    with options.reached(request.address, request.count) as (_, opened), opened(request.names) as machines:
+        yield machines
 
 
 def _run_on_hosts(
     dialect: Dialect,
-    own: Mapping[str, Sequence[str]],
+    cluster: ClusterOptions,
     rest: Sequence[str],
     numbers: Sequence[int],
     before_run: jobs.BeforeRun | None,
 ) -> Result | None:
-    """Runs a command line on hosts that ssh reaches; the words for these are the tool's own (``Dialect.on_hosts``)."""
-    if any(argument.partition("=")[0] == "--on" for argument in rest):
-        raise DialectError([Diagnostic("--hosts starts a cluster of these hosts: --on does not go with it")])
-    listed = own["--hosts"][-1]
-    if running := running_cluster(listed):
-        raise DialectError([Diagnostic(f"--hosts {listed}: a RayCluster needs no ssh: --on {running[0]}")])
-    hosts = parse_hosts(listed)
-    words = dialect.on_hosts([host.name for host in hosts], rest)
+    """Runs a command line on hosts; the words for these are the tool's own (``Dialect.on_hosts``)."""
+    words = dialect.on_hosts(cluster.listed(), rest)
     with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
-        if not jobs.needs_machines(told, [*words, *rest]):
+        if not jobs.needs_machines(told, [*words, *rest], before_run):
             return jobs.run(told, [*words, *rest])
-    from iocurve.cluster import hosts as over_ssh
+    with cluster.reached() as (names, opened):
 
-    ssh = own["--ssh"][-1] if own["--ssh"] else SSH
-    options = {"allow_missing": bool(own["--allow-missing"]), "tls": bool(own["--tls"])}
-    with over_ssh.started(hosts, ssh, report_host, **options) as (cluster, missing):
+        def clients(request: ClusterRequest) -> AbstractContextManager[Machines]:
+            return opened(request.names or names)
 
-        def clients(asked: ClusterRequest) -> AbstractContextManager[Machines]:
-            return over_ssh.load_clients(cluster, missing, asked.names)
-
-        words = dialect.on_hosts(list(cluster.hosts), rest)
+        words = dialect.on_hosts(names or cluster.listed(), rest)
         with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
             return jobs.run(told, [*words, *rest], cluster=clients, before_run=before_run)
 
@@ -113,6 +116,10 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
     if waiting:
         raise DialectError([Diagnostic(f"{waiting} needs a value")])
     return own, [argument for _, argument in rest], [number for number, _ in rest]
+
+
+def _last(values: Sequence[str]) -> str | None:
+    return values[-1] if values else None
 
 
 def _path(values: Sequence[str]) -> Path | None:

@@ -21,12 +21,11 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from iocurve.cluster import credentials, nodes, ray_options, session
+from iocurve.cluster import credentials, nodes, ray_options
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
-from iocurve.errors import Diagnostic, PlanError, RunError
-from iocurve.measure.group import ClientGroup
+from iocurve.errors import RunError
 from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 CONNECT_S = 15
@@ -210,24 +209,6 @@ def started(
         yield cluster, missing
     finally:
         cluster.end()
-
-
-@contextmanager
-def load_clients(
-    cluster: StartedCluster, missing: Sequence[str] = (), names: Sequence[str] = ()
-) -> Iterator[ClientGroup]:
-    """Load clients on the hosts of a cluster, in the order of ``names``, or of the hosts without names.
-
-    Raises ``RunError``, and ``PlanError`` for a name that is no host of it.
-    """
-    there = cluster.hosts
-    if absent := [name for name in names if name not in (*there, *there.values())]:
-        raise PlanError(
-            [Diagnostic(f"no load client runs on '{name}'; they run on {', '.join(there)}") for name in absent]
-        )
-    chosen = [there.get(name, name) for name in names] or list(there.values())
-    with session.opened(cluster.address, len(chosen), chosen, missing=missing) as group:
-        yield group
 
 
 def up(

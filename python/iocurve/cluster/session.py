@@ -76,10 +76,19 @@ def opened(
         found, absent = _awaited(head, *wanted, 0 if allow_missing else NODES_S)
         if absent and not (allow_missing and found):
             raise RunError(_lacking(absent, len(found)))
-        chosen = _chosen(found, clients, on)
+        chosen = _chosen(found, clients, on, expected)
         with _joined(head) as ray, loop_in_thread() as loop, _reserved(ray, chosen) as links:
             members = _introduced(links, asyncio.run_coroutine_threadsafe(_introductions(links), loop).result())
             yield ClientGroup(members, loop, f"Ray {ray.__version__}", (*missing, *absent))
+
+
+def load_client_addresses(address: str, clients: int | None, *, allow_missing: bool) -> list[str]:
+    """The addresses of the load clients of a cluster. Raises as ``opened``."""
+    with _reached(address) as (head, expected):
+        found, absent = _awaited(head, expected, clients, 0 if allow_missing else NODES_S)
+        if absent and not (allow_missing and found):
+            raise RunError(_lacking(absent, len(found)))
+        return [node.address for node in found[:clients]]
 
 
 @contextmanager
@@ -204,12 +213,15 @@ def _lacking(missing: Sequence[str], found: int) -> str:
     )
 
 
-def _chosen(found: Sequence[Node], clients: int | None, on: Sequence[str]) -> list[Node]:
+def _chosen(found: Sequence[Node], clients: int | None, on: Sequence[str], expected: Mapping[str, str]) -> list[Node]:
+    """The nodes of these names: hostnames, addresses, or the names by which iocurve started them."""
     if not on:
         return list(found[:clients])
-    by_name = {name: node for node in found for name in (node.hostname, node.address)}
+    by_address = {node.address: node for node in found}
+    by_name = {node.hostname: node for node in found} | by_address
+    by_name |= {name: by_address[at] for name, at in expected.items() if at in by_address}
     if missing := [name for name in on if name not in by_name]:
-        there = ", ".join(node.address for node in found)
+        there = ", ".join(name for name, at in expected.items() if at in by_address) or ", ".join(by_address)
         raise PlanError([Diagnostic(f"the cluster has no load client '{name}'; it has {there}") for name in missing])
     return [by_name[name] for name in on]
 

@@ -76,11 +76,21 @@ def run(
         return _measured(dialect.name, prepared, prepared.out or out, clients, before_run, quiet=quiet)
 
 
-def needs_machines(dialect: Dialect, arguments: Sequence[str]) -> bool:
-    """False for a command line that runs nothing, such as ``--help``. Raises ``DialectError`` and ``PlanError``."""
+def needs_machines(dialect: Dialect, arguments: Sequence[str], before_run: BeforeRun | None = None) -> bool:
+    """False for a command line that runs nothing, such as ``--help``; refuses what cannot run before hosts are started.
+
+    Raises ``DialectError``, ``PlanError`` and ``TargetError`` for all that this machine can know.
+    """
     if dialect.information(arguments) is not None:
         return False
-    return dialect.prepare(arguments).output_without_run() is None
+    prepared = dialect.prepare(arguments)
+    if prepared.output_without_run() is not None:
+        return False
+    prepared.require_runnable()
+    if before_run:
+        before_run(prepared.plans)
+    _require_writable(prepared.output_paths())
+    return True
 
 
 def _measured(

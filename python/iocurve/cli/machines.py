@@ -1,0 +1,120 @@
+"""The machines that generate a load: ``--hosts``, ``--on`` and ``--clients`` follow the same rules in every command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from cyclopts import Parameter
+
+from iocurve.cli.quantities import AtLeast1, Flag
+from iocurve.errors import Diagnostic, DialectError
+from iocurve.measure.data_set import require_on_network
+from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.targets.target import Target
+
+SSH = "ssh"
+
+
+OpenClients = Callable[[Sequence[str]], AbstractContextManager[Machines]]
+"""Opens load clients on the machines of these names, or on all. Raises ``RunError`` and ``PlanError``."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """Load clients on a cluster."""
+
+    clients: AtLeast1 | None = None
+    """Generate the load on this many machines of a Ray cluster, all at the same instant; files, workers and queue depth
+    are for each client. Default: this machine alone; with --on every node of the cluster."""
+    on: str | None = None
+    """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
+    auto."""
+    hosts: str | None = None
+    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or
+    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python,
+    or uv; nothing of iocurve runs there afterwards."""
+    ssh: str = SSH
+    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
+    tls: Flag = False
+    """With --hosts, encrypt the connections between the machines."""
+    allow_missing: Flag = False
+    """Measure with the load clients that are there; the result says which are missing. Default: a missing one is an
+    error."""
+
+    @contextmanager
+    def machines(self, *on: Target) -> Iterator[Machines]:
+        """The machines, for a load on these targets, while the context lasts.
+
+        Raises ``RunError``, ``PlanError``, and ``TargetError`` before a host is started that does not reach a target.
+        """
+        self.require_sense(names_cluster=self.on is not None or self.clients is not None)
+        if self.hosts is None and self.on is None and self.clients is None:
+            yield THIS_MACHINE
+            return
+        if self.hosts is not None:
+            for target in on:
+                require_on_network(target)
+        with self.reached(self.on, self.clients) as (names, opened), opened(names) as group:
+            yield group
+
+    def require_sense(self, *, names_cluster: bool) -> None:
+        """Raises ``DialectError`` for options that contradict each other or need another one.
+
+        ``names_cluster`` says that the command line has --on or --clients, or a tool's words for them.
+        """
+        if self.hosts is not None:
+            if names_cluster:
+                text = "--hosts starts a cluster of these hosts: --on and --clients do not go with it"
+                raise DialectError([Diagnostic(text)])
+            return
+        alone = {
+            "--ssh": self.ssh != SSH,
+            "--tls": self.tls,
+            "--allow-missing": self.allow_missing and not names_cluster,
+        }
+        if found := [option for option, is_there in alone.items() if is_there]:
+            raise DialectError(
+                [Diagnostic(f"{option} goes with --hosts, such as --hosts vm[1-12]") for option in found]
+            )
+
+    def listed(self) -> list[str]:
+        """The machines of ``--hosts``, before any of them is started. Raises ``RunError`` and ``PlanError``."""
+        from iocurve.cluster import session
+        from iocurve.cluster.host_lists import parse_hosts, running_cluster
+
+        assert self.hosts is not None
+        if running := running_cluster(self.hosts):
+            return session.load_client_addresses(*running, allow_missing=self.allow_missing)
+        return [host.name for host in parse_hosts(self.hosts)]
+
+    @contextmanager
+    def reached(self, on: str | None = None, clients: int | None = None) -> Iterator[tuple[Sequence[str], OpenClients]]:
+        """The cluster while the context lasts: --hosts are started.
+
+        Gives the names of the machines, none where only the head knows them. Raises ``RunError`` and ``PlanError``.
+        """
+        from iocurve.cluster import hosts, session
+        from iocurve.cluster.host_lists import parse_hosts, running_cluster
+
+        if self.hosts is None:
+            yield (), partial(session.opened, on, clients, allow_missing=self.allow_missing)
+        elif running := running_cluster(self.hosts):
+            yield (), partial(session.opened, *running, allow_missing=self.allow_missing)
+        else:
+            found = parse_hosts(self.hosts)
+            options = {"allow_missing": self.allow_missing, "tls": self.tls}
+            with hosts.started(found, self.ssh, report_host, **options) as (cluster, missing):
+                yield list(cluster.hosts), partial(session.opened, cluster.address, None, missing=missing)
+
+
+CLUSTER = ClusterOptions()
+
+
+def report_host(host: object, text: str) -> None:
+    """Prints a step of a host that joins a cluster to stderr."""
+    print(f"{host}: {text}", file=sys.stderr)
