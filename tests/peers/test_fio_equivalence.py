@@ -277,7 +277,7 @@ def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, tmp_path:
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
 @pytest.mark.parametrize("options", TIMED)
 def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, tmp_path: Path) -> None:
-    """How many passes a tool gets to in a time is the machine's matter; their number follows from the reads."""
+    """The machine decides how far a tool gets in a time; the number of passes follows from the reads."""
     for tool in TOOLS:
         drops, reads = dropped_by(tool, f"--runtime=550ms --rate_iops=400 {options}", tmp_path)
         assert reads > BLOCKS, "one pass shows nothing"
