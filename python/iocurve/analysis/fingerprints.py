@@ -18,8 +18,6 @@ from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.levels import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
-from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.course import measured_intervals, work
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
 from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
@@ -120,12 +118,7 @@ def rate_of(load: MeasuredLoad) -> Estimate:
 
 def rates(load: MeasuredLoad) -> list[float]:
     """IOPS of the whole intervals of the measured window, also of those in which nothing was done."""
-    found = [(one, one.end_ns - one.start_ns) for one in measured_intervals([each.outcome for each in load.workers])]
-    longest = max((length_ns for _, length_ns in found), default=0)
-    kinds = [name for name in load.summary.kinds if name not in FLUSH_KINDS]
-    return [
-        work(one, kinds).operations * SECOND_NS / length_ns for one, length_ns in found if length_ns > 0.9 * longest
-    ]
+    return [one.iops for one in load.course]
 
 
 def _period(series: Sequence[float]) -> int | None:

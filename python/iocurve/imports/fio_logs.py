@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -41,12 +41,8 @@ def intervals(
         for which, option in OPTIONS.items():
             prefix = PurePosixPath((job or {}).get(option, "")).name
             for place in of_job if prefix else ():
-                for time_ms, value, kind in _entries(source, prefix, which, place):
-                    _add(
-                        cells.setdefault((max(1, round(time_ms / window_ms)), kind), _Cell()),
-                        which,
-                        value * (unit_ns if which == "lat" else 1),
-                    )
+                for (index, kind), value in _windows(_entries(source, prefix, which, place), window_ms, which):
+                    _add(cells.setdefault((index, kind), _Cell()), which, value * (unit_ns if which == "lat" else 1))
     most = {kind: max(cell.jobs for (_, each), cell in cells.items() if each == kind) for _, kind in cells}
     whole_cells = [(place, cell) for place, cell in sorted(cells.items()) if cell.jobs == most[place[1]]]
     return tuple(_interval(index, kind, cell, window_ms) for (index, kind), cell in whole_cells)
@@ -67,6 +63,19 @@ def _entries(source: Source, prefix: str, which: str, place: int) -> Iterator[tu
             time_ms, value, kind = number(columns[0]), number(columns[1]), whole(columns[2])
             if time_ms is not None and value is not None and kind in KINDS:
                 yield time_ms, value, KINDS[kind]
+
+
+def _windows(
+    entries: Iterable[tuple[float, float, str]], window_ms: float, which: str
+) -> Iterator[tuple[tuple[int, str], float]]:
+    """Number, kind and value of each window of a log. fio logs no rate where nothing completed: it is 0 there."""
+    ends: dict[str, int] = {}
+    for time_ms, value, kind in entries:
+        index = max(1, round(time_ms / window_ms))
+        if which != "lat":
+            yield from (((missing, kind), 0.0) for missing in range(ends.get(kind, index) + 1, index))
+        ends[kind] = index
+        yield (index, kind), value
 
 
 def _add(cell: _Cell, which: str, value: float) -> None:

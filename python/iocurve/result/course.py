@@ -8,14 +8,14 @@ ones consist of whole shorter ones. Joined intervals have exact sums, means, min
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.summary import SeriesInterval, together
+from iocurve.result.summary import NOTHING, SeriesInterval, together
 from iocurve.units import SECOND_NS
 
 WHOLE = 0.9
@@ -98,8 +98,21 @@ def of_outcome(outcome: Outcome) -> tuple[GroupInterval, ...]:
 
 
 def series(outcome: Outcome) -> list[SeriesInterval]:
-    """The time series: one entry per group, interval and kind, in this order."""
-    return _series(of_outcome(outcome))
+    """The time series: one entry per group, interval and kind, in this order.
+
+    Each interval has an entry for every kind of its group. Where nothing completed its rates are 0 and its latencies
+    NaN, so that the rates of a series, each times its length, add up to the operations.
+    """
+    return _series(of_outcome(outcome), _kinds_of_groups(outcome))
+
+
+def _kinds_of_groups(outcome: Outcome) -> dict[int, set[str]]:
+    kinds: dict[int, set[str]] = {}
+    for worker in outcome.workers:
+        kinds.setdefault(worker.group, set()).update(worker.operations)
+    for interval in of_outcome(outcome):
+        kinds.setdefault(interval.group, set()).update(interval.operations)
+    return kinds
 
 
 def coarser(intervals: Iterable[SeriesInterval], every_ns: int) -> list[SeriesInterval]:
@@ -113,27 +126,36 @@ def coarser(intervals: Iterable[SeriesInterval], every_ns: int) -> list[SeriesIn
 def _longer(parts: Sequence[SeriesInterval]) -> SeriesInterval:
     if len(parts) == 1:
         return parts[0]
-    length_ns = max(1, sum(part.length_ns for part in parts))
-    iops = math.fsum(part.iops * part.length_ns for part in parts) / length_ns
-    waited = math.fsum(part.iops * part.length_ns * part.mean_ns for part in parts) / length_ns
+    end_ns = max(part.end_ns for part in parts)
+    length_ns = max(1, end_ns - parts[0].start_ns)
+    weights = [part.iops * part.length_ns for part in parts]
+    mean_ns, max_ns = _latency(parts, weights)
     return replace(
         parts[0],
-        end_ns=max(part.end_ns for part in parts),
-        iops=iops,
+        end_ns=end_ns,
+        iops=math.fsum(weights) / length_ns,
         bytes_per_s=math.fsum(part.bytes_per_s * part.length_ns for part in parts) / length_ns,
-        mean_ns=waited / iops if iops else 0.0,
-        max_ns=max(part.max_ns for part in parts),
+        mean_ns=mean_ns,
+        max_ns=max_ns,
         errors=sum(part.errors for part in parts),
         p50_ns=None,
         p99_ns=None,
     )
 
 
+def _latency(parts: Sequence[SeriesInterval], weights: Sequence[float]) -> tuple[float, float]:
+    """Mean and largest latency of several entries; NaN where nothing completed."""
+    counted = [(weight, part) for weight, part in zip(weights, parts, strict=True) if weight]
+    whole = math.fsum(weight for weight, _ in counted)
+    mean_ns = math.fsum(weight * part.mean_ns for weight, part in counted) / whole if whole else math.nan
+    return mean_ns, max((part.max_ns for _, part in counted), default=math.nan)
+
+
 def course(outcome: Outcome, kind: str | None = None) -> list[SeriesInterval]:
     """The time series of the measured window, in intervals of one length; as ``course_of``."""
     found = [each for each in of_outcome(outcome) if not each.ramp]
     joined = max((each.joined for each in found), default=1)
-    return course_of(_series(_even(found, joined)), kind, joined)
+    return course_of(_series(_even(found, joined), _kinds_of_groups(outcome)), kind, joined)
 
 
 def course_of(intervals: Iterable[SeriesInterval], kind: str | None = None, joined: int = 1) -> list[SeriesInterval]:
@@ -166,33 +188,34 @@ def _even(intervals: Sequence[GroupInterval], length: int) -> list[GroupInterval
     return [record for group in groups.values() for record in _joined(group, lambda _: length)]
 
 
-def _series(intervals: Iterable[GroupInterval]) -> list[SeriesInterval]:
+def _series(intervals: Iterable[GroupInterval], kinds: Mapping[int, set[str]]) -> list[SeriesInterval]:
     parts = [
-        SeriesInterval(
-            group=each.group,
-            index=each.index,
-            ramp=each.ramp,
-            start_ns=each.start_ns,
-            end_ns=each.end_ns,
-            kind=kind,
-            iops=values.operations * SECOND_NS / max(1, each.end_ns - each.start_ns),
-            bytes_per_s=values.bytes * SECOND_NS / max(1, each.end_ns - each.start_ns),
-            mean_ns=values.mean_ns,
-            max_ns=values.max_ns,
-            errors=values.errors,
-            p50_ns=values.p50_ns if values.operations else None,
-            p99_ns=values.p99_ns if values.operations else None,
-        )
-        for each in intervals
-        for kind, values in each.operations.items()
+        _of_kind(each, kind, each.operations.get(kind, NOTHING)) for each in intervals for kind in kinds[each.group]
     ]
     return sorted(parts, key=lambda part: (part.group, part.index, not part.ramp, part.kind))
 
 
+def _of_kind(interval: GroupInterval, kind: str, done: IntervalKind) -> SeriesInterval:
+    length_ns = max(1, interval.end_ns - interval.start_ns)
+    return SeriesInterval(
+        group=interval.group,
+        index=interval.index,
+        ramp=interval.ramp,
+        start_ns=interval.start_ns,
+        end_ns=interval.end_ns,
+        kind=kind,
+        iops=done.operations * SECOND_NS / length_ns,
+        bytes_per_s=done.bytes * SECOND_NS / length_ns,
+        mean_ns=done.mean_ns if done.operations else math.nan,
+        max_ns=done.max_ns if done.operations else math.nan,
+        errors=done.errors,
+        p50_ns=done.p50_ns if done.operations else None,
+        p99_ns=done.p99_ns if done.operations else None,
+    )
+
+
 def _all_kinds(kinds: Sequence[SeriesInterval], joined: int) -> SeriesInterval:
-    iops = math.fsum(kind.iops for kind in kinds)
-    waited = math.fsum(kind.iops * kind.mean_ns for kind in kinds)
-    size = math.fsum(kind.bytes_per_s for kind in kinds)
+    mean_ns, max_ns = _latency(kinds, [kind.iops for kind in kinds])
     return SeriesInterval(
         group=kinds[0].group,
         index=kinds[0].index,
@@ -200,10 +223,10 @@ def _all_kinds(kinds: Sequence[SeriesInterval], joined: int) -> SeriesInterval:
         start_ns=kinds[0].start_ns,
         end_ns=kinds[0].end_ns,
         kind="",
-        iops=iops,
-        bytes_per_s=size,
-        mean_ns=waited / iops if iops else 0.0,
-        max_ns=max(kind.max_ns for kind in kinds),
+        iops=math.fsum(kind.iops for kind in kinds),
+        bytes_per_s=math.fsum(kind.bytes_per_s for kind in kinds),
+        mean_ns=mean_ns,
+        max_ns=max_ns,
         errors=sum(kind.errors for kind in kinds),
         joined=joined,
     )

@@ -84,7 +84,7 @@ def independent_operations(point: Point, percent: float, kind: str | None = None
     count = effective_count(point)
     if count is None:
         return None
-    rates = [one.iops for one in point.course() if one.iops]
+    rates = [one.iops for one in point.course()]
     operations = point.summary().service.count
     of_rates = operations * mean_interval(rates, 0.5).effective / len(rates) if len(rates) >= VALUES_MIN else count
     return min(count, of_rates, operations * _cluster_share(point, percent))
@@ -96,7 +96,7 @@ def _cluster_share(point: Point, percent: float) -> float:
     for one in point.series():
         if not one.ramp and one.kind not in FLUSH_KINDS:
             place = (one.group, one.index)
-            largest[place] = max(largest.get(place, 0), one.max_ns)
+            largest[place] = max(largest.get(place, 0), one.max_ns if one.iops else 0)
     latency = point.summary().service
     threshold = latency.percentile(percent)
     beyond = sum(value > threshold for value in largest.values())

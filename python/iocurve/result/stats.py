@@ -91,7 +91,7 @@ def judged_mean(values: Sequence[float], first: int) -> Estimate:
     """
     if not first:
         return series_mean(values)
-    # Intervals without operations may be missing from the values.
+    # Intervals that are cut short are missing from the values.
     first = min(first, len(values) // 2)
     rest, whole = series_mean(values[first:]), series_mean(values)
     judged = rest.widened(_judged_share(len(values), first, rest.batches))

@@ -332,6 +332,7 @@ class SeriesInterval:
     iops: float
     bytes_per_s: float
     mean_ns: float
+    """NaN where nothing completed; an imported result may not state it either."""
     max_ns: float
     errors: int = 0
     p50_ns: float | None = None
@@ -461,6 +462,10 @@ def _moments(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
     mean = math.fsum(number * each for number, each, _ in parts) / count
     squares = math.fsum(number * (stddev**2 + (each - mean) ** 2) for number, each, stddev in parts)
     return mean, math.sqrt(squares / count)
+
+
+NOTHING = together(())
+"""The operations of a kind that did nothing in an interval."""
 
 
 def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:

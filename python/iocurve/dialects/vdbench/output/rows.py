@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.machine.processors import Processors
 from iocurve.result.course import group_intervals
-from iocurve.result.summary import together
+from iocurve.result.summary import NOTHING, together
 from iocurve.units import MIB, SECOND_NS
 
 TRANSFERS = frozenset({"read", "write"})
-NOTHING = together(())
-"""The operations of a kind that did nothing."""
 
 
 @dataclass(frozen=True)
