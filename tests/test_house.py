@@ -104,6 +104,19 @@ def test_the_package_does_not_grow() -> None:
     assert {name: number for name, number in found.items() if number > AT_MOST[name]} == {}
 
 
+def test_workers_of_plans_are_made_by_job_resolve_alone() -> None:
+    """Dialects, scenarios and measurements say what they want as sections of the job model."""
+    package = ROOT / "python/iocurve"
+    makers = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Worker"
+    }
+    assert {maker for maker in makers if not maker.startswith("job/resolve/")} == set()
+    assert makers, "the test looks for the name by which workers are made"
+
+
 def test_circles_of_rust_modules_do_not_grow() -> None:
     found = [circle for source in (ROOT / "crates").glob("*/src") for circle in circles(source)]
     assert sum(map(len, found)) <= RUST_FILES_IN_CIRCLES_MAX, found

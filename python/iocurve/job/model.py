@@ -105,6 +105,8 @@ class Target(Struct):
     direct: bool = False
     durability: Durability = "none"
     invalidate: bool = False
+    keep_payload: bool = False
+    """Data that an NFS server returns are kept also where nothing verifies them."""
     disk: str | None = None
     """Emulated disk that the files are on: ``disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR``."""
 
@@ -149,6 +151,9 @@ class Files(Struct):
     """The region of an existing file begins at its end (fio's file_append)."""
     until_full: bool = False
     """A full device ends the load cleanly (fio's fill_device); files without a size grow until then."""
+    regions: tuple[tuple[planned.FilePlan, ...], ...] = ()
+    """The exact files and regions of each worker, or of all workers together, for tools that compute them; they replace
+    all other fields here, and nothing looks at them."""
 
 
 class TreeLoad(Struct):
@@ -203,6 +208,8 @@ class Load(Struct):
     start_increment_bytes: int = 0
     """Added to ``start_bytes`` for each further job (DiskSpd's -T)."""
     at_end: Literal["wrap", "stop"] = "wrap"
+    short_last_block: bool = False
+    """The last sequential operation of a region has the bytes that are left."""
     position: Literal["kind", "worker", "job", "identical", "repeated"] = "kind"
     """Sharing of the sequential position, as in ``plan.Access``."""
     zone_bytes: int = 0
@@ -215,6 +222,11 @@ class Load(Struct):
     """An operation on the name or the attributes of each file, in place of reads, writes and trims."""
     tree: TreeLoad | None = None
     """Operations on a tree, in place of reads, writes and trims. The section's only path is its root."""
+    tasks: planned.TreeWork | None = None
+    """Tasks on a tree, one after another, in place of reads, writes and trims. The region of each worker is the root;
+    transfers have the blocks of the section."""
+    task_shares: Mapping[planned.OperationKind, int] = {}
+    """Shares of reads and writes in the transfers of ``tasks``."""
     replay_flushes: tuple[planned.SyncKind, ...] = ()
     """Kinds of flush in the recording."""
     flow: planned.Flow | None = None
@@ -288,6 +300,8 @@ class Ending(Struct):
     """0 is no limit."""
     time_based: bool = False
     """The load is repeated until the runtime is over."""
+    endless: bool = False
+    """The load is repeated until the runtime is over, or until it is stopped if there is none."""
     ramp_ns: int = 0
     cooldown_ns: int = 0
     """Load after the runtime, not counted."""
@@ -346,6 +360,10 @@ class Reporting(Struct):
     """The section starts when all sections before it have ended (fio's stonewall)."""
     new_report_group: bool = False
     report_as_group: bool = False
+    report_as_one: bool = False
+    """All workers of the job are reported as one, also across barriers."""
+    intervals_singly: int | None = None
+    """Intervals of each worker that are kept singly, as in ``plan.Worker``."""
 
 
 @dataclass(frozen=True)
@@ -390,6 +408,10 @@ class Section(Struct):
     description: str | None = None
     numjobs: int = 1
     """Number of workers; each runs the section's whole load."""
+    first_jobnum: int = 0
+    """Number of the first worker."""
+    clients: tuple[int, ...] = ()
+    """Load client of each worker; empty: the first client runs all."""
     cpus: tuple[int, ...] = ()
     """Processors that workers may run on; empty leaves the choice to the scheduler."""
     cpus_split: bool = False
@@ -443,7 +465,7 @@ PARTS: Mapping[str, type[Struct]] = {
 }
 """The parts of a section, by the names of its fields."""
 FIELDS: Mapping[str, str] = {
-    **dict.fromkeys(("name", "description", "numjobs", "cpus", "cpus_split"), ""),
+    **dict.fromkeys(("name", "description", "numjobs", "first_jobnum", "clients", "cpus", "cpus_split"), ""),
     **{field: part for part, of in PARTS.items() for field in of.__struct_fields__},
 }
 """The part that each field is in; empty for fields of the section itself. Field names are unique over all parts."""

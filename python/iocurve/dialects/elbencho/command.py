@@ -14,7 +14,7 @@ from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import Options, parse
-from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, place, roots_of
+from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, place, roots_of, transferred
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError, TargetError
@@ -68,7 +68,7 @@ class Prepared(base.Prepared):
     @property
     def plans(self) -> Sequence[Plan]:
         """The plans of an iteration."""
-        return [phase.plan for phase in self._phases()]
+        return [phase.plan(self.machine) for phase in self._phases()]
 
     @property
     def places_workers(self) -> bool:
@@ -104,7 +104,7 @@ class Prepared(base.Prepared):
         if self.data_set.is_tree:
             return self._explain_tree()
         return "\n".join(
-            explain(phase.plan, self.notes, self.obstacles, self.machine, called="thread") for phase in self._phases()
+            explain(plan, self.notes, self.obstacles, self.machine, called="thread") for plan in self.plans
         )
 
     def _explain_tree(self) -> str:
@@ -119,7 +119,7 @@ class Prepared(base.Prepared):
         for phase in self._phases():
             unit = f"{phase.unit.lower()[:-1]}" if phase.entries == 1 else phase.unit.lower()
             parts = f": open, {counted(blocks, phase.data[0])}, close" if phase.data else ""
-            first = phase.workers[0].files[0].path
+            first = phase.threads[0].files.regions[0][0].path
             lines.append(f"{phase.name}: {phase.entries:,} {unit}{parts}{repeats}{limit} (first below {first})")
         lines += ["", *(f"{note.level}: {note}" for note in self.notes)] if self.notes else []
         return "\n".join(lines) + "\n"
@@ -134,7 +134,7 @@ class Prepared(base.Prepared):
                     time.sleep(options.pause_s)
                 self._clear_caches()
                 started = datetime.now().astimezone()
-                plan = phase.plan
+                plan = phase.plan(self.machine)
                 outcome = run(plan, lambda _: False)
                 self._clear_caches()
                 workers = [worker for worker in outcome.workers if worker.group == 0]
@@ -172,7 +172,7 @@ class Prepared(base.Prepared):
         )
 
     def _phases(self) -> Iterator[Phase]:
-        return of_iteration(self.data_set, self.machine.fresh_seed)
+        return of_iteration(self.data_set)
 
     def _goes_on(self, phase: Phase, row: output.Row, outcome: Outcome) -> bool:
         """False after a phase that failed, was stopped, or reached the time limit. Raises ``TargetError``."""
@@ -206,7 +206,7 @@ class Prepared(base.Prepared):
 def _planned_bytes(data_set: DataSet, phase: Phase) -> int:
     if not phase.data:
         return 0
-    return phase.entries * data_set.options.size or sum(worker.end.bytes or 0 for worker in phase.workers)
+    return phase.entries * data_set.options.size or sum(map(transferred, phase.threads))
 
 
 def prepare(

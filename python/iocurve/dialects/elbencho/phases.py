@@ -1,18 +1,32 @@
-"""The phases of an iteration, as plans."""
+"""The phases of an iteration, as jobs."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from iocurve.dialects.elbencho.options import PHASES, Options
 from iocurve.engine import plan as plans
 from iocurve.errors import Diagnostic, PlanError
-from iocurve.job.resolve import Machine, PathFacts
+from iocurve.job.model import (
+    Data,
+    Ending,
+    Files,
+    Job,
+    Load,
+    Pace,
+    PerKind,
+    Reporting,
+    Said,
+    Section,
+    Target,
+)
+from iocurve.job.resolve import Machine, PathFacts, plan_here
 from iocurve.job.resolve.machine import ENDLESS
+from iocurve.job.words import Words
 from iocurve.targets.target import NfsTarget
-from iocurve.units import MILLISECOND_NS, SECOND_NS
+from iocurve.units import MILLISECOND_NS
 
 INTERVAL_NS = 100 * MILLISECOND_NS
 """Resolution of the values up to the end of the fastest thread."""
@@ -25,7 +39,7 @@ TASKS: dict[str, plans.TreeTask] = {
     "delfiles": "delete",
     "deldirs": "rmdir",
 }
-RATE_SCALE = 1000
+WORDS = Words(names={}, joint=" ", asks={}, worker="thread")
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,8 @@ class Phase:
 
     name: str
     """elbencho's name: ``WRITE``, ``RWMIX30``."""
-    workers: tuple[plans.Worker, ...]
+    threads: tuple[Section, ...]
+    """The load of each thread."""
     unit: str = ""
     """``Dirs`` or ``Files``; empty where only data are counted."""
     entry: str = ""
@@ -43,14 +58,21 @@ class Phase:
     """Kinds that move data."""
     entries: int = 0
     """Entries that the phase has."""
-    after: tuple[plans.Worker, ...] = ()
+    after: tuple[Section, ...] = ()
     """Removes the directories of the ranks, or has the lengths of files, which get them before the phase; not timed."""
 
     @property
-    def plan(self) -> plans.Plan:
+    def job(self) -> Job:
+        """The phase as a job, of which the threads up to the first barrier are timed."""
+        after = [
+            section.replace(report=section.report.replace(barrier=not number))
+            for number, section in enumerate(self.after)
+        ]
+        return Job(name=self.name, words=WORDS, sections=(*self.threads, *after), defaults=Said())
+
+    def plan(self, machine: Machine) -> plans.Plan:
         """The plan of the phase; the first group is timed."""
-        groups = tuple(plans.Group(workers=workers) for workers in (self.workers, self.after) if workers)
-        return plans.Plan(name=self.name, interval_ns=INTERVAL_NS, groups=groups)
+        return plan_here(self.job, INTERVAL_NS, machine)
 
 
 @dataclass(frozen=True)
@@ -186,12 +208,12 @@ def place(path: str) -> tuple[NfsTarget | None, str]:
     return NfsTarget.of(f"nfs://{host}/{export}{mark}{query}"), name
 
 
-def of_iteration(data_set: DataSet, seed: Callable[[], int]) -> Iterator[Phase]:
+def of_iteration(data_set: DataSet) -> Iterator[Phase]:
     """The phases in elbencho's order."""
     for option in PHASES:
         has_none = option in ("mkdirs", "deldirs") and not data_set.options.directories
         if option in data_set.options.phases and not has_none:
-            yield _of_trees(data_set, option, seed) if data_set.is_tree else _of_files(data_set, option, seed)
+            yield _of_trees(data_set.options, option) if data_set.is_tree else _of_files(data_set, option)
 
 
 def _name(options: Options, option: str) -> str:
@@ -202,23 +224,20 @@ def _name(options: Options, option: str) -> str:
 # -- directories ---------------------------------------------------------------------------------------------------
 
 
-def _of_trees(data_set: DataSet, option: str, seed: Callable[[], int]) -> Phase:
-    options = data_set.options
-    workers = tuple(_tree_worker(options, option, number, seed()) for number in range(options.ranks))
+def _of_trees(options: Options, option: str) -> Phase:
+    threads = tuple(_tree_thread(options, option, number) for number in range(options.ranks))
     entry = {"write": "close", "read": "close"}.get(option, str(TASKS[option]))
     has_data = option in ("write", "read") and options.size
     directories = options.sharers * options.directories
     is_of_directories = option in ("mkdirs", "deldirs")
     return Phase(
         name=_name(options, option),
-        workers=workers,
+        threads=threads,
         unit="Dirs" if is_of_directories else "Files",
         entry=entry,
         data=((option,) if has_data else ()),
         entries=directories if is_of_directories else max(directories, options.sharers) * options.files,
-        after=tuple(_remover(options, workers[rank], rank) for rank in range(options.sharers))
-        if option == "deldirs"
-        else (),
+        after=tuple(_remover(options, rank) for rank in range(options.sharers)) if option == "deldirs" else (),
     )
 
 
@@ -243,7 +262,7 @@ def roots_of(options: Options, rank: int) -> tuple[NfsTarget | None, tuple[str, 
     return target, (above,), plans.TreeNames(directory=name, file=file)
 
 
-def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans.Worker:
+def _tree_thread(options: Options, option: str, number: int) -> Section:
     target, roots, names = roots_of(options, rank_of(options, number))
     block = min(options.block, options.size) if options.size else 1
     tree = plans.Tree(
@@ -260,9 +279,6 @@ def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans
     task = TASKS[option]
     if option == "read" and not options.size:
         task = "open"
-    kinds: tuple[str, ...] = (option, "create", "open", "close") if task == "transfer" else (task,)
-    if task == "open":
-        kinds = (task, "close")
     work = plans.TreeWork(
         tree=tree,
         tasks=(task,),
@@ -270,168 +286,138 @@ def _tree_worker(options: Options, option: str, number: int, seed: int) -> plans
         select_once=not options.repeats,
         times_files=option in ("write", "read"),
     )
+    shares: dict[plans.OperationKind, int] = {}
+    if task == "transfer":
+        shares["read" if option == "read" else "write"] = 1
     limit = {"write": options.write_limit, "read": options.read_limit}.get(option, 0)
-    rate = plans.Rate(unit="operations", count=max(1, limit * RATE_SCALE // block), per_ns=SECOND_NS * RATE_SCALE)
-    base = _worker(options, option, number, seed)
-    return base.replace(
-        engine=_metadata_engine(options, target, keep_open=True),
-        files=(plans.FilePlan(path=roots[0], offset_bytes=0, bytes=block, layout="nothing", keep=True),),
-        operations=tuple(_operation(kind, block if kind in ("read", "write") else 1) for kind in kinds),
-        tree=work,
-        rate=rate if limit and task == "transfer" else None,
-        end=plans.End(runtime_ns=options.runtime_ns or None, bytes=None, operations=None),
+    return _thread(options, option, number).replace(
+        target=_target(options, target),
+        files=Files(regions=((_region(roots[0], 0, block),),)),
+        load=Load(tasks=work, task_shares=shares, blocks=PerKind.same(plans.FixedBlocks(bytes=block))),
+        pace=Pace(rate_total_bytes=limit if task == "transfer" else 0),
     )
 
 
-def _remover(options: Options, worker: plans.Worker, rank: int) -> plans.Worker:
+def _remover(options: Options, rank: int) -> Section:
     """Removes the directories of a rank, which its directories were in."""
     target, roots, _ = roots_of(options, rank)
-    return worker.replace(
-        engine=_metadata_engine(options, target, keep_open=False),
-        files=tuple(plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True) for root in roots),
-        operations=(_operation("rmdir", 1),),
-        tree=None,
-        end=plans.End(runtime_ns=None, bytes=None, operations=len(roots)),
-    )
+    return _names(options, "deldirs", rank, target, "rmdir", [_region(root, 0, 1) for root in roots])
 
 
 # -- files and devices ---------------------------------------------------------------------------------------------
 
 
-def _of_files(data_set: DataSet, option: str, seed: Callable[[], int]) -> Phase:
+def _of_files(data_set: DataSet, option: str) -> Phase:
     options = data_set.options
     if option == "delfiles":
         used = min(options.ranks, len(options.paths))
-        workers = tuple(_name_worker(options, option, number, used, seed()) for number in range(used))
-        return Phase(_name(options, option), workers, "Files", str(TASKS[option]), entries=len(options.paths))
+        threads = tuple(_deleter(options, number, used) for number in range(used))
+        return Phase(_name(options, option), threads, "Files", str(TASKS[option]), entries=len(options.paths))
     mixes = option == "write" and options.read_percent > 0
-    workers = tuple(_data_worker(data_set, option, number, seed()) for number in range(options.ranks))
+    threads = tuple(_data_thread(data_set, option, number) for number in range(options.ranks))
     extends = option == "write" and options.random and not data_set.is_device
     return Phase(
         name=_name(options, option),
-        workers=workers,
+        threads=threads,
         data=("read", "write") if mixes else (option,),
-        after=(_lengths_worker(data_set, seed()),) if extends else (),
+        after=(_lengths(data_set),) if extends else (),
     )
 
 
-def _lengths_worker(data_set: DataSet, seed: int) -> plans.Worker:
+def _lengths(data_set: DataSet) -> Section:
     """Random writes reach no rest of the blocks, but files have their whole length."""
-    options, lengths = data_set.options, data_set.lengths
-    placed = [place(path) for path in options.paths]
-    return _worker(options, "lengths", 0, seed).replace(
-        engine=_metadata_engine(options, placed[0][0], keep_open=False),
-        files=tuple(
-            plans.FilePlan(path=path, offset_bytes=0, bytes=length, layout="reserve", keep=True)
-            for (_, path), length in zip(placed, lengths, strict=True)
-        ),
-        operations=(_operation("getattr", 1),),
-        end=plans.End(runtime_ns=None, bytes=None, operations=len(lengths)),
-    )
+    placed = [place(path) for path in data_set.options.paths]
+    regions = [_region(path, 0, length, "reserve") for (_, path), length in zip(placed, data_set.lengths, strict=True)]
+    return _names(data_set.options, "lengths", 0, placed[0][0], "getattr", regions)
 
 
-def _name_worker(options: Options, option: str, number: int, used: int, seed: int) -> plans.Worker:
+def _deleter(options: Options, number: int, used: int) -> Section:
     placed = [place(path) for path in options.paths[number::used]]
-    return _worker(options, option, number, seed).replace(
-        engine=_metadata_engine(options, placed[0][0], keep_open=False),
-        files=tuple(
-            plans.FilePlan(path=path, offset_bytes=0, bytes=1, layout="nothing", keep=True) for _, path in placed
-        ),
-        operations=(_operation(TASKS[option], 1),),
-        end=plans.End(runtime_ns=None, bytes=None, operations=len(placed)),
-    )
+    return _names(options, "delfiles", number, placed[0][0], "delete", [_region(path, 0, 1) for _, path in placed])
 
 
-def _data_worker(data_set: DataSet, option: str, number: int, seed: int) -> plans.Worker:
+def transferred(thread: Section) -> int:
+    """Bytes after which a thread on files or devices ends; 0 if it goes on until its time is over."""
+    amount = thread.ending.transfer
+    return amount if isinstance(amount, int) and not thread.ending.endless else 0
+
+
+def _data_thread(data_set: DataSet, option: str, number: int) -> Section:
     options = data_set.options
     layout: plans.Layout = "existing"
     if option == "write" and not data_set.is_device:
         layout = "reserve" if options.extends else "create"
     spans = [*data_set.share(rank_of(options, number))]
-    targets = [place(path) for path in options.paths]
+    placed = [place(path) for path in options.paths]
     amount = sum(size for _, _, size in spans)
     if options.random_bytes:
         amount = max(options.block, options.random_bytes // options.sharers // options.block * options.block)
-    shares = {"read": options.read_percent, "write": 100 - options.read_percent} if option == "write" else {"read": 100}
-    limit = options.write_limit if option == "write" else options.read_limit
-    random_percent = 100 if options.random else 0
-    return _worker(options, option, number, seed).replace(
-        engine=_data_engine(options, targets[0][0]),
-        files=tuple(
-            plans.FilePlan(path=targets[file][1], offset_bytes=offset, bytes=size, layout=layout, keep=True)
-            for file, offset, size in spans
-        ),
-        file_select="by_size" if options.random else "sequential",
-        operations=tuple(
-            plans.OperationPlan(
-                kind="read" if kind == "read" else "write",
-                share=share,
-                blocks=plans.FixedBlocks(bytes=options.block),
-                align_bytes=0 if options.aligned else 1,
-                random_percent=random_percent,
-                rate=None,
-            )
-            for kind, share in shares.items()
-            if share
-        ),
-        access=plans.Access(
+    read_percent = options.read_percent if option == "write" else 100
+    regions = tuple(_region(placed[file][1], offset, size, layout) for file, offset, size in spans)
+    thread = _thread(options, option, number)
+    return thread.replace(
+        target=_target(options, placed[0][0]),
+        files=Files(regions=(regions,), file_select="by_size" if options.random else "sequential"),
+        load=Load(
+            reads=read_percent > 0,
+            writes=read_percent < 100,
+            read_percent=read_percent,
+            blocks=PerKind.same(plans.FixedBlocks(bytes=options.block)),
+            # Sequential offsets are random ones of which none is drawn.
+            random=True,
+            random_percent=PerKind.same(100 if options.random else 0),
+            align_bytes=PerKind.same(0 if options.aligned else 1),
             cover="once" if option == "write" and options.aligned else "independent",
-            passes="fresh",
             position="worker",
             short_last_block=not options.random,
         ),
-        depth=options.depth,
-        rate=plans.Rate(unit="bytes", count=limit, per_ns=SECOND_NS) if limit else None,
-        end=plans.End(
-            runtime_ns=options.runtime_ns or None, bytes=None if options.repeats else amount, operations=None
+        pace=Pace(
+            depth=options.depth, rate_total_bytes=options.write_limit if option == "write" else options.read_limit
         ),
+        ending=thread.ending.replace(transfer=amount, endless=options.repeats),
     )
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
-def _worker(options: Options, option: str, number: int, seed: int) -> plans.Worker:
-    """A worker whose engine, files, operations and end are still to be set."""
+def _thread(options: Options, option: str, number: int) -> Section:
+    """A thread whose target, files and load are still to be set."""
     cpus = (options.cpus[number % options.threads % len(options.cpus)],) if options.cpus else ()
-    return plans.Worker(
-        job=option,
-        jobnum=number,
-        report_group=0,
-        engine=plans.NullEngine(),
-        files=(plans.FilePlan(path="", offset_bytes=0, bytes=1, layout="nothing", keep=True),),
-        file_select="round_robin",
-        operations=(_operation("open", 1),),
-        access=plans.Access(),
-        depth=1,
-        start_delay_ns=0,
-        ramp_ns=0,
-        end=plans.End(runtime_ns=None, bytes=None, operations=None),
-        ends_others="on_error",
-        client=number // options.threads,
-        seed=seed,
-        payload=plans.Payload(content=plans.RandomContent(), renew="refill" if options.refill_percent else "keep"),
-        intervals_singly=SINGLE_INTERVALS,
+    return Section(
+        name=option,
+        first_jobnum=number,
+        clients=(number // options.threads,),
         cpus=cpus,
+        data=Data(repeatable=False, payload_refill=options.refill_percent > 0, payload_scramble=False),
+        ending=Ending(runtime_ns=options.runtime_ns, ends_others="on_error"),
+        report=Reporting(report_as_one=True, intervals_singly=SINGLE_INTERVALS),
     )
 
 
-def _operation(kind: str, block: int) -> plans.OperationPlan:
-    blocks = plans.FixedBlocks(bytes=block)
-    return plans.OperationPlan(kind=kind, share=1, blocks=blocks, random_percent=0, rate=None)  # type: ignore[arg-type]
+def _names(
+    options: Options,
+    name: str,
+    number: int,
+    target: NfsTarget | None,
+    kind: plans.MetadataKind,
+    regions: Sequence[plans.FilePlan],
+) -> Section:
+    """The load of a thread that does one operation on each of some names."""
+    thread = _thread(options, name, number)
+    return thread.replace(
+        target=_target(options, target).replace(engine="sync" if target is None else "nfs"),
+        files=Files(regions=(tuple(regions),)),
+        load=Load(metadata=kind),
+        ending=thread.ending.replace(runtime_ns=0),
+    )
 
 
-def _metadata_engine(options: Options, target: NfsTarget | None, *, keep_open: bool) -> plans.EnginePlan:
+def _region(path: str, offset: int, size: int, layout: plans.Layout = "nothing") -> plans.FilePlan:
+    return plans.FilePlan(path=path, offset_bytes=offset, bytes=size, layout=layout, keep=True)
+
+
+def _target(options: Options, target: NfsTarget | None) -> Target:
     if target is not None:
-        return plans.NfsMetadataEngine(mount=target.mount(target.nconnect), keep_open=keep_open)
-    return plans.MetadataEngine(open=_open(options), keep_open=keep_open)
-
-
-def _data_engine(options: Options, target: NfsTarget | None) -> plans.EnginePlan:
-    if target is not None:
-        return plans.NfsEngine(mount=target.mount(target.nconnect))
-    return plans.AioEngine(open=_open(options)) if options.depth > 1 else plans.SyncEngine(open=_open(options))
-
-
-def _open(options: Options) -> plans.FileOpen:
-    return plans.FileOpen(direct=options.direct, durability="none", invalidate=False)
+        return Target(engine="nfs", nfs_url=target.text)
+    return Target(engine="aio" if options.depth > 1 else "sync", direct=options.direct)

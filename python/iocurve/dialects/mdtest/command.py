@@ -70,7 +70,7 @@ class Prepared(base.Prepared):
     @property
     def plans(self) -> Sequence[Plan]:
         """The plan of the first phase: names of the others would take memory."""
-        return [next(self._phases(0)).plan(self.machine.fresh_seed)]
+        return [next(self._phases(0)).plan(self.machine)]
 
     @property
     def source(self) -> str:
@@ -114,7 +114,7 @@ class Prepared(base.Prepared):
             limit: int | None = None
             for planned in self._phases(iteration):
                 phase = planned if limit is None else planned.limited(limit)
-                outcomes = [run(phase.plan(self.machine.fresh_seed), lambda _: False)]
+                outcomes = [run(phase.plan(self.machine), lambda _: False)]
                 if phase.runtime_ns is not None and outcomes[0].state == "finished":
                     done = [_done(worker) for worker in outcomes[0].workers]
                     limit = max(done)
@@ -122,7 +122,7 @@ class Prepared(base.Prepared):
                         sys.stdout.write(output.stonewall(done))
                     phase = replace(phase, items=limit * len(done))
                     if rest := wear_out(phase, done):
-                        outcomes.append(run(rest.plan(self.machine.fresh_seed), lambda _: False))
+                        outcomes.append(run(rest.plan(self.machine), lambda _: False))
                 if not self._ended(phase, outcomes):
                     return
         if self.options.does("remove"):

@@ -1,4 +1,4 @@
-"""The phases of an iteration: the operations of each, as a plan."""
+"""The phases of an iteration: the operations of each, as a job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from itertools import chain, islice
 
 from iocurve.dialects.mdtest.names import Shape
 from iocurve.engine import plan as plans
+from iocurve.job.model import Data, Ending, Files, Job, Load, Pace, Reporting, Said, Section, Target
+from iocurve.job.resolve import Machine, plan_here
+from iocurve.job.words import Words
 from iocurve.targets.target import NfsTarget
 from iocurve.units import SECOND_NS
 
@@ -26,7 +29,7 @@ ROWS = (
 )
 """Names of the phases, in the order of mdtest's table."""
 
-
+WORDS = Words(names={}, joint=" ", asks={}, worker="task")
 _WARNED = plans.Tolerance(kinds=("mkdir", "rmdir", "getattr", "delete"))
 """Operations whose failure mdtest warns of, and goes on; a file that cannot be opened ends it."""
 
@@ -53,51 +56,41 @@ class Phase:
     clients: Sequence[int] = ()
     """The load client of each rank that takes part; empty: this machine runs all."""
 
-    def plan(self, seed: Callable[[], int]) -> plans.Plan:
-        """The plan of the phase; over NFS one worker has an operation of each rank in flight."""
-        first = next(path for names in self.paths for path in names[:1])
-        over_nfs = first.startswith("nfs:")
-        clients = self.clients or [0] * len(self.paths)
-        if over_nfs and not self.in_order:
-            workers = []
-            for client in dict.fromkeys(clients):
-                of_client = [names for names, one in zip(self.paths, clients, strict=True) if one == client]
-                merged = list(chain.from_iterable(zip(*of_client, strict=True)))
-                workers.append(self._worker(client, merged, len(of_client), seed()).replace(client=client))
-        else:
-            workers = [
-                self._worker(rank, names, 1, seed()).replace(client=clients[rank])
-                for rank, names in enumerate(self.paths)
-            ]
-        return plans.Plan(name=self.name, interval_ns=SECOND_NS, groups=(plans.Group(workers=tuple(workers)),))
-
-    def _worker(self, rank: int, names: Sequence[str], depth: int, seed: int) -> plans.Worker:
-        engine, in_place = _engine(names[0], self.durability)
-        targets = self.targets or [0] * len(names)
-        files = tuple(
-            plans.FilePlan(path=in_place(name), offset_bytes=target, bytes=self.bytes, layout="nothing", keep=True)
-            for name, target in zip(names, targets, strict=True)
+    @property
+    def job(self) -> Job:
+        """The phase as a job; over NFS one worker has an operation of each rank in flight."""
+        ranks, clients, depth = self.paths, tuple(self.clients) or (0,) * len(self.paths), 1
+        first = next(path for names in ranks for path in names[:1])
+        if first.startswith("nfs:") and not self.in_order:
+            used = tuple(dict.fromkeys(clients))
+            of_client = ([names for names, one in zip(ranks, clients, strict=True) if one == client] for client in used)
+            depth = len(ranks) // len(used)
+            ranks = tuple(list(chain.from_iterable(zip(*names, strict=True))) for names in of_client)
+            clients = used
+        target, place = _target(first, self.durability)
+        section = Section(
+            name=self.name,
+            numjobs=len(ranks),
+            clients=clients,
+            target=target,
+            files=Files(regions=tuple(self._regions(names, place) for names in ranks)),
+            load=Load(metadata=self.kind),
+            pace=Pace(depth=depth),
+            ending=Ending(runtime_ns=self.runtime_ns or 0, tolerates=(_WARNED,), ends_others="on_error"),
+            data=Data(repeatable=False),
+            report=Reporting(report_as_one=True),
         )
-        one = plans.FixedBlocks(bytes=self.bytes)
-        return plans.Worker(
-            job=self.name,
-            jobnum=rank,
-            report_group=0,
-            engine=engine,
-            files=files,
-            file_select="round_robin",
-            operations=(plans.OperationPlan(kind=self.kind, share=1, blocks=one, random_percent=0, rate=None),),
-            access=plans.Access(),
-            depth=depth,
-            start_delay_ns=0,
-            ramp_ns=0,
-            end=plans.End(runtime_ns=self.runtime_ns, bytes=None, operations=len(names)),
-            tolerates=(_WARNED,),
-            ends_others="on_error",
-            seed=seed,
-            payload=plans.Payload(
-                content=plans.RandomContent(), renew="scramble", compress_percent=0, dedupe_percent=0
-            ),
+        return Job(name=self.name, words=WORDS, sections=(section,), defaults=Said())
+
+    def plan(self, machine: Machine) -> plans.Plan:
+        """The plan of the phase."""
+        return plan_here(self.job, SECOND_NS, machine)
+
+    def _regions(self, names: Sequence[str], place: Callable[[str], str]) -> tuple[plans.FilePlan, ...]:
+        targets = self.targets or [0] * len(names)
+        return tuple(
+            plans.FilePlan(path=place(name), offset_bytes=target, bytes=self.bytes, layout="nothing", keep=True)
+            for name, target in zip(names, targets, strict=True)
         )
 
     def limited(self, count: int) -> Phase:
@@ -190,15 +183,13 @@ def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], t
     return lambda shift: tuple(list(shape.item_paths(kind, rank, iteration, shift)) for rank in ranks)
 
 
-def _engine(path: str, durability: plans.Durability) -> tuple[plans.EnginePlan, Callable[[str], str]]:
-    """The engine for a path, and how it names paths."""
+def _target(path: str, durability: plans.Durability) -> tuple[Target, Callable[[str], str]]:
+    """The target that has a path, and how it names paths."""
     if not path.startswith("nfs:"):
-        how = plans.FileOpen(direct=False, durability=durability, invalidate=False)
-        return plans.MetadataEngine(open=how, keep_open=False), os.path.normpath
+        return Target(engine="sync", durability=durability), os.path.normpath
     url, _ = split(path)
-    target = NfsTarget.of(url)
-    mount = target.mount(target.url.nconnect or 1).replace(durability=durability)
-    return plans.NfsMetadataEngine(mount=mount, keep_open=False), lambda name: split(name)[1]
+    target = Target(engine="nfs", nfs_url=NfsTarget.of(url).text, durability=durability)
+    return target, lambda name: split(name)[1]
 
 
 def split(path: str) -> tuple[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
@@ -15,22 +16,36 @@ from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation
+from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine import plan as plans
-from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import Diagnostic, PlanError, Where
-from iocurve.job.model import PlanNote
+from iocurve.job.model import (
+    Data,
+    Ending,
+    Files,
+    Job,
+    Load,
+    Pace,
+    PerKind,
+    PlanNote,
+    Reporting,
+    Said,
+    Section,
+    Target,
+)
+from iocurve.job.resolve import Machine, plan_here
 from iocurve.targets.target import NfsTarget
 from iocurve.units import SECOND_NS
 
 FORMAT_THREADS = 8
 """vdbench's threads of a format; fwd=format overrides them."""
 WORKERS_MAX = 4096
+SLOWEST_PER_S = 1e-3
+"""Rate of a worker whose share of the requested rate is less."""
 _ENDLESS = frozenset({"transfer", "getattr", "setattr", "access", "open"})
 """Tasks that run until the time is over; the others end when nothing is left to do."""
-_OPEN = ("create", "open", "close")
 _UNCHECKED = plans.Tolerance(kinds=("getattr", "access"))
 """Operations whose result vdbench ignores."""
-_RATE_SCALE = 1000
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class FilePlans:
     definitions: Definitions
     file_systems: FileSystems
     hosts: tuple[str, ...]
-    seed: Callable[[], int]
+    machine: Machine
     cleans: bool
     """-c: delete the files and directories of an anchor before the first run that uses it."""
     validation: Validation | None = None
@@ -88,10 +103,9 @@ class FilePlans:
         default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
-        blocks = _blocks(sizes or Shares.same(FORMAT_TRANSFER))
-        operations = (_transfer("write", 1, blocks, 0), *map(_on_name, ("delete", "rmdir", "mkdir", *_OPEN)))
-        workers, shares = [], []
-        end = _end(run.timing.total_ns if "limited" in words else None)
+        blocks = PerKind.same(_blocks(sizes or Shares.same(FORMAT_TRANSFER)))
+        sections, shares = [], []
+        runtime_ns = run.timing.total_ns if "limited" in words else 0
         for tree, hosts in self._formatted(run):
             tasks = _format_tasks(words, cleans=self.cleans and tree.anchor not in used)
             if not tasks:
@@ -103,14 +117,13 @@ class FilePlans:
                     tasks=tasks,
                     select=plans.SequentialSelect(),
                 )
-                for jobnum, depth in enumerate(_depths(tree, threads)):
-                    base = self._worker(run, None, tree, f"format_{tree.name}", jobnum, depth)
-                    files = _root(base, operations)
-                    workers.append(base.replace(tree=work, operations=operations, end=end, files=files))
-                    shares.append(Share("format", tree.name, host))
-        if not workers:
+                section = self._section(run, None, tree, f"format_{tree.name}", threads)
+                load, ending = Load(tasks=work, blocks=blocks), section.ending
+                sections.append(section.replace(load=load, ending=ending.replace(runtime_ns=runtime_ns)))
+                shares += [Share("format", tree.name, host)] * section.numjobs
+        if not sections:
             return None
-        planned = _planned(run, f"format_for_{run.name}", None, workers, shares, frozenset({"write"}))
+        planned = self._planned(run, f"format_for_{run.name}", None, sections, shares, frozenset({"write"}))
         return replace(planned, trees=tuple(self._trees(run)))
 
     def _formatted(self, run: Run) -> Iterator[tuple[Tree, list[str]]]:
@@ -139,38 +152,43 @@ class FilePlans:
             return None
         workloads = self.file_systems.of_run(run)
         per_second = rate if rate is not None else self._rate(run)
-        workers, shares = [], []
+        sections, shares = [], []
         for workload, skew in zip(workloads, _skews(workloads), strict=True):
             places = [(tree, host) for tree in workload.trees for host in workload.hosts]
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
             for tree, host in places:
-                depths = _depths(tree, threads)
-                each = None if per_second is None else per_second * skew / len(places) / len(depths)
-                for jobnum, depth in enumerate(depths):
-                    workers.append(self._of_workload(run, workload, tree, host, jobnum, depth, each))
-                    shares.append(Share(workload.name, tree.name, host))
+                section = self._of_workload(run, workload, tree, host, threads)
+                if per_second is not None:
+                    each = per_second * skew / len(places) / section.numjobs
+                    section = section.replace(pace=_paced(section.pace, each, run))
+                sections.append(section)
+                shares += [Share(workload.name, tree.name, host)] * section.numjobs
         counted = frozenset(kind for workload in workloads for kind in _requested(workload))
-        planned = _planned(run, run.name, rate, workers, shares, counted)
+        planned = self._planned(run, run.name, rate, sections, shares, counted)
         return replace(planned, trees=tuple(self._trees(run)))
 
     def recovery(self, runs: Sequence[Run]) -> plans.Plan | None:
         """Compares names and sizes with the journals, and reads every file; None without a journal."""
         assert self.validation
-        operations = (_transfer("read", 1, plans.FixedBlocks(bytes=FORMAT_TRANSFER), 0), *map(_on_name, _OPEN))
-        workers = []
+        blocks = PerKind[plans.Blocks].same(plans.FixedBlocks(bytes=FORMAT_TRANSFER))
+        sections = []
         for tree in self.file_systems.trees.values():
             if not all(path.is_file() for path in self.validation.tree_paths(tree)):
                 continue
             whole = _tree(tree, None, creates_parents=self._creates_anchors)
             work = plans.TreeWork(tree=whole, tasks=("transfer",), select=plans.SequentialSelect(), select_once=True)
+            section = self._section(runs[0], None, tree, f"journal_recovery {tree.name}", FORMAT_THREADS)
             verify = self.validation.of_tree(tree, take_over=True)
-            for jobnum, depth in enumerate(_depths(tree, FORMAT_THREADS)):
-                base = self._worker(runs[0], None, tree, f"journal_recovery {tree.name}", jobnum, depth)
-                files = _root(base, operations)
-                worker = base.replace(tree=work, operations=operations, files=files, verify=verify, tolerates=())
-                workers.append(worker)
-        group = plans.Group(workers=tuple(workers))
-        return plans.Plan(name="journal_recovery", interval_ns=SECOND_NS, groups=(group,)) if workers else None
+            sections.append(
+                section.replace(
+                    load=Load(tasks=work, task_shares={"read": 1}, blocks=blocks),
+                    ending=section.ending.replace(tolerates=()),
+                    data=section.data.replace(verify=verify),
+                )
+            )
+        if not sections:
+            return None
+        return plan_here(_job("journal_recovery", sections), SECOND_NS, self.machine)
 
     def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
         """Notes on what differs from vdbench."""
@@ -257,59 +275,72 @@ class FilePlans:
         found = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name == name), None)
         return found.where if found else None
 
-    def _of_workload(
-        self, run: Run, workload: Workload, tree: Tree, host: str, jobnum: int, depth: int, per_second: float | None
-    ) -> plans.Worker:
-        base = self._worker(run, workload.name, tree, f"{workload.name}_{tree.name}", jobnum, depth)
+    def _of_workload(self, run: Run, workload: Workload, tree: Tree, host: str, threads: int) -> Section:
+        section = self._section(run, workload.name, tree, f"{workload.name}_{tree.name}", threads)
         task = _task(workload)
-        flushes = task == "transfer" and self._opened(run, workload.name, tree).flushed
         work = plans.TreeWork(
             tree=self._part(tree, tree.working_set_bytes or tree.total_bytes, host, len(workload.hosts)),
             tasks=(task,),
             select=_select(workload),
             select_once=workload.select.once,
             delete_first=workload.io.delete and task == "transfer",
-            flush_before_close=flushes,
+            flush_before_close=task == "transfer" and self._opened(run, workload.name, tree).flushed,
             files_shared=workload.io.shared,
             stop_after=_stop_after(workload.stop_after),
         )
-        operations = (*_operations(workload, task), *((_on_name("fsync"),) if flushes else ()))
         ends = task not in _ENDLESS or workload.select.once
         # A load that may end at any time counts from its start.
         ramp_ns = (run.timing.warmup_ns or 0) if ends else run.timing.ramp_ns
-        rate = None if per_second is None else _rate(per_second, run)
-        return base.replace(
-            tree=work,
-            operations=operations,
-            files=_root(base, operations),
-            ramp_ns=ramp_ns,
-            end=_end(run.timing.total_ns - ramp_ns),
-            rate=rate,
+        return section.replace(
+            load=_load(workload, work),
+            ending=section.ending.replace(ramp_ns=ramp_ns, runtime_ns=run.timing.total_ns - ramp_ns),
         )
 
-    def _worker(self, run: Run, workload: str | None, tree: Tree, job: str, jobnum: int, depth: int) -> plans.Worker:
-        opened = self._opened(run, workload, tree)
-        engine, root = _engine(tree, opened)
-        general = self.definitions.general
-        return plans.Worker(
-            job=job,
-            jobnum=jobnum,
-            report_group=0,
-            engine=engine,
-            files=(plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
-            file_select="round_robin",
-            operations=(_on_name("open"),),
-            access=plans.Access(),
-            depth=depth,
-            start_delay_ns=0,
-            ramp_ns=0,
-            end=_end(None),
-            tolerates=(tolerated(general), _UNCHECKED),
-            whole_transfers=True,
-            ends_others="on_error",
-            seed=self.seed(),
-            payload=_payload(run.loops.compratio or general.get("compratio"), general.get("dedupratio")),
-            verify=self.validation.of_tree(tree) if self.validation else None,
+    def _section(self, run: Run, workload: str | None, tree: Tree, name: str, threads: int) -> Section:
+        """The section of a tree, whose load and end are still to be set.
+
+        Over NFS, operations of many threads are in flight on the connection of one worker; on local files, each waits
+        in a system call.
+        """
+        target, root = _target(tree, self._opened(run, workload, tree))
+        over_nfs, general = target.engine == "nfs", self.definitions.general
+        region = plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True)
+        return Section(
+            name=name,
+            numjobs=1 if over_nfs else threads,
+            target=target,
+            files=Files(regions=((region,),)),
+            pace=Pace(depth=threads if over_nfs else 1),
+            ending=Ending(tolerates=(tolerated(general), _UNCHECKED), whole_transfers=True, ends_others="on_error"),
+            data=Data(
+                repeatable=False,
+                payload_compress_percent=_saved_percent(run.loops.compratio or general.get("compratio")),
+                payload_dedupe_percent=_saved_percent(general.get("dedupratio")),
+                verify=self.validation.of_tree(tree) if self.validation else None,
+            ),
+            report=Reporting(report_as_one=True),
+        )
+
+    def _planned(
+        self,
+        run: Run,
+        name: str,
+        rate: float | None,
+        sections: Sequence[Section],
+        shares: Sequence[Share],
+        counted: frozenset[str],
+    ) -> Planned:
+        if len(shares) > WORKERS_MAX:
+            text = f"rd={run.rd.name}: {len(shares)} threads are more than the limit of {WORKERS_MAX}"
+            raise PlanError([Diagnostic(text, run.rd.where)])
+        return Planned(
+            run=run,
+            name=name,
+            start=starting(run, rate) if name == run.name else f"Starting RD={name}",
+            plan=plan_here(_job(name, sections), run.timing.interval_ns or SECOND_NS, self.machine),
+            shares=tuple(shares),
+            counted=counted,
+            constants={"reqrate": requested_rate(run, rate), "version": "iocurve"},
         )
 
     def _opened(self, run: Run, workload: str | None, tree: Tree) -> Opening:
@@ -342,28 +373,17 @@ class FilePlans:
         return len(same)
 
 
-def _engine(tree: Tree, opened: Opening) -> tuple[plans.EnginePlan, str]:
-    """The engine, and the root of the tree on it."""
-    if tree.anchor.startswith("nfs:"):
-        url, root = split_anchor(tree.anchor)
-        target = NfsTarget.of(url)
-        mount = target.mount(target.url.nconnect or 1).replace(durability=opened.durability, keep_payload=True)
-        return plans.NfsMetadataEngine(mount=mount, keep_open=True), root
-    how = plans.FileOpen(direct=opened.direct, durability=opened.durability, invalidate=False)
-    return plans.MetadataEngine(open=how, keep_open=True), tree.anchor
+def _target(tree: Tree, opened: Opening) -> tuple[Target, str]:
+    """The target, and the root of the tree on it."""
+    if not tree.anchor.startswith("nfs:"):
+        return Target(engine="sync", direct=opened.direct, durability=opened.durability), tree.anchor
+    url, root = split_anchor(tree.anchor)
+    url = NfsTarget.of(url).text
+    return Target(engine="nfs", nfs_url=url, durability=opened.durability, keep_payload=True), root
 
 
-def _depths(tree: Tree, threads: int) -> list[int]:
-    """Operations in flight of each worker: the threads together.
-
-    Over NFS, operations of many threads are in flight on the connection of one worker; on local files, each waits in
-    a system call.
-    """
-    return [threads] if tree.anchor.startswith("nfs:") else [1] * threads
-
-
-def _end(runtime_ns: int | None) -> plans.End:
-    return plans.End(runtime_ns=runtime_ns, bytes=None, operations=None)
+def _job(name: str, sections: Sequence[Section]) -> Job:
+    return Job(name=name, words=WORDS, sections=tuple(sections), defaults=Said())
 
 
 def split_anchor(anchor: str) -> tuple[str, str]:
@@ -373,29 +393,6 @@ def split_anchor(anchor: str) -> tuple[str, str]:
     if not export:
         export, root = root, ""
     return parts._replace(path=f"/{export}").geturl(), root
-
-
-def _planned(
-    run: Run,
-    name: str,
-    rate: float | None,
-    workers: Sequence[plans.Worker],
-    shares: Sequence[Share],
-    counted: frozenset[str],
-) -> Planned:
-    if len(workers) > WORKERS_MAX:
-        text = f"rd={run.rd.name}: {len(workers)} threads are more than the limit of {WORKERS_MAX}"
-        raise PlanError([Diagnostic(text, run.rd.where)])
-    groups = (plans.Group(workers=tuple(workers)),)
-    return Planned(
-        run=run,
-        name=name,
-        start=starting(run, rate) if name == run.name else f"Starting RD={name}",
-        plan=plans.Plan(name=name, interval_ns=run.timing.interval_ns or SECOND_NS, groups=groups),
-        shares=tuple(shares),
-        counted=counted,
-        constants={"reqrate": requested_rate(run, rate), "version": "iocurve"},
-    )
 
 
 def _tree(tree: Tree, used_bytes: int | None, *, creates_parents: bool) -> plans.Tree:
@@ -464,34 +461,20 @@ def _requested(workload: Workload) -> set[str]:
     return {workload.operation} if workload.read_percent is None else {"read", "write"}
 
 
-def _operations(workload: Workload, task: plans.TreeTask) -> Iterator[plans.OperationPlan]:
-    if task != "transfer":
-        for kind in {"create": ("create", "close"), "open": ("open", "close")}.get(task, (task,)):
-            yield _on_name(kind)
-        return
+def _load(workload: Workload, work: plans.TreeWork) -> Load:
+    if "transfer" not in work.tasks:
+        return Load(tasks=work, blocks=PerKind.same(plans.FixedBlocks(bytes=1)))
     reads = workload.read_percent
     if reads is None:
         reads = Decimal(100 if workload.operation == "read" else 0)
-    random_percent = 100 if workload.io.access == "random" else 0
-    for kind, percent in (("read", reads), ("write", 100 - reads)):
-        if percent > 0:
-            yield _transfer(kind, int(percent * 100), _blocks(workload.transfers), random_percent)
-    yield from map(_on_name, (*_OPEN, *(("delete",) if workload.io.delete else ())))
-
-
-def _transfer(kind: str, share: int, blocks: plans.Blocks, random_percent: int) -> plans.OperationPlan:
-    return plans.OperationPlan(
-        kind="read" if kind == "read" else "write",
-        share=share,
-        blocks=blocks,
-        random_percent=random_percent,
-        rate=None,
+    percents: dict[plans.OperationKind, Decimal] = {"read": reads, "write": 100 - reads}
+    shares = {kind: int(percent * 100) for kind, percent in percents.items() if percent > 0}
+    return Load(
+        tasks=work,
+        task_shares=shares,
+        blocks=PerKind.same(_blocks(workload.transfers)),
+        random=workload.io.access == "random",
     )
-
-
-def _on_name(kind: str) -> plans.OperationPlan:
-    one = plans.FixedBlocks(bytes=1)
-    return plans.OperationPlan(kind=kind, share=1, blocks=one, random_percent=0, rate=None)  # type: ignore[arg-type]
 
 
 def _blocks(transfers: Shares) -> plans.Blocks:
@@ -499,11 +482,6 @@ def _blocks(transfers: Shares) -> plans.Blocks:
         return plans.FixedBlocks(bytes=transfers.parts[0][0])
     parts = tuple(plans.BlockShare(bytes=size, weight=int(percent * 100)) for size, percent in transfers.parts)
     return plans.BlockSplit(parts=parts)
-
-
-def _root(worker: plans.Worker, operations: Sequence[plans.OperationPlan]) -> tuple[plans.FilePlan]:
-    largest = max(block_bytes_max(operation.blocks) for operation in operations)
-    return (worker.files[0].replace(bytes=largest),)
 
 
 def _select(workload: Workload) -> plans.SequentialSelect | plans.RandomSelect | plans.SkewedSelect:
@@ -528,22 +506,11 @@ def _skews(workloads: Sequence[Workload]) -> list[float]:
     return [(rest / free if skew is None else skew) / 100 for skew in skews]
 
 
-def _rate(per_second: float, run: Run) -> plans.Rate:
-    return plans.Rate(
-        unit="operations",
-        count=max(1, round(per_second * _RATE_SCALE)),
-        per_ns=SECOND_NS * _RATE_SCALE,
-        arrivals="poisson" if run.arrivals == "exponential" else "even",
-    )
+def _paced(pace: Pace, per_second: float, run: Run) -> Pace:
+    arrivals: Literal["even", "poisson"] = "poisson" if run.arrivals == "exponential" else "even"
+    return pace.replace(rate_total_operations=max(per_second, SLOWEST_PER_S), arrivals=arrivals)
 
 
-def _payload(compression: Decimal | None, dedup: Decimal | None) -> plans.Payload:
-    def percent(ratio: Decimal | None) -> int:
-        return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))
-
-    return plans.Payload(
-        content=plans.RandomContent(),
-        renew="scramble",
-        compress_percent=percent(compression),
-        dedupe_percent=percent(dedup),
-    )
+def _saved_percent(ratio: Decimal | None) -> int:
+    """Per cent of the data that a ratio of compression or deduplication saves."""
+    return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))

@@ -65,8 +65,8 @@ class Invocation:
         """Plans of file system workloads."""
         assert self.file_systems, "the parameter file has no FSDs"
         cleans = self.options.cleans
-        seed = self.machine.fresh_seed
-        return FilePlans(self.definitions, self.file_systems, self.topology.hosts, seed, cleans, self.validation)
+        hosts = self.topology.hosts
+        return FilePlans(self.definitions, self.file_systems, hosts, self.machine, cleans, self.validation)
 
     @property
     def table(self) -> Table:

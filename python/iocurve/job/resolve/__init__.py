@@ -25,7 +25,7 @@ from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
 from iocurve.job.resolve.files import Files
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.metadata import on_each_file
-from iocurve.job.resolve.tree import on_tree
+from iocurve.job.resolve.tree import on_tree, with_tasks
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
@@ -65,9 +65,12 @@ def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
     return _Resolver(job, machine, directory).resolve()
 
 
-def plan_here(job: Job, interval_ns: int) -> planned.Plan:
-    """The plan of a job on this machine, from the current directory. Raises ``PlanError``, also for obstacles."""
-    resolution = resolve(job, ThisMachine(), Path.cwd())
+def plan_here(job: Job, interval_ns: int, machine: Machine | None = None) -> planned.Plan:
+    """The plan of a job from the current directory; ``machine`` defaults to this one.
+
+    Raises ``PlanError``, also for obstacles.
+    """
+    resolution = resolve(job, machine or ThisMachine(), Path.cwd())
     if resolution.obstacles:
         raise PlanError(resolution.obstacles)
     return resolution.plan.replace(interval_ns=interval_ns)
@@ -138,18 +141,19 @@ class _Resolver:
     ) -> planned.Worker | None:
         seed = self._seed(section)
         rng = random.Random(seed)
-        regions = self.files.on(disk).regions(section, jobnum, rng)
-        if regions is None:
+        found = self._files(section, jobnum, disk, rng)
+        if found is None:
             return None
+        files, regions = found
         low, high = section.ending.start_delay_ns
         ending = load.end(section, regions)
         worker = planned.Worker(
             job=section.name or self.job.name,
-            jobnum=jobnum,
+            jobnum=section.first_jobnum + jobnum,
             report_group=0,
             engine=planned_engine(section, nfs_url, self.machine.user()),
             disk=disk.plan(self.directory) if disk else None,
-            files=tuple(self.files.planned(section, region) for region in regions),
+            files=files,
             file_select=section.files.file_select,
             file_run=section.files.file_run,
             operations=load.operations(section, regions),
@@ -157,6 +161,7 @@ class _Resolver:
             depth=load.depth(section),
             batch=load.batch(section.pace),
             rate=load.total_rate(section.pace),
+            intervals_singly=section.report.intervals_singly,
             think=load.think(section.pace),
             syncs=load.syncs(section),
             replay=section.load.replay,
@@ -172,6 +177,7 @@ class _Resolver:
             ends_others=section.ending.ends_others,
             ends_run=section.ending.ends_run,
             ends_exit_group_only=section.ending.ends_exit_group_only,
+            client=section.clients[jobnum] if section.clients else 0,
             latency_target=load.latency_target(section.pace),
             steady_state=section.ending.steady_state,
             seed=seed,
@@ -183,7 +189,21 @@ class _Resolver:
         )
         if section.load.tree:
             return on_tree(section, worker)
+        if section.load.tasks:
+            return with_tasks(section, worker)
         return on_each_file(section, worker) if section.load.metadata else worker
+
+    def _files(
+        self, section: Section, jobnum: int, disk: DiskSpec | None, rng: random.Random
+    ) -> tuple[tuple[planned.FilePlan, ...], load.Regions] | None:
+        """The files of a worker, and the regions that they were made of; None after an error."""
+        if exact := section.files.regions:
+            files = exact[jobnum % len(exact)]
+            return files, files
+        regions = self.files.on(disk).regions(section, jobnum, rng)
+        if regions is None:
+            return None
+        return tuple(self.files.planned(section, region) for region in regions), regions
 
     def _seed(self, section: Section) -> int:
         """The same in every run for the same worker of a job, unless the job asks for a different one."""
@@ -195,6 +215,9 @@ class _Resolver:
     # -- notes ---------------------------------------------------------------------------------------------------------
 
     def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        # The tool that computed regions has looked at its files.
+        if section.files.regions:
+            return
         self.diagnostics.notes += warnings_of(self.job.words, section, workers)
         if section.load.metadata == "delete":
             self._note_deleted(section, workers)
@@ -268,7 +291,8 @@ def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iter
         for jobnum in range(section.numjobs):
             if jobnum == 0 and index and (section.report.barrier or section.report.new_report_group):
                 number += 1
-            if groups and section.report.report_as_group and groups[-1].number == number:
+            joins = section.report.report_as_group and groups and groups[-1].number == number
+            if groups and (joins or section.report.report_as_one):
                 last = groups[-1]
                 groups[-1] = ReportGroup(last.section, number, last.workers + 1)
             else:

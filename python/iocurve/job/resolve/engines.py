@@ -89,7 +89,7 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         gid=gid if url.gid is None else url.gid,
         durability=section.target.durability,
         timeout_ns=_first(target.nfs_timeout_ns, url.timeout_ns, TIMEOUT_DEFAULT_NS),
-        keep_payload=section.data.verify is not None,
+        keep_payload=section.target.keep_payload or section.data.verify is not None,
         source=section.target.nfs_source and str(ip_address(section.target.nfs_source)),
     )
 

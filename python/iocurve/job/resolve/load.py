@@ -12,12 +12,14 @@ from iocurve.job.model import Data, Pace, Percent, PerKind, Section, ZonesSaid
 from iocurve.job.resolve.files import Region
 from iocurve.units import SECOND_NS
 
+Regions = Sequence[Region] | Sequence[planned.FilePlan]
+
 _ENDLESS = 2**64 - 1
 
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.OperationPlan, ...]:
+def operations(section: Section, regions: Regions) -> tuple[planned.OperationPlan, ...]:
     """The kinds of operations with their weights, sizes and offsets."""
     load, percent = section.load, int(section.load.read_percent)
     mixed = load.reads and load.writes
@@ -41,7 +43,7 @@ def operations(section: Section, regions: Sequence[Region]) -> tuple[planned.Ope
     return (*mix, *(mix[0].replace(kind=kind) for kind in load.replay_flushes))
 
 
-def _distribution(section: Section, kind: str, regions: Sequence[Region]) -> planned.Distribution:
+def _distribution(section: Section, kind: str, regions: Regions) -> planned.Distribution:
     if not section.load.random:
         return planned.Uniform()
     preference = section.load.distribution.of(kind)
@@ -78,6 +80,7 @@ def access(section: Section) -> planned.Access:
         gap_bytes=load.gap_bytes,
         gap_spread_bytes=load.gap_spread_bytes,
         at_end=load.at_end,
+        short_last_block=load.short_last_block,
         position=load.position,
         strided=strided,
     )
@@ -173,12 +176,12 @@ def processors(section: Section, jobnum: int) -> tuple[int, ...]:
 # -- end ---------------------------------------------------------------------------------------------------------------
 
 
-def end(section: Section, regions: Sequence[Region]) -> planned.End:
+def end(section: Section, regions: Regions) -> planned.End:
     """Conditions that end a worker."""
     runtime, when_full = section.ending.runtime_ns or None, section.files.until_full
     if section.load.replay:
         return planned.End(runtime_ns=runtime, bytes=None, operations=section.load.replay.records)
-    if section.ending.time_based and runtime:
+    if section.ending.endless or (section.ending.time_based and runtime):
         return planned.End(runtime_ns=runtime, bytes=None, operations=None, when_full=when_full)
     loops = section.ending.loops
     # A block that is trimmed and then written counts twice.
@@ -192,7 +195,7 @@ def end(section: Section, regions: Sequence[Region]) -> planned.End:
     )
 
 
-def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) -> int:
+def _bytes_to_transfer(section: Section, regions: Regions, loops: int) -> int:
     """Bytes of ``loops`` passes over the whole blocks of all regions; ``transfer`` shortens or extends them."""
     block, size, transfer = section.load.smallest_block(), section.files.size, section.ending.transfer or 0
     whole = sum(_pass_bytes(section, region.bytes, block) for region in regions)
@@ -203,7 +206,7 @@ def _bytes_to_transfer(section: Section, regions: Sequence[Region], loops: int) 
     return max(loops * min(whole, transfer), transfer) if transfer else loops * whole
 
 
-def verify(section: Section, regions: Sequence[Region], ending: planned.End) -> planned.Verify | None:
+def verify(section: Section, regions: Regions, ending: planned.End) -> planned.Verify | None:
     """Verification; each loop is read back by itself."""
     said = section.data.verify
     if said is None or said.map or ending.bytes is None:
@@ -245,7 +248,7 @@ def _pass_bytes(section: Section, region_bytes: int, block: int) -> int:
 # -- payload -----------------------------------------------------------------------------------------------------------
 
 
-def payload(section: Section, regions: Sequence[Region]) -> planned.Payload:
+def payload(section: Section, regions: Regions) -> planned.Payload:
     """Data that are written."""
     data = section.data
     content = _content(data)
@@ -262,7 +265,7 @@ def payload(section: Section, regions: Sequence[Region]) -> planned.Payload:
     )
 
 
-def _set_blocks(section: Section, regions: Sequence[Region]) -> int:
+def _set_blocks(section: Section, regions: Regions) -> int:
     percent = section.data.payload_dedupe_set_percent
     if not (percent and section.data.payload_dedupe_percent):
         return 0

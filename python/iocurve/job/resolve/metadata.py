@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iocurve.engine import plan as planned
 from iocurve.job.model import Section
+from iocurve.job.resolve.tree import WHOLE_FILES
 
 NEEDS_NO_FILE: frozenset[planned.MetadataKind] = frozenset({"create", "mkdir", "rmdir"})
 """Kinds whose files are not laid out before the run."""
@@ -13,12 +14,16 @@ def on_each_file(section: Section, worker: planned.Worker) -> planned.Worker:
     """The worker of a section with ``load.metadata``."""
     kind = section.load.metadata
     assert kind is not None, "asked by the caller"
+    block = worker.files[0].bytes if kind in WHOLE_FILES else 1
     operation = planned.OperationPlan(
-        kind=kind, share=1, blocks=planned.FixedBlocks(bytes=1), random_percent=0, rate=_rate(worker)
+        kind=kind, share=1, blocks=planned.FixedBlocks(bytes=block), random_percent=0, rate=_rate(worker)
     )
+    files = worker.files
+    if not section.files.regions:
+        files = tuple(_file(file, kind, section.files.are_directories) for file in files)
     return worker.replace(
         engine=_engine(worker.engine),
-        files=tuple(_file(file, kind, section.files.are_directories) for file in worker.files),
+        files=files,
         operations=(operation,),
         access=planned.Access(),
         depth=worker.depth if isinstance(worker.engine, planned.NfsEngine) else 1,
@@ -55,6 +60,8 @@ def _rate(worker: planned.Worker) -> planned.Rate | None:
 
 
 def _end(section: Section, worker: planned.Worker) -> planned.End:
+    if section.files.regions:
+        return planned.End(runtime_ns=section.ending.runtime_ns or None, bytes=None, operations=len(worker.files))
     if worker.end.bytes is None and worker.end.operations is None:
         return worker.end
     operations = len(worker.files) * section.ending.loops

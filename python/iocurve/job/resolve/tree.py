@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from iocurve.engine import plan as planned
+from iocurve.engine.derived import block_bytes_max
 from iocurve.job.model import Section, TreeLoad
+from iocurve.units import SECOND_NS
 
 _FIRST: dict[planned.MetadataKind, tuple[planned.MetadataKind, ...]] = {
     "create": ("delete", "close"),
@@ -31,6 +33,110 @@ def on_tree(section: Section, worker: planned.Worker) -> planned.Worker:
         rate=worker.rate if worker.rate and worker.rate.unit == "operations" else None,
         end=worker.end.replace(bytes=None, operations=section.ending.operations or None),
         verify=_verify(section),
+    )
+
+
+def with_tasks(section: Section, worker: planned.Worker) -> planned.Worker:
+    """The worker of a section with ``load.tasks``."""
+    work, shares = section.load.tasks, section.load.task_shares
+    assert work is not None, "asked by the caller"
+    blocks = section.load.blocks.write
+    engine = worker.engine
+    if isinstance(engine, planned.SyncEngine):
+        engine = planned.MetadataEngine(open=engine.open, keep_open=True)
+    operations = tuple(
+        _operation(kind, shares.get(kind, 1), 1).replace(blocks=blocks, random_percent=_random_percent(section))
+        if kind in TRANSFERS
+        else _operation(kind, 1, 1)
+        for kind in (*shares, *_further_kinds(work))
+    )
+    done = _working(worker.replace(engine=engine), work, operations)
+    return done.replace(
+        files=(done.files[0].replace(bytes=block_bytes_max(blocks)),),
+        rate=_operations_rate(section),
+        end=planned.End(runtime_ns=section.ending.runtime_ns or None, bytes=None, operations=None),
+    )
+
+
+TRANSFERS = ("read", "write")
+_TASK_KINDS: Mapping[planned.TreeTask, tuple[planned.OperationKind, ...]] = {
+    "getattr": ("getattr",),
+    "setattr": ("setattr",),
+    "access": ("access",),
+    "delete": ("delete",),
+    "mkdir": ("mkdir",),
+    "rmdir": ("rmdir",),
+    "create": ("create", "close"),
+    "open": ("open", "close"),
+    "transfer": ("create", "open", "close"),
+    **dict.fromkeys(
+        ("remove", "make_directories", "fill"), ("write", "delete", "rmdir", "mkdir", "create", "open", "close")
+    ),
+}
+"""Kinds of operation that a task needs; a transfer needs reads or writes, too. Tasks that make or remove a tree are
+one set."""
+
+
+def _further_kinds(work: planned.TreeWork) -> list[planned.OperationKind]:
+    kinds = [*_TASK_KINDS[work.tasks[0]]]
+    if work.delete_first:
+        kinds.append("delete")
+    if work.flush_before_close:
+        kinds.append("fsync")
+    return kinds
+
+
+def _random_percent(section: Section) -> int:
+    return section.load.random_percent.write if section.load.random else 0
+
+
+def _operations_rate(section: Section) -> planned.Rate | None:
+    """The rate of all operations together, in thousandths; one in bytes is one of the largest block."""
+    pace = section.pace
+    thousandths = round(pace.rate_total_operations * RATE_SCALE)
+    if pace.rate_total_bytes:
+        thousandths = pace.rate_total_bytes * RATE_SCALE // block_bytes_max(section.load.blocks.write)
+    if not (pace.rate_total_operations or pace.rate_total_bytes):
+        return None
+    per_ns = SECOND_NS * RATE_SCALE
+    return planned.Rate(unit="operations", count=max(1, thousandths), per_ns=per_ns, arrivals=pace.arrivals)
+
+
+RATE_SCALE = 1000
+
+
+def removal(engine: planned.EnginePlan, root: str) -> planned.Plan:
+    """The plan that removes a tree and its root, but nothing of another name."""
+    tree = planned.Tree(
+        depth=1, width=1, files=1, files_on_all_levels=False, sizes=(planned.SizeShare(bytes=1, weight=1),)
+    )
+    work = planned.TreeWork(tree=tree, tasks=("remove",), select=planned.SequentialSelect())
+    below = _remover(engine, root, ("delete", "rmdir")).replace(tree=work, depth=REMOVAL_DEPTH)
+    itself = _remover(engine, root, ("rmdir",)).replace(end=planned.End(runtime_ns=None, bytes=None, operations=1))
+    groups = tuple(planned.Group(workers=(worker,)) for worker in (below, itself))
+    return planned.Plan(name=f"removing {root}", interval_ns=SECOND_NS, groups=groups)
+
+
+REMOVAL_DEPTH = 32
+
+
+def _remover(engine: planned.EnginePlan, root: str, kinds: tuple[planned.MetadataKind, ...]) -> planned.Worker:
+    return planned.Worker(
+        job="removal",
+        jobnum=0,
+        report_group=0,
+        engine=engine,
+        files=(planned.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True),),
+        file_select="round_robin",
+        operations=tuple(_operation(kind, 1, 1) for kind in kinds),
+        access=planned.Access(),
+        depth=1,
+        start_delay_ns=0,
+        ramp_ns=0,
+        end=planned.End(runtime_ns=None, bytes=None, operations=None),
+        ends_others="on_error",
+        seed=1,
+        payload=planned.Payload(content=planned.RandomContent(), renew="scramble"),
     )
 
 

@@ -29,8 +29,21 @@ from iocurve.engine.structs import Struct
 from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
 
-NOT_WRITTEN = frozenset({"engine_asked", "metadata", "space_call", "replay", "replay_flushes"})
-"""Fields that job files do not have: the requested engine of other tools, and replayed traces."""
+NOT_WRITTEN = frozenset(
+    {
+        *("engine_asked", "metadata", "space_call", "replay", "replay_flushes", "regions", "tasks", "task_shares"),
+        *(
+            "short_last_block",
+            "endless",
+            "keep_payload",
+            "first_jobnum",
+            "clients",
+            "report_as_one",
+            "intervals_singly",
+        ),
+    }
+)
+"""Fields that job files do not have: replayed traces, and what other tools alone can request."""
 _SIZES = frozenset(
     {
         *("file_bytes", "path_bytes", "size", "offset", "offset_increment", "offset_align", "align_bytes", "gap_bytes"),
