@@ -419,3 +419,26 @@ def test_a_comparison_fails(slower: list[Result], tmp_path: Path, capfd: pytest.
     )
     assert status_of("ab", "fio a.fio", "fio b.fio", "--fail-if", "p99 change > 5") == 2
     assert capfd.readouterr().err.count("'5' has no unit; write 5%") == 2
+
+
+def with_kind(one: Point, **counts: int) -> Point:
+    (worker,) = one.outcome.workers
+    kinds = {name: kind.replace(**counts) for name, kind in worker.operations.items()}
+    return one.replace(outcome=one.outcome.replace(workers=(worker.replace(operations=kinds),)))
+
+
+def test_a_latency_with_lower_bounds_fails_or_is_inconclusive_and_never_passes_by_them() -> None:
+    # 2,000 operations of up to 1 ms, two for each µs. Of ten only the age is known, and they may be any.
+    one = with_kind(point("depth 1", 1, 1000), unfinished=10)
+    expressions = ("p99 > 994us", "p99 > 1ms", "p99 > 500us", "max > 2s", "min > 2s", "unfinished > 9")
+    found = checked(synthetic.result([one]), *expressions)
+    expected = ["cannot_tell", "passed", "failed", "cannot_tell", "passed", "failed"]
+    assert [verdict for _, verdict, _ in found] == expected
+    sure = checked(synthetic.result([with_kind(one, unfinished=0)]), "max > 2s")
+    assert [verdict for _, verdict, _ in sure] == ["passed"]
+
+
+def test_missed_operations_are_checked_and_bound_only_the_response() -> None:
+    one = with_kind(point("depth 1", 1, 1000), missed=67, drained=3)
+    found = checked(synthetic.result([one]), "missed > 66", "read_missed > 67", "drained == 3", "max > 2s")
+    assert [verdict for _, verdict, _ in found] == ["failed", "passed", "failed", "passed"]

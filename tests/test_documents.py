@@ -69,7 +69,8 @@ def test_a_command_line_of_document_c(command: Path, tmp_path: Path) -> None:
     [job] = json.loads(iocurve(tmp_path, "fio", *arguments, *short))["jobs"]
     kind = "read" if "--rw=randread" in arguments else "write"
     assert job[kind]["total_ios"] > 0
-    assert job[kind]["runtime"] == 1000
+    # As in fio, the runtime reaches to the completion of the last operation.
+    assert job[kind]["runtime"] >= 1000
     assert len(list(tmp_path.iterdir())) == 4
 
 

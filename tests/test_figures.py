@@ -83,7 +83,7 @@ def test_all_forms_have_the_same_names_and_values() -> None:
     (row,) = csv.DictReader(io.StringIO(points_csv(read(document))))
     definitions = validator().schema["$defs"]
     properties = definitions["Point"]["properties"]
-    assert set(BRIEF.split()) | {"short", "response_min_us"} == NAMES
+    assert set(BRIEF.split()) | {"short", "drained", "unfinished", "missed", "response_min_us"} == NAMES
     assert set(properties) - set(Point.__struct_fields__) == NAMES | {"stream_hash"}
     assert set(definitions["KindFigures"]["properties"]) == KIND_NAMES
     for name in NAMES:

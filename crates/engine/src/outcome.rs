@@ -107,7 +107,7 @@ pub struct WorkerOutcome {
     pub window_end_ns: Nanos,
     /// Completion of the last operation, since the group's start.
     pub drained_ns: Nanos,
-    /// Operations that completed after the window; they are counted nowhere else.
+    /// Operations that completed after the window, those of the cool-down included.
     pub drained_operations: u64,
     /// By kind: only kinds in the plan.
     pub operations: BTreeMap<String, KindOutcome>,
@@ -284,10 +284,13 @@ pub struct FailureOutcome {
 }
 
 /// One kind of operation in a worker's measured window.
+///
+/// Latencies are of the operations that completed in the window and of those that it left over: a target that is slow or
+/// stalls at the end is in them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KindOutcome {
-    /// Completed operations.
+    /// Operations that completed in the window.
     pub operations: u64,
     /// Bytes they moved.
     pub bytes: u64,
@@ -295,6 +298,24 @@ pub struct KindOutcome {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
+    /// Operations that were submitted in the window and completed after it.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub drained: u64,
+    /// Bytes they moved.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub drained_bytes: u64,
+    /// Operations that were submitted in the window and had not completed when the worker ended. Each is in the latencies
+    /// with the age that it had then, a lower bound.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub unfinished: u64,
+    /// Operations that were due in the window and never submitted, under a rate. Each is in the response latency with its
+    /// age at the end of the window, a lower bound.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub missed: u64,
     /// Entries of directories that they listed; 0 for all kinds but `readdir` and `readdirplus`.
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]

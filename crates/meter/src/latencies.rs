@@ -53,6 +53,17 @@ impl Latencies {
         self.max = self.max.max(value);
     }
 
+    /// Records a value `count` times.
+    pub fn record_several(&mut self, value: Nanos, count: u64) {
+        self.counts[bucket::of_any(value)] += count;
+        self.count += count;
+        self.sum += u128::from(value) * u128::from(count);
+        if count > 0 {
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+        }
+    }
+
     /// Adds all values of another distribution.
     pub fn add(&mut self, other: &Self) {
         if other.count() == 0 {

@@ -29,6 +29,9 @@ _FIGURES: dict[str, Measure] = {
     "operations": "count",
     "errors": "count",
     "short": "count",
+    "drained": "count",
+    "unfinished": "count",
+    "missed": "count",
     "cpu_us_per_operation": "time",
     "concurrency_achieved": "number",
     "gain": "number",
@@ -38,7 +41,17 @@ _FIGURES: dict[str, Measure] = {
 _TEXTS = ("name", "family", "target", "state")
 """Texts that say which point it is."""
 _UNITS: dict[str, Measure] = {"IOPS": "rate", "µs": "time", "%": "share"}
-_OF_KINDS = ("iops", "mib_per_s", "bytes", "operations", "errors", "short")
+_OF_KINDS = (
+    "iops",
+    "mib_per_s",
+    "bytes",
+    "operations",
+    "errors",
+    "short",
+    "drained",
+    "unfinished",
+    "missed",
+)
 SEARCHES: dict[str, dict[str, str]] = {
     "knee": {
         "knee": "in flight",

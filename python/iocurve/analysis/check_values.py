@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from iocurve.analysis.check_names import Measure, Name
 from iocurve.result.document import Interval, Point, Result
+from iocurve.result.figures import KindFigures
 from iocurve.result.percentiles import effective_count, independent_operations, percentile_interval
 from iocurve.result.stats import CONFIDENCE
 from iocurve.result.summary import Latency, Totals
@@ -61,14 +62,14 @@ class Values:
         """A value without an interval."""
         texts = {"name": self.point.name, "family": self.point.family, "state": self.point.summary().state}
         if name.kind is not None:
-            return self.point.kind_figures[name.kind].values().get(name.figure)
+            return _figure(self.point.kind_figures[name.kind], name)
         if name.figure in texts:
             return texts[name.figure]
         if name.figure == "target":
             return self.point.target or self.result.target.address
         if name.figure in self.point.axes:
             return self.point.axes[name.figure]
-        return self.point.figures.values().get(name.figure)
+        return _figure(self.point.figures, name)
 
     def _rate(self, name: Name) -> Value | None:
         rate, unit = ("iops", 1) if name.figure == "iops" else ("bytes_per_s", MIB)
@@ -79,6 +80,11 @@ class Values:
         base = next((one for one in self.result.points if names and one.name == names[0]), None)
         found = self.point.gain_over(base) if base is not None and base is not self.point else None
         return None if found is None else Value(found.value, found.low, found.high)
+
+
+def _figure(figures: KindFigures, name: Name) -> float | str | None:
+    value: float | str | None = getattr(figures, name.figure, None)
+    return value
 
 
 _WITH_INTERVAL: Mapping[str, Callable[[Values, Name], Value | None]] = {
@@ -116,6 +122,9 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
         return None
     count = None if name.figure or name.statistic in ("min", "max") else _independent(point, name)
     low, high = (None, None) if count is None else _bounds(latency, name, count)
+    bounds = totals.unfinished + (totals.missed if name.figure else 0)
+    if bounds and name.statistic != "min":
+        low, high = low if low is not None else latency.min_ns, _highest(latency, name, bounds, high)
     value = {
         "min": latency.min_ns,
         "mean": latency.mean_ns,
@@ -123,6 +132,14 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
         "percentile": latency.percentile(name.percent),
     }[name.statistic]
     return _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
+
+
+def _highest(latency: Latency, name: Name, bounds: int, high: float | None) -> float:
+    """The upper bound of a latency of which ``bounds`` values are lower bounds; ``high`` is that by chance alone."""
+    rank = name.percent + 100 * bounds / latency.count
+    if name.statistic != "percentile" or rank > 100:
+        return math.inf
+    return max(latency.percentile(rank), high or 0.0)
 
 
 def _independent(point: Point, name: Name) -> float | None:

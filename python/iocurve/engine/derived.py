@@ -56,6 +56,25 @@ def block_bytes_mean(blocks: Blocks) -> float:
     return sum(part.bytes * part.weight for part in blocks.parts) / weight if weight else block_bytes_min(blocks)
 
 
+def with_drained(worker: WorkerOutcome) -> WorkerOutcome:
+    """The worker as tools count it that wait for what is in flight at the end of a run, as fio does.
+
+    Operations that drained are among the others, and the window reaches to the last completion.
+    """
+    if not any(kind.drained or kind.unfinished for kind in worker.operations.values()):
+        return worker
+    kinds = {
+        name: kind.replace(
+            operations=kind.operations + kind.drained,
+            bytes=kind.bytes + kind.drained_bytes,
+            drained=0,
+            drained_bytes=0,
+        )
+        for name, kind in worker.operations.items()
+    }
+    return worker.replace(operations=kinds, window_end_ns=max(worker.window_end_ns, worker.drained_ns))
+
+
 def with_workers(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]) -> Plan:
     """The plan with other workers; ``change`` gets the numbers of the worker's group and of the worker."""
     return plan.replace(

@@ -37,16 +37,30 @@ class LatencyOutcome(Struct):
 
 
 class KindOutcome(Struct):
-    """One kind of operation in a worker's measured window."""
+    """One kind of operation in a worker's measured window.
+
+    Latencies are of the operations that completed in the window and of those that it left over: a target that is
+    slow or stalls at the end is in them.
+    """
 
     operations: int
-    """Completed operations."""
+    """Operations that completed in the window."""
     bytes: int
     """Bytes they moved."""
     errors: int
     """Operations that failed."""
     short: int
     """Operations that moved fewer bytes than requested."""
+    drained: int = 0
+    """Operations that were submitted in the window and completed after it."""
+    drained_bytes: int = 0
+    """Bytes they moved."""
+    unfinished: int = 0
+    """Operations that were submitted in the window and had not completed when the worker ended. Each is in the
+    latencies with the age that it had then, a lower bound."""
+    missed: int = 0
+    """Operations that were due in the window and never submitted, under a rate. Each is in the response latency with
+    its age at the end of the window, a lower bound."""
     entries: int = 0
     """Entries of directories that they listed; 0 for all kinds but ``readdir`` and ``readdirplus``."""
     late: int = 0
@@ -319,7 +333,7 @@ class WorkerOutcome(Struct):
     drained_ns: int
     """Completion of the last operation, since the group's start."""
     drained_operations: int
-    """Operations that completed after the window; they are counted nowhere else."""
+    """Operations that completed after the window, those of the cool-down included."""
     operations: dict[str, KindOutcome]
     """By kind: only kinds in the plan."""
     files: LatencyOutcome | None = None

@@ -33,6 +33,12 @@ class KindFigures(Struct, omit_defaults=True):
     """Operations that failed."""
     short: int | None
     """Operations that moved fewer bytes than requested."""
+    drained: int | None
+    """Operations that were submitted in a window and completed after it: in the latencies, not in ``operations``."""
+    unfinished: int | None
+    """Operations that never completed: in the latencies with the age that they reached, a lower bound."""
+    missed: int | None
+    """Operations that were due in a window and never submitted: in the response latency with their age, likewise."""
     iops: float | None
     """Operations per second over the window in which all workers ran."""
     mib_per_s: float | None
@@ -161,6 +167,9 @@ def _totals(totals: Totals) -> dict[str, Value]:
         "bytes": totals.bytes,
         "errors": totals.errors,
         "short": totals.short,
+        "drained": totals.drained,
+        "unfinished": totals.unfinished,
+        "missed": totals.missed,
         "iops": _known(totals.iops),
         "mib_per_s": _known(totals.mib_per_s),
         **_latencies(totals.service),

@@ -172,6 +172,9 @@ def _totals(kind: ImportedKind) -> Totals:
         entries=0,
         errors=kind.errors or 0,
         short=0,
+        drained=0,
+        unfinished=0,
+        missed=0,
         iops=_known(kind.iops),
         bytes_per_s=_known(kind.bytes_per_s),
         service=_latency(kind.latency),
@@ -192,9 +195,10 @@ def _latency(stated: ImportedLatency) -> StatedLatency:
 
 
 def unstated(kind: ImportedKind) -> dict[str, None]:
-    """The counts that the tool does not state, by their names in ``figures``; imports state no short operations."""
-    stated = {"operations": kind.operations, "bytes": kind.bytes, "errors": kind.errors, "short": None}
-    return {name: None for name, value in stated.items() if value is None}
+    """The counts that the tool does not state, by their names in ``figures``; imports state none but these."""
+    stated = {"operations": kind.operations, "bytes": kind.bytes, "errors": kind.errors}
+    never: dict[str, None] = dict.fromkeys(("short", "drained", "unfinished", "missed"))
+    return never | {name: None for name, value in stated.items() if value is None}
 
 
 # ---- merging what a tool states apart

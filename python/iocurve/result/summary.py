@@ -82,6 +82,12 @@ class Totals:
     """Entries of the directories that were listed."""
     errors: int
     short: int
+    drained: int
+    """Operations that were submitted in a window and completed after it: in the latencies, not in ``operations``."""
+    unfinished: int
+    """Operations that never completed: in the latencies with the age that they reached, a lower bound."""
+    missed: int
+    """Operations that were due in a window and never submitted: in the response latency with their age, likewise."""
     iops: float
     """Rate over the window in which all workers ran."""
     bytes_per_s: float
@@ -414,6 +420,9 @@ def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
         entries=sum(part.entries for part in seen.parts),
         errors=sum(part.errors for part in seen.parts),
         short=seen.short,
+        drained=sum(part.drained for part in seen.parts),
+        unfinished=sum(part.unfinished for part in seen.parts),
+        missed=sum(part.missed for part in seen.parts),
         iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
         bytes_per_s=sum(size for _, size in counted) / seconds if seconds else 0.0,
         service=seen.service,
@@ -475,6 +484,10 @@ def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:
         bytes=sum(part.bytes for part in parts),
         errors=sum(part.errors for part in parts),
         short=sum(part.short for part in parts),
+        drained=sum(part.drained for part in parts),
+        drained_bytes=sum(part.drained_bytes for part in parts),
+        unfinished=sum(part.unfinished for part in parts),
+        missed=sum(part.missed for part in parts),
         entries=sum(part.entries for part in parts),
         late=sum(part.late for part in parts),
         service=_encoded(merge_latencies(part.service for part in parts)),

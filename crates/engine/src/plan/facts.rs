@@ -108,6 +108,21 @@ impl Blocks {
         }
     }
 
+    /// Mean size, rounded down.
+    pub(crate) fn mean(&self) -> u32 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Range { low, high, .. } => low.midpoint(*high),
+            Self::Split { parts } => {
+                let (bytes, weights) = parts.iter().fold((0, 0), |(bytes, weights), part| {
+                    let weight = u64::from(part.weight);
+                    (bytes + weight * u64::from(part.bytes), weights + weight)
+                });
+                (bytes / weights.max(1)) as u32
+            }
+        }
+    }
+
     pub(crate) fn largest(&self) -> u32 {
         match self {
             Self::Fixed { bytes } => *bytes,

@@ -97,6 +97,12 @@ impl Log {
         (self.group_start, self.window_start) = (group_start, window_start);
     }
 
+    /// Ends the measured window. Operations in flight are logged when they complete, in addition to the maximum: there are at
+    /// most as many as the depth.
+    pub(crate) fn end_window(&mut self) {
+        self.records_max = usize::MAX;
+    }
+
     /// Restarts the measured window: earlier records are dropped.
     pub(crate) fn restart(&mut self, now: Nanos) {
         (self.window_start, self.lost) = (now, 0);

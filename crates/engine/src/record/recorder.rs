@@ -118,6 +118,20 @@ impl Tally {
         }
     }
 
+    /// The tally of a window with what the window left over: in its latencies, but not in its operations and bytes.
+    fn with(mut self, drained: &Self, left: LeftOver) -> KindOutcome {
+        let (operations, moved) = (self.operations, self.moved);
+        self.add(drained);
+        (self.operations, self.moved) = (operations, moved);
+        KindOutcome {
+            drained: drained.operations,
+            drained_bytes: drained.bytes(),
+            unfinished: left.unfinished,
+            missed: left.missed,
+            ..self.outcome()
+        }
+    }
+
     /// The tally with its histograms.
     pub(crate) fn outcome(&self) -> KindOutcome {
         KindOutcome {
@@ -125,6 +139,10 @@ impl Tally {
             bytes: self.bytes(),
             errors: self.errors,
             short: self.short,
+            drained: 0,
+            drained_bytes: 0,
+            unfinished: 0,
+            missed: 0,
             entries: self.entries(),
             late: self.late(),
             service: latency_outcome(&self.service),
@@ -146,12 +164,21 @@ pub(crate) fn latency_outcome(latencies: &Latencies) -> LatencyOutcome {
     }
 }
 
-/// Records operations in the current interval; a closed interval is added to the window.
+/// Operations of one kind that the window left over and that did not complete.
+#[derive(Debug, Clone, Copy, Default)]
+struct LeftOver {
+    unfinished: u64,
+    missed: u64,
+}
+
+/// Records operations in the current interval; a closed interval is added to the window. After the last one has closed, the
+/// interval has what the window left over.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     names: Vec<&'static str>,
     interval: Vec<Tally>,
     window: Vec<Tally>,
+    left_over: Vec<LeftOver>,
     intervals: Vec<IntervalOutcome>,
     /// Intervals that are kept singly; the largest number if none is joined.
     singly: u64,
@@ -178,6 +205,7 @@ impl Recorder {
         Self {
             names,
             interval: tallies.clone(),
+            left_over: vec![LeftOver::default(); tallies.len()],
             window: tallies,
             intervals: Vec::new(),
             singly: worker.intervals_singly.map_or(1 << 63, u64::from),
@@ -199,6 +227,13 @@ impl Recorder {
     pub(crate) fn begin(&mut self, group_start: Nanos, window_start: Nanos) {
         if let Some(log) = &mut self.log {
             log.begin(group_start, window_start);
+        }
+    }
+
+    /// Ends the measured window, for the log.
+    pub(crate) fn end_window(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.end_window();
         }
     }
 
@@ -229,6 +264,28 @@ impl Recorder {
             parts.completion.record(done.at.saturating_sub(done.sent));
         }
         self.record(done);
+    }
+
+    /// Records an operation that did not complete, with the age that it has at `done.at`.
+    pub(crate) fn record_unfinished(&mut self, done: Done) {
+        let tally = &mut self.interval[done.operation];
+        tally.service.record(done.at.saturating_sub(done.submitted));
+        if let Some(response) = &mut tally.response {
+            response.record(done.at.saturating_sub(done.due));
+        }
+        if let Some(parts) = &mut tally.parts {
+            parts.submission.record(done.sent.saturating_sub(done.submitted));
+            parts.completion.record(done.at.saturating_sub(done.sent));
+        }
+        self.left_over[done.operation].unfinished += 1;
+    }
+
+    /// Records `count` operations that were due `age` ago and never submitted.
+    pub(crate) fn record_missed(&mut self, operation: usize, age: Nanos, count: u64) {
+        if let Some(response) = &mut self.interval[operation].response {
+            response.record_several(age, count);
+        }
+        self.left_over[operation].missed += count;
     }
 
     pub(crate) fn record_error(&mut self, operation: usize) {
@@ -283,9 +340,10 @@ impl Recorder {
     }
 
     pub(crate) fn finish(self) -> Recorded {
-        let kinds = self.names.iter().zip(&self.window).map(|(name, tally)| ((*name).to_owned(), tally.outcome()));
+        let drained = self.interval.iter().zip(self.left_over);
+        let kinds = self.window.into_iter().zip(drained).map(|(tally, (drained, left))| tally.with(drained, left));
         Recorded {
-            operations: kinds.collect(),
+            operations: self.names.iter().map(|name| (*name).to_owned()).zip(kinds).collect(),
             intervals: self.intervals,
             log: self.log.map(|log| log.finish(&self.names)),
             levels: self.levels,

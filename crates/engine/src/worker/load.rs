@@ -104,7 +104,8 @@ impl<'a> Load<'a> {
         let driven = self.drive(engine, &mut timeline);
         self.release_all();
         let now = self.shared.clock.now();
-        timeline.finish(now, &mut self.recorder);
+        timeline.end_window(now, &mut self.recorder);
+        self.record_left_over(now, &timeline);
         let (state, error) = self.verdict(driven);
         let mut differences = self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::differences);
         differences.extend(self.supply.walk().map(Walk::take_differences).into_iter().flatten());
@@ -161,6 +162,9 @@ impl<'a> Load<'a> {
             }
             let wanted = self.reap(engine, wake, timeline.next_deadline(now).min(now + STOP_CHECK), &mut done)?;
             now = self.advance(timeline);
+            if !done.is_empty() {
+                self.ending.phase = self.ending.phase.after_completion(now, self.drain());
+            }
             self.complete_reaped::<E>(&mut done, wanted, now, timeline);
         }
     }
@@ -185,13 +189,13 @@ impl<'a> Load<'a> {
         let now = self.shared.clock.now();
         self.ending.state = State::Interrupted;
         self.ending.phase = self.ending.phase.after(Event::Stopped, now);
-        timeline.end_window(now);
+        timeline.end_window(now, &mut self.recorder);
     }
 
     #[cold]
     fn end_load(&mut self, at: Nanos, timeline: &mut Timeline<'_>) {
         self.ending.phase = self.ending.phase.after(Event::LoadOver { drain: self.drain() }, at);
-        timeline.end_issuing(at);
+        timeline.end_issuing(at, &mut self.recorder);
     }
 
     /// The first failure ends the load; operations in flight may still complete.
@@ -202,7 +206,7 @@ impl<'a> Load<'a> {
         }
         (self.ending.state, self.ending.failure) = (State::Failed, Some(error));
         self.ending.phase = self.ending.phase.after(Event::Failed, now);
-        timeline.end_window(now);
+        timeline.end_window(now, &mut self.recorder);
     }
 
     /// Flushes the next file at the end; without one, all requested operations were issued and have completed.
@@ -213,12 +217,15 @@ impl<'a> Load<'a> {
         now: Nanos,
         timeline: &mut Timeline<'_>,
     ) -> Result<(), EngineError> {
+        if self.ending.phase == Phase::Issuing {
+            self.supply.end();
+        }
         let next = if self.ending.state == State::Finished { self.flushes.take_at_end() } else { None };
         self.ending.phase = self.ending.phase.after(Event::Idle { flushes: next.is_some() }, now);
         if let Some((number, range)) = next {
             return self.flush(engine, number, range, self.shared.clock.now());
         }
-        timeline.end_window(now);
+        timeline.end_window(now, &mut self.recorder);
         Ok(())
     }
 

@@ -137,6 +137,54 @@ impl Mix {
         }
     }
 
+    /// About how many operations, or bytes, are due before `end`.
+    pub(super) fn backlog(&self, end: Nanos) -> u64 {
+        match self {
+            Self::Unpaced(_) | Self::Replayed(_) => 0,
+            Self::Walked(walk) => walk.backlog(end),
+            Self::Held(_, mix) => mix.backlog(end),
+            Self::Paced(_, schedule) => schedule.backlog(end),
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
+                schedules.iter().flatten().map(|schedule| schedule.backlog(end)).sum()
+            }
+        }
+    }
+
+    /// Takes the next operation that is due before `end` and will not be issued, and those after it up to `at_once` as if
+    /// they were due with it. Kinds without a rate are never due.
+    pub(super) fn miss(&mut self, end: Nanos, at_once: u64, bytes: &[u32]) -> Option<(usize, Nanos)> {
+        match self {
+            Self::Unpaced(_) => None,
+            Self::Replayed(replay) => {
+                let (operation, due) = replay.next()?;
+                let due = due.filter(|&due| due < end)?;
+                replay.take();
+                Some((operation, due))
+            }
+            Self::Walked(walk) => walk.miss(end, at_once),
+            Self::Held(..) => {
+                let Next { operation, due } = self.release();
+                let due = due.filter(|&due| due < end)?;
+                self.issued(operation, bytes[operation]);
+                Some((operation, due))
+            }
+            Self::Paced(choice, schedule) => {
+                let due = missed(schedule, end)?;
+                let operation = choice.next();
+                schedule.pass(at_once, bytes[operation]);
+                Some((operation, due))
+            }
+            Self::EachPaced(schedules) | Self::TurnsPaced { schedules, .. } => {
+                let paced = schedules.iter_mut().enumerate();
+                let first = paced.filter_map(|(operation, schedule)| Some((operation, schedule.as_mut()?)));
+                let (operation, schedule) = first.min_by_key(|(_, schedule)| schedule.due())?;
+                let due = missed(schedule, end)?;
+                schedule.pass(at_once, bytes[operation]);
+                Some((operation, due))
+            }
+        }
+    }
+
     /// Moves all future due times.
     pub(super) fn postpone(&mut self, by: Nanos) {
         match self {
@@ -153,6 +201,10 @@ impl Mix {
             }
         }
     }
+}
+
+fn missed(schedule: &Schedule, end: Nanos) -> Option<Nanos> {
+    Some(schedule.due()).filter(|&due| due < end)
 }
 
 /// Chooses the kind whose next operation is due first. A kind without a rate is due now, after all that are late.

@@ -97,7 +97,7 @@ pub(crate) struct Ended {
     pub window: (Nanos, Nanos),
     /// Time at which all operations had completed, since the group's start.
     pub drained: Nanos,
-    /// Operations that completed after the window.
+    /// Operations that completed after the window, those of the cool-down included.
     pub drained_operations: u64,
     pub cpu: CpuTime,
     /// Depth that the search for a latency target has converged to.

@@ -34,14 +34,25 @@ impl Schedule {
     /// Called when an operation of `bytes` bytes was issued.
     #[inline(never)]
     pub(super) fn advance(&mut self, bytes: u32) {
+        self.pass(1, bytes);
+    }
+
+    /// Advances by several operations of `bytes` bytes each, with one distance drawn for all of them.
+    pub(super) fn pass(&mut self, operations: u64, bytes: u32) {
         let units = match self.rate.unit {
-            RateUnit::Operations => 1,
-            RateUnit::Bytes => bytes,
+            RateUnit::Operations => operations,
+            RateUnit::Bytes => operations.saturating_mul(u64::from(bytes)),
         };
         match self.rate.arrivals {
-            Arrivals::Even => self.pacer.advance(u64::from(units)),
-            Arrivals::Poisson => self.pacer.advance_by(f64::from(units) * exponential(&mut self.rng)),
+            Arrivals::Even => self.pacer.advance(units),
+            Arrivals::Poisson => self.pacer.advance_by(units as f64 * exponential(&mut self.rng)),
         }
+    }
+
+    /// About how many units are due before `end`.
+    pub(super) fn backlog(&self, end: Nanos) -> u64 {
+        let behind_ns = end.saturating_sub(self.due());
+        (behind_ns as f64 * self.rate.count as f64 / self.rate.per_ns as f64) as u64
     }
 
     /// Moves all future due times.

@@ -59,6 +59,13 @@ impl Slots {
         self.by_slot[slot as usize]
     }
 
+    /// The operations in flight, with their slots.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = (u32, &InFlight)> {
+        let mut is_free = vec![false; self.depth()];
+        self.free.iter().for_each(|&slot| is_free[slot as usize] = true);
+        (0..).zip(&self.by_slot).zip(is_free).filter_map(|(operation, is_free)| (!is_free).then_some(operation))
+    }
+
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.by_slot.len() - self.free.len()

@@ -95,6 +95,13 @@ impl SubmitGate {
         self.think.as_ref().is_some_and(|think| think.is_due(now))
     }
 
+    /// Moves the schedule by a pause that the end of the load cuts short, if it is one that moves it.
+    pub(super) fn end(&mut self, now: Nanos, mix: &mut Mix) {
+        if let (GateState::Pausing { begun, .. }, Some(think)) = (self.state, &mut self.think) {
+            mix.postpone(think.end(begun.min(now), now));
+        }
+    }
+
     /// Called when an operation has succeeded.
     pub(super) fn completed(&mut self, service: Nanos, now: Nanos) -> Verdict {
         if let Some(think) = &mut self.think {

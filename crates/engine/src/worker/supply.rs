@@ -17,6 +17,9 @@ use crate::offsets::Offsets;
 use crate::offsets::replay::Replay;
 use crate::plan::Worker;
 
+/// Number of missed operations that are counted one by one.
+const MISSED_SINGLY: u64 = 1 << 24;
+
 /// Counts operations and bytes as they are issued. Flushes and reads for verification are not counted.
 #[derive(Debug)]
 pub(super) struct Supply {
@@ -24,6 +27,8 @@ pub(super) struct Supply {
     offsets: Offsets,
     replay: Option<Replay>,
     flow: Option<Share>,
+    /// By operation: mean size of a block.
+    mean_bytes: Vec<u32>,
     issued_operations: u64,
     issued_bytes: u64,
     /// 0 once no address is left.
@@ -46,6 +51,7 @@ impl Supply {
             },
             replay,
             flow,
+            mean_bytes: plan.operations.iter().map(|operation| operation.blocks.mean()).collect(),
             issued_operations: 0,
             issued_bytes: 0,
             operations_max: plan.end.operations.unwrap_or(u64::MAX),
@@ -86,6 +92,20 @@ impl Supply {
         self.issued_bytes += u64::from(length);
         if let Some(flow) = &mut self.flow {
             flow.submitted();
+        }
+    }
+
+    /// Calls `miss` with what was due before `end` and was not issued: the operation, its due time, and how many there are.
+    /// Of a backlog beyond [`MISSED_SINGLY`] several count as one that was due when the first of them was.
+    pub(super) fn miss_due_before(&mut self, end: Nanos, mut miss: impl FnMut(usize, Nanos, u64)) {
+        let at_once = 1 + self.mix.backlog(end) / MISSED_SINGLY;
+        while !self.is_exhausted()
+            && let Some((operation, due)) = self.mix.miss(end, at_once, &self.mean_bytes)
+        {
+            let count = at_once.min(self.operations_max - self.issued_operations);
+            self.issued_operations += count;
+            self.issued_bytes = self.issued_bytes.saturating_add(count * u64::from(self.mean_bytes[operation]));
+            miss(operation, due, count);
         }
     }
 

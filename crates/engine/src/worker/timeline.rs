@@ -29,6 +29,8 @@ pub(super) struct Timeline<'a> {
     pub(super) window_start: Nanos,
     pub(super) window_end: Nanos,
     window_is_over: bool,
+    /// Operations are submitted after the window, in the cool-down.
+    has_cooldown: bool,
     /// Operations that completed after the window.
     drained_operations: u64,
     cpu_start: CpuTime,
@@ -54,6 +56,7 @@ impl<'a> Timeline<'a> {
             window_start,
             window_end: if flushes_at_end { Nanos::MAX } else { window_end },
             window_is_over: false,
+            has_cooldown: plan.cooldown_ns > 0,
             drained_operations: 0,
             cpu_start: thread_cpu_time(),
             cpu_end: None,
@@ -68,11 +71,23 @@ impl<'a> Timeline<'a> {
         !self.window_is_over
     }
 
-    /// Counts a completed operation; returns `true` if it is part of the window (or of the ramp).
+    /// Counts an operation that completes now; returns `true` if it completed or was submitted in the window (or in the
+    /// ramp).
     #[inline]
-    pub(super) fn completed(&mut self) -> bool {
-        self.drained_operations += u64::from(self.window_is_over);
-        self.measures()
+    pub(super) fn completed(&mut self, submitted: Nanos) -> bool {
+        self.measures() || self.drained(submitted)
+    }
+
+    #[cold]
+    fn drained(&mut self, submitted: Nanos) -> bool {
+        self.drained_operations += 1;
+        self.left_over(submitted)
+    }
+
+    /// Returns `true` if an operation in flight at the end of the window was submitted in it. A window that ended before
+    /// it began has none.
+    pub(super) fn left_over(&self, submitted: Nanos) -> bool {
+        self.window_end > self.window_start && (!self.has_cooldown || submitted < self.window_end)
     }
 
     /// The next time at which the loop must check the clock.
@@ -99,7 +114,7 @@ impl<'a> Timeline<'a> {
                 self.cpu_start = thread_cpu_time();
             }
             if boundary == self.window_end {
-                self.end_window(boundary);
+                self.end_window(boundary, recorder);
             }
         }
     }
@@ -125,9 +140,9 @@ impl<'a> Timeline<'a> {
     }
 
     /// Nothing is issued after `end`. The window ends there, too, unless it is over already or flushes are part of it.
-    pub(super) fn end_issuing(&mut self, end: Nanos) {
+    pub(super) fn end_issuing(&mut self, end: Nanos, recorder: &mut Recorder) {
         if !self.flushes_at_end {
-            self.end_window(end);
+            self.end_window(end, recorder);
         }
     }
 
@@ -143,8 +158,9 @@ impl<'a> Timeline<'a> {
         self.cpu_start = thread_cpu_time();
     }
 
-    /// No operation counts after `end`.
-    pub(super) fn end_window(&mut self, end: Nanos) {
+    /// Ends the window, and closes its last interval unless that is empty. From now on the recorder has what the window left
+    /// over.
+    pub(super) fn end_window(&mut self, end: Nanos, recorder: &mut Recorder) {
         if self.window_is_over {
             return;
         }
@@ -152,14 +168,10 @@ impl<'a> Timeline<'a> {
         // A stop before the window leaves it empty.
         self.window_end = self.window_end.min(end).max(self.window_start);
         self.cpu_end = Some(thread_cpu_time());
-    }
-
-    /// Closes the last interval, if it is not empty.
-    pub(super) fn finish(&mut self, now: Nanos, recorder: &mut Recorder) {
-        self.end_window(now);
         if self.window_end > self.opened {
             self.close(self.window_end, recorder);
         }
+        recorder.end_window();
     }
 
     pub(super) fn drained_operations(&self) -> u64 {

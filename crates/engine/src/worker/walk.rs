@@ -211,6 +211,37 @@ impl Walk {
         }
     }
 
+    /// About how many operations are due before `end`.
+    pub(super) fn backlog(&self, end: Nanos) -> u64 {
+        self.schedule.as_ref().map_or(0, |schedule| schedule.backlog(end))
+    }
+
+    /// Takes the next operation that is due before `end` and will not be issued; its kind is that of the step which waits,
+    /// or is drawn.
+    pub(super) fn miss(&mut self, end: Nanos, at_once: u64) -> Option<(usize, Nanos)> {
+        let schedule = self.schedule.as_mut()?;
+        let due = Some(schedule.due()).filter(|&due| due < end)?;
+        schedule.pass(at_once, 1);
+        let kind = match self.pending.take() {
+            Some((_, step)) => step.kind,
+            None => self.drawn_kind()?,
+        };
+        Some((self.operations[kind as usize]?, due))
+    }
+
+    /// A kind that the task is for.
+    fn drawn_kind(&mut self) -> Option<OperationKind> {
+        match self.task()? {
+            TreeTask::Mix => self.draw.next(&mut self.rng),
+            TreeTask::Transfer if self.rng.below(self.read_share + self.write_share) < self.read_share => {
+                Some(OperationKind::Read)
+            }
+            _ => OperationKind::ALL
+                .into_iter()
+                .find(|&kind| self.operations[kind as usize].is_some() && self.is_requested(0, kind)),
+        }
+    }
+
     /// The next operation, if one is due.
     pub(super) fn next(&mut self, now: Nanos) -> Result<Next, Wake> {
         let (lane, step) = if let Some(pending) = self.pending {

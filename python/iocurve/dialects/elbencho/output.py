@@ -12,6 +12,7 @@ from datetime import datetime
 
 from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
+from iocurve.engine.derived import with_drained
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
 from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
@@ -71,8 +72,8 @@ class Row:
         return merge_latencies(timed) if timed else self.view((self.phase.entry,)).service
 
     def view(self, kinds: Sequence[str]) -> View:
-        """Operations of some kinds, of all threads."""
-        return View(self.workers, kinds)
+        """Operations of some kinds, of all threads, up to the last completion."""
+        return View([with_drained(worker) for worker in self.workers], kinds)
 
     def values(self, kinds: Sequence[str]) -> Values:
         """The values of some kinds in both columns."""

@@ -54,7 +54,7 @@ impl Load<'_> {
     fn complete(&mut self, completion: Completion, at: Nanos, timeline: &mut Timeline<'_>) -> Result<(), EngineError> {
         let Completion { slot, result } = completion;
         let done = self.slots.release(slot);
-        let counts = timeline.completed();
+        let counts = timeline.completed(done.submitted);
         if result < 0 {
             return self.failed(slot, &done, std::io::Error::from_raw_os_error(-result as i32), counts);
         }
@@ -98,6 +98,38 @@ impl Load<'_> {
                 self.recorder.record_in_parts(Done { sent: submissions.of(slot, submitted), ..done });
             }
         }
+    }
+
+    /// Records what the window leaves over: operations that did not complete, and those that were due and never submitted.
+    #[cold]
+    pub(super) fn record_left_over(&mut self, now: Nanos, timeline: &Timeline<'_>) {
+        let counts = |done: &InFlight| timeline.left_over(done.submitted) && !done.reads_again;
+        for (slot, in_flight) in self.slots.in_flight().filter(|(_, in_flight)| counts(in_flight)) {
+            let &InFlight { submitted, due, address, operation, .. } = in_flight;
+            let Address { file, offset, length: asked } = address;
+            let sent = self.slots.submissions.as_ref().map_or(submitted, |sent| sent.of(slot, submitted));
+            let operation = operation as usize;
+            self.recorder.record_unfinished(Done {
+                operation,
+                submitted,
+                sent,
+                due,
+                at: now,
+                asked,
+                bytes: 0,
+                offset,
+                file,
+            });
+        }
+        let (start, end, recorder) = (timeline.window_start, timeline.window_end, &mut self.recorder);
+        if let Some(gate) = &mut self.gate {
+            gate.end(end, &mut self.supply.mix);
+        }
+        self.supply.miss_due_before(end, |operation, due, count| {
+            if due >= start {
+                recorder.record_missed(operation, end - due, count);
+            }
+        });
     }
 
     /// Returns `true` if an operation that has moved fewer bytes than requested has failed. Verification compares the bytes instead.

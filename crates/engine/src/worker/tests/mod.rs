@@ -2,6 +2,7 @@
 
 mod batch;
 mod flush;
+mod left_over;
 mod pacing;
 mod passes;
 mod replay;

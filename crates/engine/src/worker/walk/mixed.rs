@@ -28,7 +28,7 @@ impl Draw {
         Self { sums: shares.collect() }
     }
 
-    fn next(&self, rng: &mut Rng) -> Option<OperationKind> {
+    pub(super) fn next(&self, rng: &mut Rng) -> Option<OperationKind> {
         let all = self.sums.last()?.0;
         let at = rng.below(all);
         self.sums.iter().find(|(sum, _)| at < *sum).map(|(_, kind)| *kind)

@@ -10,7 +10,7 @@ from typing import get_args
 
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.engine.derived import block_bytes_min, measured_ns
+from iocurve.engine.derived import block_bytes_min, measured_ns, with_drained
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result.document import Result
@@ -43,7 +43,7 @@ class Direction(View):
     ``completion``."""
 
     runtime_ns: int
-    """Longest measured window of its workers, as in fio."""
+    """Longest time of its workers from the start of the window to the last completion, as in fio."""
     bandwidth: Spread
     """In KiB/s."""
     iops_samples: Spread
@@ -182,7 +182,7 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
     sections = prepared.by_worker(prepared.sections)
     blocks = _blocks_of_metadata(prepared)
     workers = [
-        _as_direction(worker, sections[worker.group, worker.worker], blocks)
+        _as_direction(with_drained(worker), sections[worker.group, worker.worker], blocks)
         for point in result.points
         for worker in point.outcome.workers
     ]

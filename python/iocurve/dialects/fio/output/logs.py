@@ -18,7 +18,7 @@ from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
 from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
-from iocurve.engine.derived import LogRecords, measured_ns, unpack
+from iocurve.engine.derived import LogRecords, measured_ns, unpack, with_drained
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Worker
 from iocurve.errors import TargetError
@@ -128,7 +128,8 @@ def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, W
     planned = iter(
         [(index, number) for index, group in enumerate(prepared.plan.groups) for number in range(len(group.workers))]
     )
-    done = {(worker.group, worker.worker): worker for point in result.points for worker in point.outcome.workers}
+    workers = [with_drained(worker) for point in result.points for worker in point.outcome.workers]
+    done = {(worker.group, worker.worker): worker for worker in workers}
     count = 0
     for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
         numjobs = written.numjobs
