@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -309,6 +310,83 @@ def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
         assert (greeting.lacks, greeting.connection[2], greeting.has) == (None, "198.18.0.2", False)
         connection.input.close()
         assert connection.process.wait(30) == 0
+
+
+def test_what_a_host_prints_before_the_keeper_is_skipped(tmp_path: Path) -> None:
+    ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home").replace("exec sh", "printf 'Hi\\nyou'\nexec sh"))
+    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
+    assert _greeting(connection).connection[2] == "198.18.0.2"
+    connection.input.close()
+    assert connection.process.wait(30) == 0
+
+
+def test_a_line_that_cannot_be_read_is_shown(tmp_path: Path) -> None:
+    ssh = _script(tmp_path / "ssh", f"#!/bin/sh\necho {hosts.MARK}\necho warning: disk\nread line\n")
+    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
+    with pytest.raises(HostError, match="it prints a line that is not the keeper's: warning: disk"):
+        _greeting(connection)
+    connection.input.close()
+    ssh = _script(tmp_path / "ssh", "#!/bin/sh\necho This account is not available.\nexit 1\n")
+    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
+    with pytest.raises(HostError, match=r"^This account is not available\.$"):
+        connection.answer(30, Greeting)
+    connection.input.close()
+
+
+@pytest.mark.parametrize(
+    ("mounted", "options", "expected"),
+    [
+        ("tmp", "size=64k", r"its /tmp has \d+ KiB free, and iocurve needs 64 MiB: --remote-dir DIR names another"),
+        (
+            "home",
+            "noexec",
+            r"no program may be run from its \S+/home/.cache/iocurve \(noexec\): --remote-dir DIR",
+        ),
+    ],
+)
+def test_room_and_execution_are_checked_before_anything_is_sent(
+    mounted: str, options: str, expected: str, tmp_path: Path
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root: mounts are made in a namespace")
+    home = tmp_path / "home"
+    home.mkdir()
+    at = "/tmp" if mounted == "tmp" else home
+    mount = f"mount -t tmpfs -o {options} tmpfs {at}"
+    text = SSH.format(home=home).replace(
+        'exec sh -c "$command"', f'exec unshare -m sh -c \'{mount}; exec sh -c "$0"\' "$command"'
+    )
+    connection = Connection(Host("vm1"), [str(_script(tmp_path / "ssh", text))], tmp_path)
+    greeting = _greeting(connection)
+    greeting.has = mounted == "tmp"
+    with pytest.raises(HostError, match=expected):
+        hosts._fit(greeting)
+    connection.input.close()
+    assert connection.process.wait(30) == 0
+
+
+def test_another_directory_of_the_host_takes_packages_and_nodes(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as directory:
+        ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
+        connection = Connection(Host("vm1"), [str(ssh)], tmp_path, directory)
+        greeting = _greeting(connection)
+        assert (greeting.cache, greeting.directory) == (directory, directory)
+        connection.input.close()
+        assert connection.process.wait(30) == 0
+    long = Connection(Host("vm1"), [str(ssh)], tmp_path, str(tmp_path / "a-longer-name"))
+    with pytest.raises(HostError, match="paths of sockets need one of at most 16 characters"):
+        _greeting(long)
+    long.input.close()
+
+
+def test_one_machine_under_two_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed: make build installs it")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
+    with pytest.raises(RunError, match="vm1b: it is the machine that vm1a names, too; list it once"):
+        hosts.up([Host("vm1a"), Host("vm1b")], str(ssh), lambda *_: None)
+    assert StartedCluster.known() is None
 
 
 def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,7 @@ def up(
     local: AtLeast1 | None = None,
     hosts: str | None = None,
     ssh: str = SSH,
+    remote_dir: str = "",
     tls: Flag = False,
     allow_missing: Flag = False,
 ) -> int:
@@ -102,6 +103,9 @@ def up(
         from this machine.
     ssh
         The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
+    remote_dir
+        Directory of the hosts for iocurve's packages and the files of a run, at most 16 characters. Default:
+        ~/.cache/iocurve and /tmp.
     tls
         Encrypt the connections of the cluster, with a key made for it.
     allow_missing
@@ -114,7 +118,9 @@ def up(
     if (local is None) == (hosts is None):
         raise DialectError([Diagnostic("cluster up: say where: --hosts vm1,vm2 or --local N")])
     if hosts is not None:
-        cluster, _, took = over_ssh.up(parse_hosts(hosts), ssh, report_host, allow_missing=allow_missing, tls=tls)
+        cluster, _, took = over_ssh.up(
+            parse_hosts(hosts), ssh, report_host, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir
+        )
         address, number = cluster.address, len(cluster.hosts)
         print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in took.items()), file=sys.stderr)
     else:

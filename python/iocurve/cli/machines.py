@@ -40,6 +40,9 @@ class ClusterOptions:
     or uv; nothing of iocurve runs there afterwards."""
     ssh: str = SSH
     """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
+    remote_dir: str = ""
+    """Directory of the hosts for iocurve's packages and the files of a run, at most 16 characters. Default:
+    ~/.cache/iocurve and /tmp."""
     tls: Flag = False
     """With --hosts, encrypt the connections between the machines."""
     allow_missing: Flag = False
@@ -74,6 +77,7 @@ class ClusterOptions:
             return
         alone = {
             "--ssh": self.ssh != SSH,
+            "--remote-dir": bool(self.remote_dir),
             "--tls": self.tls,
             "--allow-missing": self.allow_missing and not names_cluster,
         }
@@ -107,8 +111,8 @@ class ClusterOptions:
             yield (), partial(session.opened, *running, allow_missing=self.allow_missing)
         else:
             found = parse_hosts(self.hosts)
-            options = {"allow_missing": self.allow_missing, "tls": self.tls}
-            with hosts.started(found, self.ssh, report_host, **options) as (cluster, missing):
+            started = partial(hosts.started, allow_missing=self.allow_missing, tls=self.tls, remote_dir=self.remote_dir)
+            with started(found, self.ssh, report_host) as (cluster, missing):
                 yield list(cluster.hosts), partial(session.opened, cluster.address, None, missing=missing)
 
 

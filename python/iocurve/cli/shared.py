@@ -41,6 +41,7 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
     cluster = ClusterOptions(
         hosts=_last(own["--hosts"]),
         ssh=_last(own["--ssh"]) or SSH,
+        remote_dir=_last(own["--remote-dir"]) or "",
         tls=bool(own["--tls"]),
         allow_missing=bool(own["--allow-missing"]),
     )

@@ -38,13 +38,19 @@ STARTS = 3
 """A node that has ended so often before it joined will not join."""
 POLL_S = 0.1
 FREE_BYTES_MIN = 1 << 30
+NODE_BYTES_MIN = 1 << 26
+"""Room for the sockets and logs of a node."""
 MEMORY_BYTES_MIN = 1 << 29
 CLOCK_NS_MAX = 60 * SECOND_NS
 """A clock that is further off is reported. A run corrects it; logs and the time stamps of files it does not."""
+MARK = "iocurve-keeper"
+"""The line after which a host prints what the keeper says; a shell's start-up files may print before it."""
 START = r"""
+printf '\n%s\n' "$mark"
 PATH=$PATH:$HOME/.local/bin
 run() { command -v "$1" >/dev/null && "$1" -c "$check" </dev/null 2>/dev/null && exec "$1" -u -c "$keeper"; }
-at=${XDG_CACHE_HOME:-$HOME/.cache}/iocurve/$python
+export IOCURVE_REMOTE_DIR="$directory"
+at=${directory:-${XDG_CACHE_HOME:-$HOME/.cache}/iocurve}/$python
 run "$python"; run "/usr/local/bin/$python"; run python3; run "$at/bin/$python"
 run "$(uv python find "$version" 2>/dev/null)"
 read -r message || exit
@@ -69,8 +75,11 @@ REMEDIES = {
     "Permission denied": "ssh {host} must log in without a password: add USER@, or the key with --ssh 'ssh -i KEY'",
     "Could not resolve hostname": "no name server knows it: list its address, or --ssh 'ssh -F FILE' with its HostName",
     "Connection refused": "no sshd listens at this port: HOST:PORT takes another one",
+    "No space left on device": "--remote-dir DIR names another directory of the host",
+    "failed to map segment": "--remote-dir DIR names a directory from which the host runs programs",
 }
 """Advice by a part of the last line that ssh prints."""
+ANOTHER_DIRECTORY = "--remote-dir DIR names another directory of the host"
 Report = Callable[[Host, str], None]
 """Called with each step of a host."""
 T = TypeVar("T")
@@ -82,7 +91,16 @@ class Greeting(msgspec.Struct):
     machine: str
     connection: list[str] = []
     """Addresses and ports of the client and of the server of the connection, as sshd has them."""
+    identity: str = ""
+    """The same for two names of one machine: its boot, and its network."""
+    cache: str = ""
+    """The directory for packages."""
     free_bytes: int = 0
+    is_executable: bool = True
+    """Programs may be run from that directory."""
+    directory: str = ""
+    """The directory for the node."""
+    node_free_bytes: int = NODE_BYTES_MIN
     memory_bytes: int = 0
     time_ns: int = 0
     has: bool = False
@@ -107,15 +125,17 @@ class HostError(Exception):
 class Connection:
     """The connection to the keeper of a host. Raises ``RunError`` where the program that connects does not start."""
 
-    def __init__(self, host: Host, ssh: Sequence[str], directory: Path) -> None:
+    def __init__(self, host: Host, ssh: Sequence[str], directory: Path, remote_directory: str = "") -> None:
         self.host = host
         self._log = directory / f"{host.name}.log"
         self._errors = directory / f"{host.name}.err"
         self._read = 0
+        self._is_marked = False
+        self._before = b""
         words = [*ssh, "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
         words += ["-p", str(host.port)] if host.port else []
         words += ["-l", host.user] if host.user else []
-        words += ["--", host.name, remote_command()]
+        words += ["--", host.name, remote_command(remote_directory)]
         pipe = subprocess.PIPE
         try:
             with self._log.open("wb") as answers, self._errors.open("wb") as errors:
@@ -139,17 +159,29 @@ class Connection:
         """The next line of the keeper. Raises ``HostError`` after that time, and if the connection ends."""
         until = time.monotonic() + seconds
         while True:
-            line = self.next_line()
-            if line:
-                return msgspec.json.decode(line, type=kind)
+            reply = self.next_reply(kind)
+            if reply is not None:
+                return reply
             if self.process.poll() is not None:
                 raise HostError(self._why_ended())
             if time.monotonic() > until:
                 raise HostError(f"no answer for {seconds:g} s")
             time.sleep(POLL_S)
 
-    def next_line(self) -> bytes:
-        """The next line of the keeper; empty while there is none."""
+    def next_reply(self, kind: type[T]) -> T | None:
+        """The next line of the keeper; None while there is none. Raises ``HostError`` for a line that is none."""
+        while line := self._next_line():
+            if self._is_marked:
+                try:
+                    return msgspec.json.decode(line, type=kind)
+                except msgspec.DecodeError:
+                    shown = line.decode(errors="replace").strip()
+                    raise HostError(f"it prints a line that is not the keeper's: {shown}") from None
+            self._is_marked = line.strip() == MARK.encode()
+            self._before = line.strip() or self._before
+        return None
+
+    def _next_line(self) -> bytes:
         with self._log.open("rb") as log:
             log.seek(self._read)
             line = log.readline()
@@ -162,6 +194,8 @@ class Connection:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         lines = [line.strip() for line in self._errors.read_text(errors="replace").splitlines() if line.strip()]
+        if not lines and not self._is_marked and self._before:
+            lines = [self._before.decode(errors="replace")]
         told = lines[-1] if lines else f"ssh ended with status {self.process.returncode}"
         remedy = next((remedy for cause, remedy in REMEDIES.items() if cause in told), None)
         return f"{told} ({remedy.format(host=self.host.name)})" if remedy else told
@@ -189,22 +223,35 @@ class Connection:
             raise HostError(self._why_ended()) from None
 
 
-def remote_command() -> str:
-    """Runs ``START`` in the shell of a host."""
+def remote_command(directory: str = "") -> str:
+    """Runs ``START`` in the shell of a host; ``directory`` is that of --remote-dir."""
     keeper = files("iocurve.cluster").joinpath("keeper.py").read_text(encoding="utf-8")
     version = own_version()
     check = f"import sys; sys.exit('{version}' != '%d.%d' % sys.version_info[:2])"
-    values = {"keeper": keeper, "version": version, "python": f"python{version}", "check": check}
+    values = {
+        "keeper": keeper,
+        "version": version,
+        "python": f"python{version}",
+        "check": check,
+        "mark": MARK,
+        "directory": directory,
+    }
     given = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
     return f"sh -c {shlex.quote(given + START)}"
 
 
 @contextmanager
 def started(
-    hosts: Sequence[Host], ssh: str, report: Report, *, allow_missing: bool = False, tls: bool = False
+    hosts: Sequence[Host],
+    ssh: str,
+    report: Report,
+    *,
+    allow_missing: bool = False,
+    tls: bool = False,
+    remote_dir: str = "",
 ) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
     """A cluster on these hosts while the context lasts, and the hosts that take no part. Raises ``RunError``."""
-    cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls)
+    cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir)
     try:
         yield cluster, missing
     finally:
@@ -212,18 +259,25 @@ def started(
 
 
 def up(
-    hosts: Sequence[Host], ssh: str, report: Report, *, allow_missing: bool = False, tls: bool = False
+    hosts: Sequence[Host],
+    ssh: str,
+    report: Report,
+    *,
+    allow_missing: bool = False,
+    tls: bool = False,
+    remote_dir: str = "",
 ) -> tuple[StartedCluster, tuple[str, ...], dict[str, float]]:
     """Starts a load client on every host, and the head here. Raises ``RunError`` with a line for each failing host.
 
-    With ``allow_missing`` the hosts that can take part suffice. Gives the cluster, the hosts that take no part with the
-    cause of each, and the seconds of each step.
+    With ``allow_missing`` the hosts that can take part suffice. ``remote_dir`` is the directory of the hosts for
+    packages and files of the nodes; empty: their caches and temporary directories. Gives the cluster, the hosts that
+    take no part with the cause of each, and the seconds of each step.
     """
     cluster = StartedCluster.made()
     starting = _Starting(cluster, report, allow_missing)
     try:
         with credentials.applied(cluster.environment()), nodes.messages_kept():
-            starting.connect(hosts, shlex.split(ssh))
+            starting.connect(hosts, shlex.split(ssh), remote_dir)
             if tls:
                 starting.make_certificate()
                 os.environ.update(cluster.environment())
@@ -248,14 +302,15 @@ class _Starting:
         self.failed: dict[Host, HostError] = {}
         self.seconds: dict[str, float] = {}
 
-    def connect(self, hosts: Sequence[Host], ssh: Sequence[str]) -> None:
+    def connect(self, hosts: Sequence[Host], ssh: Sequence[str], remote_dir: str) -> None:
         """Reaches the hosts, and gives the packages to those that lack them."""
         packages = needed()
         with self._timed("connect"):
             for host in hosts:
-                self._connections.append(Connection(host, ssh, self._directory))
+                self._connections.append(Connection(host, ssh, self._directory, remote_dir))
                 self._cluster.adopt(self._connections[-1].process.pid, "ssh")
             self._greetings = self._greeted(packages.key)
+            self._drop(_same_machines(self._greetings))
         for host, greeting in self._greetings.items():
             if (off_ns := abs(greeting.time_ns - time.time_ns())) > CLOCK_NS_MAX:
                 self._report(host, f"its clock is off by {format_duration(off_ns)}: set it by NTP")
@@ -330,11 +385,10 @@ class _Starting:
             for at in (self._cluster.joined() or set()) & missing.keys():
                 self._report(missing.pop(at).host, "has joined")
             for connection in missing.values():
-                while line := connection.next_line():
-                    answer = msgspec.json.decode(line, type=Answer)
+                while answer := _next_end(connection):
                     ends[connection.host] += 1
                     why[connection.host] = HostError(
-                        last_error(answer.lines) or f"its node ended with status {answer.ended}"
+                        answer.error or last_error(answer.lines) or f"its node ended with status {answer.ended}"
                     )
             waited = [one.host for one in missing.values() if ends[one.host] < STARTS]
             if not waited or time.monotonic() > until:
@@ -402,6 +456,14 @@ def _told(failed: Mapping[Host, HostError], hosts: int) -> str:
     return f"{len(failed)} of {counted(hosts, 'host')} cannot take part:{lines}"
 
 
+def _next_end(connection: Connection) -> Answer | None:
+    """The next end of a node that the keeper tells; a line that is none ends the host's part."""
+    try:
+        return connection.next_reply(Answer)
+    except HostError as error:
+        return Answer(error=str(error))
+
+
 def _reply(connection: Connection, key: str, seconds: float = GREET_S) -> Greeting:
     connection.send({"key": key})
     reply = connection.answer(seconds, Greeting)
@@ -426,13 +488,33 @@ def _fit(greeting: Greeting) -> Greeting:
     """The greeting of a host that can take part."""
     if len(greeting.connection) < 4:
         raise HostError("sshd does not tell the addresses of the connection (SSH_CONNECTION)")
-    if not greeting.has and greeting.free_bytes < FREE_BYTES_MIN:
-        free, needs = format_bytes(greeting.free_bytes), format_bytes(FREE_BYTES_MIN)
-        raise HostError(f"its home has {free} free, and iocurve needs {needs}")
+    if not greeting.is_executable:
+        raise HostError(f"no program may be run from its {greeting.cache} (noexec): {ANOTHER_DIRECTORY}")
+    if not greeting.has:
+        _require_room(greeting.cache, greeting.free_bytes, FREE_BYTES_MIN)
+    _require_room(greeting.directory, greeting.node_free_bytes, NODE_BYTES_MIN)
     if greeting.memory_bytes < MEMORY_BYTES_MIN:
         available, needs = format_bytes(greeting.memory_bytes), format_bytes(MEMORY_BYTES_MIN)
         raise HostError(f"it has {available} of memory available, and iocurve needs {needs}")
     return greeting
+
+
+def _require_room(directory: str, free_bytes: int, needs_bytes: int) -> None:
+    if free_bytes < needs_bytes:
+        free, needs = format_bytes(free_bytes), format_bytes(needs_bytes)
+        raise HostError(f"its {directory} has {free} free, and iocurve needs {needs}: {ANOTHER_DIRECTORY}")
+
+
+def _same_machines(greetings: Mapping[Host, Greeting]) -> dict[Host, HostError]:
+    """The hosts that are another name of a machine that is listed before."""
+    first: dict[str, Host] = {}
+    for host, greeting in greetings.items():
+        first.setdefault(greeting.identity, host)
+    return {
+        host: HostError(f"it is the machine that {first[greeting.identity]} names, too; list it once")
+        for host, greeting in greetings.items()
+        if greeting.identity and first[greeting.identity] != host
+    }
 
 
 def _own_address(greetings: Mapping[Host, Greeting]) -> str:

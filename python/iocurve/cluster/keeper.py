@@ -36,6 +36,8 @@ KEPT = 3
 BROKEN_S = 86_400
 """Half unpacked packages of this age belong to no keeper that still runs."""
 PLACE_MAX = 16
+REMOTE_DIR = os.environ.get("IOCURVE_REMOTE_DIR", "")
+"""The directory of --remote-dir for packages and the files of the node; empty without it."""
 RAY = "import sys; from ray.scripts.scripts import main; sys.argv[0] = 'ray'; main()"
 
 
@@ -45,8 +47,11 @@ class Keeper:
     def __init__(self) -> None:
         self.over = threading.Event()
         self.starting = threading.Lock()
-        place = tempfile.gettempdir()
+        place = REMOTE_DIR or tempfile.gettempdir()
         # The path of a socket has at most 107 characters (unix(7)), and Ray adds 70.
+        if len(REMOTE_DIR) > PLACE_MAX:
+            raise SystemExit(f"--remote-dir {place}: paths of sockets need one of at most {PLACE_MAX} characters")
+        Path(place).mkdir(parents=True, exist_ok=True)
         self.directory = tempfile.mkdtemp(prefix="iocurve-", dir=place if len(place) <= PLACE_MAX else "/tmp")
         self.packages = Path()
         self.node: subprocess.Popen[bytes] | None = None
@@ -66,7 +71,7 @@ class Keeper:
 
     def greet(self, key: str) -> None:
         """Tells about the host."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iocurve"
+        cache = Path(REMOTE_DIR or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "iocurve")
         self.packages = cache / key
         cache.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):
@@ -74,7 +79,12 @@ class Keeper:
         say(
             machine=platform.machine(),
             connection=os.environ.get("SSH_CONNECTION", "").split(),
+            identity=identity(),
+            cache=str(cache),
             free_bytes=shutil.disk_usage(cache).free,
+            is_executable=not os.statvfs(cache).f_flag & os.ST_NOEXEC,
+            directory=str(Path(self.directory).parent),
+            node_free_bytes=shutil.disk_usage(self.directory).free,
             memory_bytes=available_memory(),
             time_ns=time.time_ns(),
             has=self.packages.is_dir(),
@@ -185,6 +195,14 @@ class Counted(io.BufferedIOBase):
         """Reads what is left."""
         while self.left and self.read(1 << 20):
             pass
+
+
+def identity() -> str:
+    """The same for two names of one machine: the boot of its kernel, and its network."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/net').stat().st_ino}"
+    return ""
 
 
 def available_memory() -> int:
