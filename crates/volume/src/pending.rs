@@ -8,7 +8,7 @@ use iocurve_wire::nfs3::nfs_fh3;
 use iocurve_wire::nfs4::stateid4;
 
 use crate::memory::{TIGHT_OPERATIONS, TIGHT_WAITING_BYTES};
-use crate::nfs4_state::SlotUse;
+use crate::nfs4_state::{Principal, SlotUse};
 use crate::store::access::Caller;
 
 /// Most operations of one connection that wait; further calls stay in the transport.
@@ -53,6 +53,8 @@ pub(crate) struct SuspendedCompound {
     pub(crate) arguments: Box<[u8]>,
     /// The user that the client states; `None` if it states none.
     pub(crate) stated: Option<Caller>,
+    /// The principal of the call, which owns what it makes.
+    pub(crate) principal: Principal,
     /// Current and saved filehandle, and their state ids.
     pub(crate) handles: [Option<nfs_fh3>; 2],
     pub(crate) stateids: [Option<stateid4>; 2],

@@ -12,6 +12,7 @@ use super::nfs3_data::{self, ArrivingWrite};
 use super::nfs4::arriving::ArrivingCompound;
 use super::turn::Turn;
 use super::{mount3, nfs3, nfs4, portmap};
+use crate::reply::cache::Repeated;
 
 /// Longest head of a call before the data of a WRITE: call header with two full authenticators, and of a COMPOUND a tag of 512 bytes,
 /// SEQUENCE, a handle and numbers.
@@ -102,11 +103,16 @@ fn carry_out(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> 
     turn.credential.take(&header.cred).map_err(|stat| ReplyHeader::denied(xid, Rejected::AUTH_ERROR(stat)))?;
     let (served, now, peer) = (turn.served, turn.now, turn.peer);
     let is_kept = program == Program::Nfs3 && nfs3::is_non_idempotent(header.proc);
-    let key = is_kept.then(|| served.replies.key(&peer.address, header, arguments));
-    if let Some(record) = key.and_then(|key| served.replies.find(key, now)) {
-        turn.batch.bytes(&record);
-        return Ok(());
-    }
+    let begun = is_kept.then(|| served.replies.begin(served.replies.key(&peer.address, header, arguments), now));
+    let execution = match begun {
+        Some(Repeated::No(execution)) => Some(execution),
+        Some(Repeated::InProgress) => return Ok(()),
+        Some(Repeated::Answered(record)) => {
+            turn.batch.bytes(&record);
+            return Ok(());
+        }
+        None => None,
+    };
     let call = Call {
         served,
         procedure: header.proc,
@@ -118,8 +124,8 @@ fn carry_out(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[u8]) -> 
     let answered = turn.batch.write(|out| {
         let start = out.len();
         answer_call(xid, program, &call, out)?;
-        if let Some(key) = key {
-            served.replies.keep(key, &out[start..], now);
+        if let Some(execution) = execution {
+            execution.keep(&out[start..], now);
         }
         Ok(())
     });

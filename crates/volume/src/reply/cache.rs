@@ -5,7 +5,7 @@
 //! one with the same xid, credential and arguments from the same address; ports change with connections. READ and WRITE are never
 //! looked up here.
 
-use std::collections::hash_map::RandomState;
+use std::collections::hash_map::{Entry, RandomState};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,10 +19,14 @@ const KEPT_NS: Nanos = 120_000_000_000;
 /// Parts, each with a lock.
 const SHARDS: usize = 16;
 
-/// Most replies in one part; beyond it, the oldest is dropped. A reply has about 300 bytes.
-const SHARD_REPLIES_MAX: usize = 1024;
+/// Most replies of one client in one part; beyond it, its oldest is dropped. A client sends again what it has not seen answered: the
+/// last calls that it had in flight, however many it makes in a second. No client has 8,192 in flight.
+const CLIENT_REPLIES_MAX: usize = 8192 / SHARDS;
 
-/// Recent replies, bounded in number and age.
+/// Most replies in one part; beyond it, a client with more than its share drops its oldest. A reply has about 300 bytes.
+const SHARD_REPLIES_MAX: usize = 4096;
+
+/// Recent replies, bounded in number and age, and by client.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyCache {
     hasher: RandomState,
@@ -31,41 +35,74 @@ pub(crate) struct ReplyCache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    replies: HashMap<Key, Box<[u8]>>,
-    /// Keys and their times, oldest first.
-    order: VecDeque<(Nanos, Key)>,
+    /// `None` while a call is being carried out.
+    replies: HashMap<Key, Option<Box<[u8]>>>,
+    /// Keys and times of each client's replies, oldest first.
+    clients: HashMap<u64, VecDeque<(Nanos, Key)>>,
+    /// Number of replies.
+    kept: usize,
 }
 
 /// Identifies a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     xid: u32,
+    client: u64,
     digest: u64,
+}
+
+/// The answer to the question whether a call was made before.
+#[derive(Debug)]
+pub(crate) enum Repeated<'c> {
+    /// It is to be carried out now.
+    No(Execution<'c>),
+    /// It is being carried out: its reply comes on the other connection, or the client sends it once more.
+    InProgress,
+    /// The record that answered it.
+    Answered(Box<[u8]>),
+}
+
+/// A call that is being carried out. It may be made again once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Execution<'c> {
+    cache: &'c ReplyCache,
+    key: Key,
+}
+
+impl Execution<'_> {
+    /// Keeps the record that answers the call.
+    pub(crate) fn keep(self, record: &[u8], now: Nanos) {
+        let key = self.key;
+        self.cache.shard(key).keep(key, record, now);
+    }
+}
+
+impl Drop for Execution<'_> {
+    fn drop(&mut self) {
+        let mut shard = self.cache.shard(self.key);
+        if shard.replies.get(&self.key).is_some_and(Option::is_none) {
+            shard.replies.remove(&self.key);
+        }
+    }
 }
 
 impl ReplyCache {
     /// Identifies a call from `peer`.
     pub(crate) fn key(&self, peer: &str, header: &CallHeader<'_>, arguments: &[u8]) -> Key {
         let digest = self.hasher.hash_one((peer, header.proc, header.cred.flavor, header.cred.body, arguments));
-        Key { xid: header.xid, digest }
+        Key { xid: header.xid, client: self.hasher.hash_one(peer), digest }
     }
 
-    /// Returns the record that answered this call before.
-    pub(crate) fn find(&self, key: Key, now: Nanos) -> Option<Box<[u8]>> {
+    /// Tells whether a call was made before, and notes that it is being carried out if it was not.
+    pub(crate) fn begin(&self, key: Key, now: Nanos) -> Repeated<'_> {
         let mut shard = self.shard(key);
-        shard.expire(now);
-        shard.replies.get(&key).cloned()
-    }
-
-    /// Keeps the record that answers a call.
-    pub(crate) fn keep(&self, key: Key, record: &[u8], now: Nanos) {
-        let mut shard = self.shard(key);
-        shard.expire(now);
-        if shard.replies.insert(key, record.into()).is_none() {
-            shard.order.push_back((now, key));
-        }
-        if shard.order.len() > SHARD_REPLIES_MAX {
-            shard.forget_oldest();
+        shard.expire(key.client, now);
+        match shard.replies.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(None);
+                Repeated::No(Execution { cache: self, key })
+            }
+            Entry::Occupied(entry) => entry.get().clone().map_or(Repeated::InProgress, Repeated::Answered),
         }
     }
 
@@ -75,15 +112,38 @@ impl ReplyCache {
 }
 
 impl Shard {
-    fn expire(&mut self, now: Nanos) {
-        while self.order.front().is_some_and(|(since, _)| now.saturating_sub(*since) > KEPT_NS) {
-            self.forget_oldest();
+    fn keep(&mut self, key: Key, record: &[u8], now: Nanos) {
+        self.replies.insert(key, Some(record.into()));
+        let own = self.clients.entry(key.client).or_default();
+        own.push_back((now, key));
+        self.kept += 1;
+        if own.len() > CLIENT_REPLIES_MAX {
+            self.forget_oldest(key.client);
+        }
+        if self.kept > SHARD_REPLIES_MAX {
+            let share = SHARD_REPLIES_MAX / self.clients.len();
+            let greedy = self.clients.iter().find(|(_, replies)| replies.len() > share);
+            let greedy = greedy.map_or(key.client, |(client, _)| *client);
+            self.forget_oldest(greedy);
         }
     }
 
-    fn forget_oldest(&mut self) {
-        if let Some((_, key)) = self.order.pop_front() {
+    /// Drops the replies of a client that are too old.
+    fn expire(&mut self, client: u64, now: Nanos) {
+        let is_old = |(since, _): &(Nanos, Key)| now.saturating_sub(*since) > KEPT_NS;
+        while self.clients.get(&client).is_some_and(|replies| replies.front().is_some_and(is_old)) {
+            self.forget_oldest(client);
+        }
+    }
+
+    fn forget_oldest(&mut self, client: u64) {
+        let Some(replies) = self.clients.get_mut(&client) else { return };
+        if let Some((_, key)) = replies.pop_front() {
             self.replies.remove(&key);
+            self.kept -= 1;
+        }
+        if replies.is_empty() {
+            self.clients.remove(&client);
         }
     }
 }
@@ -102,32 +162,62 @@ mod tests {
         CallHeader { xid, rpcvers: 2, prog: 100_003, vers: 3, proc, cred, verf }
     }
 
+    fn keep(cache: &ReplyCache, key: Key, record: &[u8]) {
+        if let Repeated::No(execution) = cache.begin(key, 0) {
+            execution.keep(record, 0);
+        }
+    }
+
+    /// The record that answered a call.
+    fn find(cache: &ReplyCache, key: Key, now: Nanos) -> Option<Box<[u8]>> {
+        if let Repeated::Answered(record) = cache.begin(key, now) { Some(record) } else { None }
+    }
+
     #[test]
     fn only_the_same_call_finds_its_reply() {
         let cache = ReplyCache::default();
         let key = |peer: &str, xid, arguments: &[u8]| cache.key(peer, &header(xid, REMOVE), arguments);
-        cache.keep(key("a", 1, b"f"), b"reply", 0);
-        assert_eq!(cache.find(key("a", 1, b"f"), KEPT_NS).as_deref(), Some(&b"reply"[..]));
+        keep(&cache, key("a", 1, b"f"), b"reply");
+        assert_eq!(find(&cache, key("a", 1, b"f"), KEPT_NS).as_deref(), Some(&b"reply"[..]));
         for other in [key("b", 1, b"f"), key("a", 2, b"f"), key("a", 1, b"g")] {
-            assert_eq!(cache.find(other, 0), None);
+            assert_eq!(find(&cache, other, 0), None);
         }
-        assert_eq!(cache.find(cache.key("a", &header(1, 13), b"f"), 0), None);
-        assert_eq!(cache.find(key("a", 1, b"f"), KEPT_NS + 1), None, "too old");
+        assert_eq!(find(&cache, cache.key("a", &header(1, 13), b"f"), 0), None);
+        assert_eq!(find(&cache, key("a", 1, b"f"), KEPT_NS + 1), None, "too old");
     }
 
     #[test]
-    fn the_oldest_replies_make_room() {
+    fn a_call_is_in_progress_until_it_is_answered_or_given_up() {
         let cache = ReplyCache::default();
-        let key = |xid| cache.key("a", &header(xid, REMOVE), b"f");
+        let key = cache.key("a", &header(1, REMOVE), b"f");
+        let Repeated::No(first) = cache.begin(key, 0) else { panic!("there was none before") };
+        assert!(matches!(cache.begin(key, 0), Repeated::InProgress));
+        drop(first);
+        let Repeated::No(second) = cache.begin(key, 0) else { panic!("it was given up") };
+        second.keep(b"reply", 0);
+        assert_eq!(find(&cache, key, 0).as_deref(), Some(&b"reply"[..]));
+    }
+
+    #[test]
+    fn the_oldest_replies_of_a_client_make_room_for_its_own() {
+        let cache = ReplyCache::default();
+        let key = |peer: &str, xid| cache.key(peer, &header(xid, REMOVE), b"f");
+        keep(&cache, key("patient", 1), b"kept");
         let count = (2 * SHARDS * SHARD_REPLIES_MAX) as u32;
         for xid in 0..count {
-            cache.keep(key(xid), &[], 0);
+            keep(&cache, key("busy", xid), &[]);
         }
-        let kept = (0..count).filter(|xid| cache.find(key(*xid), 0).is_some()).count();
-        assert!(kept <= SHARDS * SHARD_REPLIES_MAX && cache.find(key(count - 1), 0).is_some(), "{kept}");
-        assert!(cache.shards.iter().all(|shard| {
+        assert!((0..100).all(|back| find(&cache, key("busy", count - 1 - back), 0).is_some()));
+        assert!(find(&cache, key("patient", 1), 0).is_some(), "another client costs it nothing");
+        for (peer, xid) in (0..count).map(|xid| (format!("client {}", xid % 500), xid)) {
+            keep(&cache, key(&peer, xid), &[]);
+        }
+        assert!(find(&cache, key("patient", 1), 0).is_some(), "it has less than its share");
+        for shard in &cache.shards {
             let shard = shard.lock().unwrap();
-            shard.replies.len() == shard.order.len() && shard.order.len() <= SHARD_REPLIES_MAX
-        }));
+            let kept: usize = shard.clients.values().map(VecDeque::len).sum();
+            assert_eq!((shard.replies.len(), shard.kept), (kept, kept));
+            assert!(kept <= SHARD_REPLIES_MAX && shard.clients.values().all(|own| own.len() <= CLIENT_REPLIES_MAX));
+        }
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Incoming {
     is_bulk: bool,
     /// Records that have arrived.
     arrived: u64,
+    /// The peer has ended the stream: nothing more arrives.
+    has_ended: bool,
     iovecs: Vec<iovec>,
 }
 
@@ -75,7 +77,16 @@ unsafe impl Send for Incoming {}
 impl Incoming {
     pub(super) fn new() -> Self {
         let records = Reassembler::new(CALL_BYTES_MAX);
-        Self { records, held: Vec::new(), write: None, compound: None, is_bulk: false, arrived: 0, iovecs: Vec::new() }
+        Self {
+            records,
+            held: Vec::new(),
+            write: None,
+            compound: None,
+            is_bulk: false,
+            arrived: 0,
+            has_ended: false,
+            iovecs: Vec::new(),
+        }
     }
 
     /// Puts bytes held since the last turn at the start of the input buffer and returns how many there are.
@@ -110,6 +121,11 @@ impl Incoming {
         self.held.capacity()
     }
 
+    /// True if the peer has ended the stream. It may still wait for replies.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Tells between turns whether a record has arrived in part.
     pub(super) fn arrival(&self) -> Arrival {
         let is_inside =
@@ -141,7 +157,10 @@ impl Incoming {
         self.iovecs.push(iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
         // SAFETY: the write's buffer and the input are ours alone.
         let count = match unsafe { transport.receive(&self.iovecs) } {
-            Ok(0) => return Err(Close::Ended),
+            Ok(0) => {
+                self.has_ended = true;
+                return Ok(());
+            }
             Ok(count) => count,
             Err(error) if is_temporary(&error) => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -179,10 +179,23 @@ impl Reactor {
             }
             LISTENER_ID => self.accept(now)?,
             // The peer has gone; epoll would report that again and again for a connection that waits for its time.
-            id if events & (libc::EPOLLERR | libc::EPOLLHUP | libc::EPOLLRDHUP) != 0 => self.close(id, &Close::Ended),
+            id if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 => self.close(id, &Close::Ended),
+            // It has sent its last call, and may wait for replies.
+            id if events & libc::EPOLLRDHUP != 0 => self.note_end(id, now),
             id => self.turn(id, now),
         }
         Ok(())
+    }
+
+    /// Has epoll report no more that the peer has sent its last call, if it waits for replies. One that waits for memory would keep it
+    /// from those who stay.
+    fn note_end(&mut self, id: ConnectionId, now: Nanos) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.session.note_end(now);
+        if connection.interest != Interest::Due || self.epoll.modify(&connection.socket, id, 0).is_err() {
+            return self.close(id, &Close::Ended);
+        }
+        self.watch_transfer(id, now);
     }
 
     /// Gives every connection its operations that are due, and a turn.
@@ -342,7 +355,7 @@ impl Reactor {
             Interest::Receive => libc::EPOLLIN,
             Interest::Send => libc::EPOLLOUT,
             Interest::Turn => 0,
-            // A peer that has gone is noticed though nothing is received from it: others should not wait for its operations.
+            // A peer that has gone is noticed though nothing is received from it: its end once, its reset at once.
             Interest::Due | Interest::Memory => libc::EPOLLRDHUP,
         };
         self.epoll.modify(&connection.socket, id, events)

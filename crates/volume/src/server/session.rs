@@ -33,6 +33,9 @@ const TIGHT_RECORD_NS_MAX: Nanos = 2_000_000_000;
 /// Longest time without a byte of a large record or of unsent replies while memory is tight.
 const TIGHT_STALL_NS_MAX: Nanos = 500_000_000;
 
+/// Longest time for which a peer that has sent its last call is answered: it may have gone, and others wait behind its operations.
+const ENDED_NS_MAX: Nanos = 10_000_000_000;
+
 /// A turn ends once it has sent this many bytes; then other connections have theirs.
 const TURN_BYTES: usize = 4 << 20;
 
@@ -75,6 +78,8 @@ pub(crate) struct Session {
     account: Account,
     /// The transfer that the peer has begun and not finished.
     transfer: Option<Transfer>,
+    /// Time at which it was noticed that the peer has sent its last call.
+    ended: Option<Nanos>,
 }
 
 impl Session {
@@ -89,6 +94,7 @@ impl Session {
             outgoing: Outgoing::default(),
             account: Account::default(),
             transfer: None,
+            ended: None,
         }
     }
 
@@ -117,13 +123,21 @@ impl Session {
         self.pending.is_throttled() && worker.forget(&self.peer, now)
     }
 
-    /// True if the peer has begun a transfer that it must finish in time: look at [`is_late`](Self::is_late) now and then.
+    /// Notes that the peer has sent its last call.
+    pub(super) fn note_end(&mut self, now: Nanos) {
+        self.ended = self.ended.or(Some(now));
+    }
+
+    /// True if the peer has begun a transfer that it must finish in time, or has ended: look at [`is_late`](Self::is_late) now and then.
     pub(super) fn is_transferring(&self) -> bool {
-        self.transfer.is_some()
+        self.transfer.is_some() || self.ended.is_some()
     }
 
     /// True if the peer takes too long to send a record. While memory is tight, so does a peer that holds much and moves little.
     pub(super) fn is_late(&self, is_tight: bool, now: Nanos) -> bool {
+        if self.ended.is_some_and(|since| is_tight || now.saturating_sub(since) >= ENDED_NS_MAX) {
+            return true;
+        }
         let Some(Transfer { arrival, since, moved }) = self.transfer else { return false };
         let (age_ns, stall_ns) = (now.saturating_sub(since), now.saturating_sub(moved));
         let holds_much = self.transfer_bytes() + self.incoming.held_bytes() > SMALL_CALL_BYTES_MAX + TIGHT_BYTES;
@@ -147,6 +161,9 @@ impl Session {
         let turned = self.take_turn(worker, transport, now);
         self.settle(&worker.served.memory, turned.as_ref().ok() == Some(&Interest::Due));
         self.note_transfer(turned.as_ref().ok(), now);
+        if self.incoming.has_ended() {
+            self.note_end(now);
+        }
         turned
     }
 
@@ -224,6 +241,9 @@ fn serve<T: Transport>(
         if !gone || stop != Stop::Batch {
             interest = match stop {
                 _ if !gone => Interest::Send,
+                // What was called before the end is answered first.
+                Stop::Input if incoming.has_ended() && turn.pending.in_flight() == 0 => return Err(Close::Ended),
+                Stop::Input if incoming.has_ended() => Interest::Due,
                 Stop::Pending => Interest::Due,
                 Stop::Memory => Interest::Memory,
                 _ => Interest::Receive,

@@ -54,8 +54,8 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
 
 /// Goes on with a COMPOUND whose READ is due.
 pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
-    let SuspendedCompound { xid, tag, results, arguments, stated, handles, stateids, slot, counts, is_kept, .. } =
-        suspended;
+    let SuspendedCompound { xid, tag, results, arguments, stated, principal, handles, .. } = suspended;
+    let SuspendedCompound { stateids, slot, counts, is_kept, written, .. } = suspended;
     let reply = ReplyStart::new(turn, xid, &tag);
     turn.batch.bytes(&results);
     let place = |handle: Option<iocurve_wire::nfs3::nfs_fh3>| {
@@ -63,7 +63,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
     };
     let (current, saved) = (place(handles[0]), place(handles[1]));
     let mut compound = Compound {
-        principal: Principal { flavor: 0, uid: 0 },
+        principal,
         turn,
         stated,
         caller: NOBODY,
@@ -77,7 +77,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
         received: Received { call_bytes: 0, buffer: None },
         is_kept,
         is_due: true,
-        written: suspended.written,
+        written,
         is_counted: true,
         reply,
     };
@@ -314,6 +314,7 @@ impl Compound<'_, '_> {
                 results,
                 arguments: arguments.into(),
                 stated: self.stated,
+                principal: self.principal,
                 handles: [handle(self.current), handle(self.saved)],
                 stateids: [self.stateid, self.saved_stateid],
                 slot: self.slot.take(),

@@ -24,6 +24,7 @@ use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
 use crate::qos::{Cap, Kind, Latency, Limits, Parallelism};
+use crate::reply::cache::Repeated;
 use crate::served::rules::{ClientRule, ExportRules, Squash};
 use crate::served::{Export, Exports, Served};
 use crate::stats::{Counters, IoStats};
@@ -929,6 +930,55 @@ fn who_leaves_takes_back_what_waits() {
     server.read(file, 0, 11);
     server.run().unwrap();
     assert_eq!(server.worker.next(), Some(10 * SECOND));
+}
+
+#[test]
+fn a_peer_that_has_sent_its_last_call_gets_its_replies() {
+    let mut server = Server::new(Limits::of([Cap::iops(1)]));
+    let file = server.file(&pattern(1000));
+    for _ in 0..3 {
+        server.read(file, 0, 1000);
+    }
+    server.pipe.ended = true;
+    server.run().unwrap();
+    assert_eq!((server.replies().len(), server.session.in_flight()), (1, 2), "two wait");
+    server.now += SECOND;
+    (server.pipe.room, server.pipe.grain) = (100, usize::MAX);
+    server.run().unwrap();
+    assert_eq!(server.replies().len(), 0, "a part of it has gone");
+    server.pipe.room = usize::MAX;
+    server.run().unwrap();
+    assert_eq!((server.replies().len(), server.session.in_flight()), (1, 1));
+    server.now += SECOND;
+    assert!(!server.session.is_late(false, server.now) && server.session.is_late(false, 10 * SECOND));
+    assert!(matches!(server.run(), Err(Close::Ended)));
+    assert_eq!(server.replies().len(), 1);
+}
+
+/// The first of two equal calls is being carried out on another connection.
+#[test]
+fn a_call_that_is_being_carried_out_is_not_carried_out_again() {
+    let mut server = Server::new(Limits::default());
+    let root = server.files().root();
+    let arguments =
+        to_bytes(&MKDIR3args { r#where: diropargs3 { dir: root, name: b"d" }, attributes: sattr3::default() });
+    let record = raw_call(9, nfsproc3::NFSPROC3_MKDIR, &arguments);
+    let (served, mut reader) = (Arc::clone(&server.worker.served), Reader::new(&record[RECORD_MARK_BYTES..]));
+    let header = CallHeader::decode(&mut reader).unwrap();
+    let key = served.replies.key("127.0.0.1", &header, reader.rest());
+    let Repeated::No(first) = served.replies.begin(key, 0) else { panic!("there was none before") };
+    for _ in 0..2 {
+        server.send(&record);
+        server.run().unwrap();
+    }
+    assert_eq!(server.replies(), [], "the client sends it again once more");
+    assert!(server.files().lookup(root.as_bytes(), b"d").is_err());
+    drop(first);
+    server.send(&record);
+    let made: MKDIR3res = from_bytes(&server.result()).unwrap();
+    server.send(&record);
+    assert_eq!(from_bytes::<MKDIR3res>(&server.result()).unwrap(), made);
+    assert!(made.is_ok());
 }
 
 #[test]

@@ -115,16 +115,24 @@ fn remove(name: &[u8]) -> nfs_argop4<'_> {
     nfs_argop4::REMOVE(REMOVE4args { target: name })
 }
 
-fn new_session(server: &mut Server, owner: &[u8]) -> sessionid4 {
-    let exchange = nfs_argop4::EXCHANGE_ID(EXCHANGE_ID4args {
+fn exchange_id(owner: &[u8]) -> nfs_argop4<'_> {
+    nfs_argop4::EXCHANGE_ID(EXCHANGE_ID4args {
         eia_clientowner: client_owner4 { co_verifier: [1; 8], co_ownerid: owner_name4(owner) },
         eia_flags: 0,
         eia_state_protect: state_protect4_a::SP4_NONE(()),
         eia_client_impl_id: None,
-    });
-    send_compound(server, &[exchange]);
+    })
+}
+
+fn new_session(server: &mut Server, owner: &[u8]) -> sessionid4 {
+    send_compound(server, &[exchange_id(owner)]);
     let results = reply(server).1;
-    let exchanged: Result<EXCHANGE_ID4resok<'_>, nfsstat4> = from_bytes(&results[0]).unwrap();
+    create_session(server, &results[0])
+}
+
+/// Makes a session of the client that the result of `EXCHANGE_ID` names.
+fn create_session(server: &mut Server, exchanged: &[u8]) -> sessionid4 {
+    let exchanged: Result<EXCHANGE_ID4resok<'_>, nfsstat4> = from_bytes(exchanged).unwrap();
     let channel = channel_attrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: 1 << 21,
@@ -412,6 +420,22 @@ fn a_read_whose_connection_has_ended_may_be_sent_again() {
     client.server.session = Session::new(7, PEER.into(), &client.server.worker.served.exports);
     client.server.now += SECOND;
     assert_eq!(client.compound_as((1, 2, false), &read).0, nfsstat4::NFS4_OK);
+}
+
+#[test]
+fn who_makes_a_client_after_a_wait_owns_it() {
+    let mut client = Client::new(Limits::of([Cap::iops(1)]));
+    let (file, stateid) = client.open(b"owner", b"f");
+    client.server.files().write(&Caller::default(), file.as_bytes(), 0, &pattern(1000), stable_how::UNSTABLE).unwrap();
+    let read = nfs_argop4::READ(READ4args { stateid, offset: 0, count: 1000 });
+    client.ok(&[putfh(&file), read.clone()]);
+    client.send(&[putfh(&file), read, exchange_id(b"another")]);
+    client.server.run().unwrap();
+    assert_eq!(client.server.session.in_flight(), 1, "the READ waits");
+    client.server.now += SECOND;
+    let (status, results) = reply(&mut client.server);
+    assert_eq!(status, nfsstat4::NFS4_OK);
+    create_session(&mut client.server, &results[3]);
 }
 
 #[test]
