@@ -75,13 +75,14 @@ def test_rules_are_written_in_three_ways(tmp_path: Path) -> None:
         anongid=8,
         suid=True,
         dev=True,
+        sync=False,
     )
-    flags = "read_only=true,secure_ports=true,all_squash=true,anonuid=7,anongid=8,suid=true,dev=true"
+    flags = "read_only=true,secure_ports=true,all_squash=true,anonuid=7,anongid=8,suid=true,dev=true,sync=false"
     assert parse_export(f"/a:allow=10.1.0.0/16,{flags},allow=10.2.0.1:ro") == expected
     (file := tmp_path / "v.toml").write_text(
         'listen = "0.0.0.0"\nmax_connections = 100\n[[export]]\npath = "/a"\n'
         'allow = ["10.1.0.0/16", "10.2.0.1:ro"]\nread_only = true\nsecure_ports = true\nall_squash = true\n'
-        "anonuid = 7\nanongid = 8\nsuid = true\ndev = true\n"
+        "anonuid = 7\nanongid = 8\nsuid = true\ndev = true\nsync = false\n"
     )
     assert read_spec(file) == VolumeSpec(listen="0.0.0.0", max_connections=100, export=(expected,))
     found = expected.rules()
@@ -98,7 +99,8 @@ def test_options_say_what_a_specification_says() -> None:
     assert "--read-only" in words
     assert words[words.index("--allow") :][:4] == ["--allow", "10.1.0.0/16", "--allow", "::1:ro"]
     assert words[words.index("--anonuid") + 1] == "7"
-    assert not {"--suid", "--dev", "--all-squash", "--root-squash", "--path"} & set(words)
+    assert ExportSpec(sync=False).arguments()[0] == "--async"
+    assert not {"--async", "--suid", "--dev", "--all-squash", "--root-squash", "--path"} & set(words)
 
 
 def test_root_is_squashed_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,11 @@ enum SquashedUsers {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Store {
     Memory { limit_bytes: u64 },
-    Directory { path: PathBuf },
+    Directory {
+        path: PathBuf,
+        #[serde(default)]
+        is_async: bool,
+    },
 }
 
 impl TryFrom<Config> for VolumeConfig {
@@ -171,7 +175,7 @@ impl TryFrom<Export> for ExportConfig {
     fn try_from(Export { path, store, quota_bytes, limits, rules }: Export) -> Result<Self, String> {
         let store = match store {
             Store::Memory { limit_bytes } => StoreConfig::Memory { limit_bytes },
-            Store::Directory { path } => StoreConfig::Directory { path },
+            Store::Directory { path, is_async } => StoreConfig::Directory { path, is_async },
         };
         Ok(Self { path, store, quota_bytes, limits, rules: rules.try_into()? })
     }

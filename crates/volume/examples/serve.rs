@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
     let mib_per_s: u64 = arguments.next().map_or(Ok(0), |rate| rate.parse())?;
     let store = match arguments.next() {
-        Some(path) => StoreConfig::Directory { path: path.into() },
+        Some(path) => StoreConfig::Directory { path: path.into(), is_async: false },
         None => StoreConfig::Memory { limit_bytes: 8 << 30 },
     };
     let limits = if mib_per_s == 0 { Limits::default() } else { Limits::of([Cap::bytes_per_s(mib_per_s << 20)]) };

@@ -367,7 +367,7 @@ fn the_lock_manager_is_refused() {
 #[test]
 fn a_directory_is_served() {
     let directory = tempfile::tempdir().unwrap();
-    let store = StoreConfig::Directory { path: directory.path().into() };
+    let store = StoreConfig::Directory { path: directory.path().into(), is_async: false };
     // Root's directory is root's to write.
     let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };
     let config = exporting(ExportConfig { store, rules, ..ExportConfig::default() });
@@ -408,7 +408,7 @@ fn what_cannot_be_served_is_said() {
     assert!(taken.to_string().ends_with("; choose another port, or 0 for any free one"), "{taken}");
     let export = Volume::start(&exporting(ExportConfig { path: "vol".to_owned(), ..memory_export() })).unwrap_err();
     assert_eq!(export.to_string(), "the export must be a path that begins with /");
-    let store = StoreConfig::Directory { path: "/no/such/directory".into() };
+    let store = StoreConfig::Directory { path: "/no/such/directory".into(), is_async: false };
     let directory = Volume::start(&exporting(ExportConfig { store, ..memory_export() })).unwrap_err();
     assert_eq!(
         directory.to_string(),

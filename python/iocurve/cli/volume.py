@@ -94,11 +94,15 @@ class AccessOptions:
     """Let clients make set-user-ID and set-group-ID files. Default: the bits are ignored."""
     dev: Flag = False
     """Let root make device files. Default: refused."""
+    asynchronous: Annotated[Flag, Parameter(name="--async")] = False
+    """Answer changes of names and attributes in a directory before they are on stable storage, which a crash of this
+    machine may then undo. Default: after it, as NFS requires."""
 
     def settings(self) -> dict[str, Any]:
         """The settings of ``ExportSpec`` that were given."""
         settings = given(vars(self))
-        return settings | {"root_squash": False} if settings.pop("no_root_squash", False) else settings
+        turned_off = {"no_root_squash": "root_squash", "asynchronous": "sync"}
+        return settings | {name: False for option, name in turned_off.items() if settings.pop(option, False)}
 
 
 @Parameter(name="*")
@@ -165,7 +169,7 @@ def serve_volume(
         A TOML file instead of these options: listen or address, port, max_connections, fault, fault_seed, fault_log,
         and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
         client_egress, client_iops_read, client_iops_write, speed, store, allow, read_only, secure_ports, root_squash,
-        all_squash, anonuid, anongid, suid, dev.
+        all_squash, anonuid, anongid, suid, dev, sync.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address

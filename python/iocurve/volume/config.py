@@ -25,10 +25,12 @@ class MemoryStore(TaggedStruct, tag="memory"):
     limit_bytes: int
 
 
-class DirectoryStore(TaggedStruct, tag="directory"):
+class DirectoryStore(TaggedStruct, tag="directory", omit_defaults=True):
     """Keeps the data in the files of a directory."""
 
     path: str
+    is_async: bool = False
+    """Changes of names and attributes are answered before they are on stable storage."""
 
 
 class ExportConfig(Struct):

@@ -49,6 +49,8 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield f"warning: anyone who can reach {address} may use {export.path}; name the clients with --allow"
         if (warning := _not_writable(export, rules)) is not None:
             yield warning
+        if export.store != MEMORY and not export.sync:
+            yield f"warning: a crash of this machine may undo changes of names and attributes in {export.path}: --async"
         yield f"mount it with: {mount_command(host, port, export)}"
         yield f"or with NFSv4.1: {mount_command_v4(host, port, export)}"
     if (faults := spec.faults()) is not None:

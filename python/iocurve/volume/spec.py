@@ -77,6 +77,8 @@ class ExportSpec(Struct):
     """Fraction of its speed at which the volume runs: ``0.1``, ``10%``. Rates are a tenth, times ten times as long."""
     store: str = "memory"
     """``memory``, or a directory."""
+    sync: bool = True
+    """Changes of names and attributes in a directory are stable before they are answered, as in exports(5)."""
     allow: tuple[str, ...] = ()
     """Clients that may use the export: ``10.1.0.0/16``, ``10.1.2.3:ro``. Default: every client that can connect."""
     read_only: bool = False
@@ -170,6 +172,7 @@ class ExportSpec(Struct):
         """The options of ``iocurve volume serve`` for this export."""
         settings: dict[str, object] = self.to_builtins()
         words = [] if settings.pop("root_squash") else ["--no-root-squash"]
+        words += [] if settings.pop("sync") else ["--async"]
         settings.pop("path")
         for name, value in settings.items():
             option = f"--{name.replace('_', '-')}"
@@ -231,7 +234,7 @@ class VolumeSpec(Struct):
         exports = tuple(
             ExportConfig(
                 path=export.path,
-                store=_store(export.store, in_memory),
+                store=_store(export, in_memory),
                 quota_bytes=export.quota_bytes(),
                 limits=export.limits(),
                 rules=export.rules(),
@@ -330,13 +333,13 @@ def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) 
     return value
 
 
-def _store(text: str, exports_in_memory: int) -> MemoryStore | DirectoryStore:
-    """Parses ``memory`` or the name of a directory. Raises ``TargetError``."""
-    if text == MEMORY:
+def _store(export: ExportSpec, exports_in_memory: int) -> MemoryStore | DirectoryStore:
+    """The store of an export: memory, or a directory. Raises ``TargetError``."""
+    if export.store == MEMORY:
         return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
-    if not Path(text).is_dir():
-        raise TargetError(f"--store {text}: there is no such directory; create it, or use --store memory")
-    return DirectoryStore(path=str(Path(text).resolve()))
+    if not Path(export.store).is_dir():
+        raise TargetError(f"--store {export.store}: there is no such directory; create it, or use --store memory")
+    return DirectoryStore(path=str(Path(export.store).resolve()), is_async=not export.sync)
 
 
 def _memory_available() -> int:

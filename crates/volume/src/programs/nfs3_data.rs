@@ -1,7 +1,7 @@
 //! The procedures that carry the load: READ, WRITE, COMMIT and GETATTR, without allocation, under the volume's limits.
 
 use iocurve_wire::nfs3::{
-    COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data,
+    COMMIT3res, Failed, GETATTR3res, READ3res, WRITE3res, nfs_fh3, nfsproc3, nfsstat3, stable_how, wcc_data, writeverf3,
 };
 use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{CallHeader, ReplyHeader};
@@ -114,8 +114,9 @@ fn write(turn: &mut Turn<'_>, xid: u32, arguments: &WriteArgs<'_>) {
     if let Err(refusal) = turn.admit(export, true) {
         return refuse(turn, xid, nfsproc3::NFSPROC3_WRITE, refusal);
     }
+    let verifier = turn.served.write_verifier(export);
     match export.files.write(turn.credential.caller(), file, offset, &arrived[..length as usize], stable) {
-        Ok(written) => write_done(turn, export, xid, &written, length, stable),
+        Ok(written) => write_done(turn, export, xid, &written, length, stable, verifier),
         Err(status) => write_failed(turn, export, xid, file, status),
     }
 }
@@ -162,8 +163,9 @@ pub(crate) fn finish_write(turn: &mut Turn<'_>, write: ArrivingWrite) {
     let ArrivingWrite { xid, stable, buffer } = write;
     let (file, length) = (buffer.file, buffer.length() as u32);
     let export = turn.export(file.as_bytes());
+    let verifier = turn.served.write_verifier(export);
     match export.files.finish_write(buffer, stable) {
-        Ok(written) => write_done(turn, export, xid, &written, length, stable),
+        Ok(written) => write_done(turn, export, xid, &written, length, stable, verifier),
         Err(status) => write_failed(turn, export, xid, file.as_bytes(), status),
     }
 }
@@ -176,9 +178,10 @@ fn write_done(
     Written { before, after }: &Written,
     length: u32,
     stable: stable_how,
+    verifier: writeverf3,
 ) {
     turn.count(export.number, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
-    let reply = server_fast::write_reply(xid, before, after, length, stable, turn.served.writeverf);
+    let reply = server_fast::write_reply(xid, before, after, length, stable, verifier);
     if !export.throttle.is_limited() || turn.is_reply_due(export, u64::from(length), |_| reply.into()) {
         turn.batch.bytes(&reply);
     }
@@ -200,7 +203,7 @@ fn commit(turn: &mut Turn<'_>, xid: u32, file: &[u8]) {
     let files = &export.files;
     match files.commit(file) {
         Ok(Written { before, after }) => {
-            turn.batch.bytes(&server_fast::commit_reply(xid, &before, &after, turn.served.writeverf));
+            turn.batch.bytes(&server_fast::commit_reply(xid, &before, &after, turn.served.write_verifier(export)));
         }
         Err(status) => {
             let rest = wcc_data { before: None, after: files.getattr(file).ok() };

@@ -51,6 +51,13 @@ impl Served {
         let (mounts, replies) = (Mounts::default(), ReplyCache::default());
         Self { exports, port, writeverf: started, mounts, replies, memory, pseudo_root, nfs4 }
     }
+
+    /// The write verifier of an export: another one after each failure to put data on stable storage. Take it before data are written,
+    /// and after they were committed: a failure in between changes it for either.
+    #[inline]
+    pub(crate) fn write_verifier(&self, export: &Export) -> writeverf3 {
+        u64::from_be_bytes(self.writeverf).wrapping_add(export.files.sync_failures()).to_be_bytes()
+    }
 }
 
 /// A directory tree that clients mount.
@@ -282,8 +289,11 @@ mod tests {
     #[test]
     fn the_same_directory_is_not_exported_twice() {
         let directory = tempfile::tempdir().unwrap();
-        let open =
-            || export(Files::Directory(DirectoryStore::open(directory.path(), 1 << 30, HandleKey::random()).unwrap()));
+        let open = || {
+            export(Files::Directory(
+                DirectoryStore::open(directory.path(), 1 << 30, HandleKey::random(), true).unwrap(),
+            ))
+        };
         assert!(Exports::new(vec![open(), open()]).is_none());
     }
 }

@@ -94,7 +94,7 @@ impl Fed {
     /// If the directory cannot be served.
     pub fn large(directory: Option<&Path>) -> Self {
         let in_directory = |path| {
-            let store = DirectoryStore::open(path, Self::LARGE_BYTES, HandleKey::random()).expect("a directory");
+            let store = DirectoryStore::open(path, Self::LARGE_BYTES, HandleKey::random(), true).expect("a directory");
             Files::Directory(store)
         };
         let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };

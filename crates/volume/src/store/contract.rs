@@ -72,6 +72,10 @@ pub(crate) trait Store {
     /// Puts data written before on stable storage.
     fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
 
+    /// Counts the times that data could not be put on stable storage. Data that were written before, and not committed, may be lost each
+    /// time: the write verifier must change with it.
+    fn sync_failures(&self) -> u64;
+
     /// Creates a file, directory, link or special file.
     fn create(
         &self,

@@ -57,7 +57,7 @@ suite! {
 }
 
 fn directory_store(path: &Path) -> DirectoryStore {
-    DirectoryStore::open(path, QUOTA_BYTES, HandleKey::new(*b"the key of tests")).unwrap()
+    DirectoryStore::open(path, QUOTA_BYTES, HandleKey::new(*b"the key of tests"), true).unwrap()
 }
 
 fn memory() -> MemoryStore {
@@ -643,84 +643,4 @@ fn threads_may_do_everything_at_once() {
     assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
 }
 
-mod directory {
-    use super::*;
-
-    #[test]
-    fn handles_outlive_a_restart() {
-        let served = tempfile::tempdir().unwrap();
-        let open = || directory_store(served.path());
-        let (handle, inner) = {
-            let store = open();
-            let handle = file(&store, "f");
-            write(&store, &handle, 0, b"kept").unwrap();
-            (handle, directory(&store, &store.root(), "d"))
-        };
-        let store = open();
-        assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
-        assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root()));
-        assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
-    }
-
-    #[test]
-    fn nothing_outside_the_directory_is_reached() {
-        let outside = tempfile::tempdir().unwrap();
-        let served = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("secret"), "secret").unwrap();
-        std::os::unix::fs::symlink(outside.path(), served.path().join("way")).unwrap();
-        let store = directory_store(served.path());
-        let way = lookup(&store, "way").unwrap();
-        assert_eq!(store.lookup(way.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_NOTDIR));
-        assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
-        assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
-
-        // A directory that somebody replaces by a link does not lead out, either.
-        let inner = directory(&store, &store.root(), "d");
-        std::fs::remove_dir(served.path().join("d")).unwrap();
-        std::os::unix::fs::symlink(outside.path(), served.path().join("d")).unwrap();
-        assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));
-    }
-
-    #[test]
-    fn a_file_can_be_executed_while_nobody_writes_it() {
-        let served = tempfile::tempdir().unwrap();
-        let store = directory_store(served.path());
-        let program = file(&store, "true");
-        let mode = sattr3 { mode: Some(0o755), ..sattr3::default() };
-        store.setattr(program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
-        write(&store, &program, 0, &std::fs::read("/bin/true").unwrap()).unwrap();
-        let execute = || std::process::Command::new(served.path().join("true")).status().map(|status| status.success());
-        assert_eq!(execute().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
-        let mut next = store.close_idle(0);
-        while let Some(now) = next {
-            next = store.close_idle(now);
-        }
-        // A fork of another test may hold the file open for a moment.
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while execute().is_err() && std::time::Instant::now() < patience {}
-        assert!(execute().unwrap());
-        read(&store, &program, 0, 9).unwrap();
-        assert!(execute().unwrap(), "reading does not open it for writing");
-    }
-
-    #[test]
-    fn what_others_remove_or_enlarge_does_not_upset_the_quota() {
-        let served = tempfile::tempdir().unwrap();
-        let store = directory_store(served.path());
-        let before = store.budget().used();
-        std::fs::write(served.path().join("theirs"), [0; 1000]).unwrap();
-        lookup(&store, "theirs").unwrap();
-        assert_eq!(store.budget().used() - before, NAME_BYTES + 1000);
-        std::fs::write(served.path().join("theirs"), [0; 5000]).unwrap();
-        remove(&store, "theirs").unwrap();
-        assert_eq!(store.budget().used(), before);
-    }
-
-    #[test]
-    fn what_others_put_there_is_seen() {
-        let served = tempfile::tempdir().unwrap();
-        let store = directory_store(served.path());
-        std::fs::write(served.path().join("new"), "theirs").unwrap();
-        assert_eq!(read(&store, &lookup(&store, "new").unwrap(), 0, 9), Ok((b"theirs".to_vec(), true)));
-    }
-}
+mod directory;

@@ -27,6 +27,8 @@ pub enum StoreConfig {
     Directory {
         /// The directory; it must exist.
         path: PathBuf,
+        /// Changes of names and attributes are answered before they are on stable storage, as with `async` in exports(5).
+        is_async: bool,
     },
 }
 

@@ -244,7 +244,9 @@ fn scope(exports: &Exports) -> String {
 fn records(config: &VolumeConfig) -> Vec<Box<dyn ClientRecord>> {
     let record = |export: &ExportConfig| match &export.store {
         StoreConfig::Memory { .. } => None,
-        StoreConfig::Directory { path } => Some(Box::new(DirectoryRecord::new(path.clone())) as Box<dyn ClientRecord>),
+        StoreConfig::Directory { path, .. } => {
+            Some(Box::new(DirectoryRecord::new(path.clone())) as Box<dyn ClientRecord>)
+        }
     };
     config.exports.iter().filter_map(record).collect()
 }
@@ -256,7 +258,7 @@ fn open_files(config: &ExportConfig, id: u64, key: HandleKey) -> Result<Files, V
         StoreConfig::Memory { limit_bytes } => MemoryStore::new(id.to_be_bytes(), config.quota_bytes, *limit_bytes)
             .map(Files::Memory)
             .map_err(failed("memory".to_owned())),
-        StoreConfig::Directory { path } => DirectoryStore::open(path, config.quota_bytes, key)
+        StoreConfig::Directory { path, is_async } => DirectoryStore::open(path, config.quota_bytes, key, *is_async)
             .map(Files::Directory)
             .map_err(failed(path.display().to_string())),
     }

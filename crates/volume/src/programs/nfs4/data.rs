@@ -77,10 +77,11 @@ fn read_now(compound: &mut Compound<'_, '_>, export: &Export, file: &nfs_fh3, ar
 pub(super) fn write(compound: &mut Compound<'_, '_>, arguments: WRITE4args<'_>) -> Result<WRITE4resok, nfsstat4> {
     let WRITE4args { stateid, offset, stable, data } = arguments;
     let (export, file) = transferable(compound, stateid, OPEN4_SHARE_ACCESS_WRITE)?;
+    let writeverf = compound.turn.served.write_verifier(export);
     let written = export.files.write(&compound.caller, file.as_bytes(), offset, data, stable);
     written.map_err(|status| data_status(export, &file, status_of(status)))?;
     wrote(compound, export, data.len() as u64);
-    Ok(WRITE4resok { count: data.len() as u32, committed: stable, writeverf: compound.turn.served.writeverf })
+    Ok(WRITE4resok { count: data.len() as u32, committed: stable, writeverf })
 }
 
 /// WRITE up to its data, which have been received where the store keeps them.
@@ -107,10 +108,10 @@ pub(super) fn write_received(
 ) -> Result<WRITE4resok, nfsstat4> {
     let buffer = compound.received.buffer.take().ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
     let (export, file) = transferable(compound, stateid, OPEN4_SHARE_ACCESS_WRITE)?;
-    let count = buffer.length() as u32;
+    let (count, writeverf) = (buffer.length() as u32, compound.turn.served.write_verifier(export));
     export.files.finish_write(buffer, stable).map_err(|status| data_status(export, &file, status_of(status)))?;
     wrote(compound, export, u64::from(count));
-    Ok(WRITE4resok { count, committed: stable, writeverf: compound.turn.served.writeverf })
+    Ok(WRITE4resok { count, committed: stable, writeverf })
 }
 
 /// Counts a WRITE, for statistics and for limits.
@@ -125,9 +126,10 @@ fn wrote(compound: &mut Compound<'_, '_>, export: &Export, bytes: u64) {
 pub(super) fn commit(compound: &mut Compound<'_, '_>, _: COMMIT4args) -> Result<COMMIT4resok, nfsstat4> {
     let found = compound.found()?.regular()?;
     found.files().commit(found.file()).map_err(status_of)?;
+    let writeverf = compound.turn.served.write_verifier(found.export);
     compound.turn.count_commit();
     compound.is_counted = true;
-    Ok(COMMIT4resok { writeverf: compound.turn.served.writeverf })
+    Ok(COMMIT4resok { writeverf })
 }
 
 /// The export and the file of a READ or WRITE, once its state id has been checked.

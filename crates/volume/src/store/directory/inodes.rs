@@ -1,25 +1,24 @@
-//! Names of inodes below the directory, learned from a scan at the start and from every name seen since.
+//! Names of inodes below the directory, learned from a scan at the start and from every name seen since, and what each of them counts
+//! against the quota.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::sys::Id;
+use iocurve_wire::nfs3::{ftype3, nfsstat3};
+
+use super::sys::{Id, Stat};
+use crate::store::budget::Budget;
+use crate::store::contract::NAME_BYTES;
 
 /// Deepest path that is served, in directories.
 const DEPTH_MAX: usize = 1024;
 
-/// The known names of each inode.
+/// The known names of each inode. What is used of the budget is always the names and the sizes that are noted here.
 #[derive(Debug)]
 pub(super) struct Inodes {
     root: Id,
     known: RwLock<HashMap<u64, Known>>,
-}
-
-/// News of an inode that was found under a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Remembered {
-    pub(super) new_name: bool,
-    pub(super) new_inode: bool,
+    pub(super) budget: Budget,
 }
 
 /// One inode and its names, each with the inode of its directory.
@@ -27,64 +26,117 @@ pub(super) struct Remembered {
 struct Known {
     id: Id,
     names: Vec<(u64, Vec<u8>)>,
+    /// Bytes that its data count; it may have grown without this server's knowledge.
+    counted: u64,
+}
+
+impl Known {
+    fn new(id: Id) -> Self {
+        Self { id, names: Vec::new(), counted: 0 }
+    }
+
+    fn has(&self, parent: u64, name: &[u8]) -> bool {
+        self.names.iter().any(|(at, called)| *at == parent && called == name)
+    }
+
+    /// Bytes that it counts with its names.
+    fn bytes(&self) -> u64 {
+        self.counted + NAME_BYTES * self.names.len() as u64
+    }
 }
 
 impl Inodes {
     /// Knows only the root.
-    pub(super) fn new(root: Id) -> Self {
-        Self { root, known: RwLock::default() }
+    pub(super) fn new(root: Id, budget: Budget) -> Self {
+        Self { root, known: RwLock::default(), budget }
     }
 
     pub(super) fn root(&self) -> Id {
         self.root
     }
 
-    /// Notes that an inode is found under a name, and returns what of it was unknown before.
-    pub(super) fn remember(&self, id: Id, parent: u64, name: &[u8]) -> Remembered {
+    /// Notes that a file is found under a name. What was unknown of it counts from now on, even beyond the quota.
+    pub(super) fn discover(&self, stat: &Stat, parent: u64, name: &[u8]) {
+        let size = if stat.file_type == ftype3::NF3REG { stat.size } else { 0 };
         let mut known = self.write();
-        let entry = known.entry(id.inode).or_insert_with(|| Known { id, names: Vec::new() });
+        let entry = self.entry(&mut known, stat.id);
+        if entry.has(parent, name) {
+            return;
+        }
+        if entry.names.is_empty() {
+            entry.counted = size;
+            self.budget.use_anyway(size);
+        }
+        entry.names.push((parent, name.to_vec()));
+        self.budget.use_anyway(NAME_BYTES);
+    }
+
+    /// Notes a name that was made, and for which [`NAME_BYTES`] were taken from the budget.
+    pub(super) fn add(&self, id: Id, parent: u64, name: &[u8]) {
+        self.entry(&mut self.write(), id).names.push((parent, name.to_vec()));
+    }
+
+    /// The entry of an inode. An earlier one with its number, which others have removed, no longer counts.
+    fn entry<'k>(&self, known: &'k mut HashMap<u64, Known>, id: Id) -> &'k mut Known {
+        let entry = known.entry(id.inode).or_insert_with(|| Known::new(id));
         if entry.id != id {
-            *entry = Known { id, names: Vec::new() };
+            self.budget.give_back(entry.bytes());
+            *entry = Known::new(id);
         }
-        let new_inode = entry.names.is_empty();
-        let new_name = !entry.names.iter().any(|(at, called)| *at == parent && called == name);
-        if new_name {
-            entry.names.push((parent, name.to_vec()));
-        }
-        Remembered { new_name, new_inode }
+        entry
     }
 
     /// True if an inode is known under a name.
     pub(super) fn knows(&self, id: Id, parent: u64, name: &[u8]) -> bool {
-        let known = self.read();
-        let names = known.get(&id.inode).filter(|entry| entry.id == id).map_or(&[][..], |entry| &entry.names);
-        names.iter().any(|(at, called)| *at == parent && called == name)
+        self.read().get(&id.inode).is_some_and(|entry| entry.id == id && entry.has(parent, name))
     }
 
-    /// Forgets a name, and with its last name the inode. Returns whether the name was known.
-    pub(super) fn forget(&self, id: Id, parent: u64, name: &[u8]) -> bool {
+    /// Forgets a name, and with its last name the inode.
+    pub(super) fn forget(&self, id: Id, parent: u64, name: &[u8]) {
         let mut known = self.write();
-        let Some(entry) = known.get_mut(&id.inode) else { return false };
-        let count = entry.names.len();
+        let Some(entry) = known.get_mut(&id.inode).filter(|entry| entry.id == id) else { return };
+        let before = entry.bytes();
         entry.names.retain(|(at, called)| *at != parent || called != name);
-        let was_known = entry.names.len() < count;
-        if entry.names.is_empty() {
+        let after = if entry.names.is_empty() { 0 } else { entry.bytes() };
+        if after == 0 {
             known.remove(&id.inode);
         }
-        was_known
+        self.budget.give_back(before - after);
     }
 
-    /// All paths below the root that should lead to an inode.
-    pub(super) fn paths(&self, id: Id) -> Vec<Vec<u8>> {
+    /// Lets a file count `size` bytes, if more of them fit into the quota. A file without a name cannot grow.
+    pub(super) fn count(&self, id: Id, size: u64) -> Result<(), nfsstat3> {
+        let mut known = self.write();
+        let entry = known.get_mut(&id.inode).filter(|entry| entry.id == id).ok_or(nfsstat3::NFS3ERR_STALE)?;
+        match size.checked_sub(entry.counted) {
+            Some(more) => self.budget.take(more)?,
+            None => self.budget.give_back(entry.counted - size),
+        }
+        entry.counted = size;
+        Ok(())
+    }
+
+    /// Lets a file count `size` bytes, the size that it has.
+    pub(super) fn settle(&self, id: Id, size: u64) {
+        let mut known = self.write();
+        let Some(entry) = known.get_mut(&id.inode).filter(|entry| entry.id == id) else { return };
+        self.budget.use_anyway(size);
+        self.budget.give_back(entry.counted);
+        entry.counted = size;
+    }
+
+    /// A path below the root that should lead to an inode, by the first of its names from this number on; and the number of that name.
+    pub(super) fn path(&self, id: Id, first: usize) -> Option<(usize, Vec<u8>)> {
         if id == self.root {
-            return vec![b".".to_vec()];
+            return (first == 0).then(|| (0, b".".to_vec()));
         }
         let known = self.read();
-        let names = known.get(&id.inode).filter(|entry| entry.id == id).map_or(&[][..], |entry| &entry.names);
-        names.iter().filter_map(|(parent, name)| self.path(&known, *parent, name)).collect()
+        let entry = known.get(&id.inode).filter(|entry| entry.id == id)?;
+        let mut names = entry.names.iter().enumerate().skip(first);
+        names.find_map(|(number, (parent, name))| Some((number, self.path_of(&known, *parent, name)?)))
     }
 
-    fn path(&self, known: &HashMap<u64, Known>, parent: u64, name: &[u8]) -> Option<Vec<u8>> {
+    fn path_of(&self, known: &HashMap<u64, Known>, parent: u64, name: &[u8]) -> Option<Vec<u8>> {
         let mut parts = vec![name];
         let mut at = parent;
         while at != self.root.inode {

@@ -5,16 +5,19 @@
 //! use, strictly below the directory and through no symbolic link, and must lead to the inode of the handle. The quota counts file sizes
 //! and names.
 
+mod data;
 mod inodes;
 mod open_files;
+mod stable;
 mod sys;
+#[cfg(test)]
+pub(super) mod testing;
 mod tree;
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,17 +26,16 @@ use iocurve_wire::nfs3::{
     cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
 };
 
-use super::access::{Caller, Permissions, without_privileges};
+use super::access::Caller;
 use super::budget::Budget;
-use super::contract::{
-    Creation, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Upkeep, Written, check_end,
-};
+use super::contract::{Creation, Listing, Read, Space, Store, Upkeep, Written, check_end};
 use super::handle::HandleKey;
 use super::names::{check_name, is_dots};
-use super::write_buffer::{Piece, WriteBuffer};
+use super::write_buffer::WriteBuffer;
 use crate::reply::batch::Batch;
-use inodes::{Inodes, Remembered};
-use open_files::{Access, OpenFiles};
+use inodes::Inodes;
+use open_files::{Access, OpenFile, OpenFiles};
+use stable::Stable;
 use sys::{Id, Stat, Time, status_of};
 
 /// Bytes of a handle: the directory, the inode, its birth, and the check.
@@ -48,19 +50,61 @@ pub(crate) struct DirectoryStore {
     key: HandleKey,
     inodes: Inodes,
     open_files: OpenFiles,
-    /// Held while names or sizes change.
+    /// Held while names change.
     namespace: Mutex<()>,
-    budget: Budget,
+    /// One is held while the size or the attributes of a file change.
+    files: [Mutex<()>; FILE_LOCKS],
+    /// Held while this process, unless it is root's, gives itself permission to open a file of its user.
+    modes: Mutex<()>,
+    stable: Stable,
+}
+
+/// Files share so many locks.
+const FILE_LOCKS: usize = 64;
+
+/// A file where it is now. Nothing can be read or written by it.
+#[derive(Debug)]
+struct Reached {
+    fd: OwnedFd,
+    stat: Stat,
+}
+
+impl Reached {
+    /// Checks that it is a directory.
+    fn directory(self) -> Result<Self, nfsstat3> {
+        match self.stat.file_type {
+            ftype3::NF3DIR => Ok(self),
+            _ => Err(nfsstat3::NFS3ERR_NOTDIR),
+        }
+    }
+
+    fn inode(&self) -> u64 {
+        self.stat.id.inode
+    }
+
+    /// Its attributes as they are now.
+    fn attributes(&self) -> Option<fattr3> {
+        sys::stat(&self.fd).ok().map(|stat| stat.attributes())
+    }
 }
 
 impl DirectoryStore {
-    /// Serves the directory at `path`, which must exist.
-    pub(crate) fn open(path: &Path, quota_bytes: u64, key: HandleKey) -> io::Result<Self> {
+    /// Serves the directory at `path`, which must exist. With `is_async`, changes of names and attributes are answered before they are
+    /// on stable storage.
+    pub(crate) fn open(path: &Path, quota_bytes: u64, key: HandleKey, is_async: bool) -> io::Result<Self> {
         let root = sys::open_root(path)?;
         let Stat { id, device, .. } = sys::stat(&root)?;
-        let (inodes, open_files, namespace) = (Inodes::new(id), OpenFiles::default(), Mutex::default());
-        let budget = Budget::new(quota_bytes, u64::MAX);
-        let store = Self { root, device, key, inodes, open_files, namespace, budget };
+        let store = Self {
+            root,
+            device,
+            key,
+            inodes: Inodes::new(id, Budget::new(quota_bytes, u64::MAX)),
+            open_files: OpenFiles::default(),
+            namespace: Mutex::default(),
+            files: [const { Mutex::new(()) }; FILE_LOCKS],
+            modes: Mutex::default(),
+            stable: Stable::new(is_async),
+        };
         store.scan()?;
         Ok(store)
     }
@@ -69,13 +113,13 @@ impl DirectoryStore {
     fn scan(&self) -> io::Result<()> {
         let mut directories = vec![self.inodes.root()];
         while let Some(id) = directories.pop() {
-            let Ok(directory) = self.open_directory(id) else { continue };
-            for entry in sys::list(&directory, 0, usize::MAX)?.0 {
+            let Ok((directory, names)) = self.open_directory(id) else { continue };
+            for entry in sys::list(&names, 0, usize::MAX)?.0 {
                 if is_dots(&entry.name) {
                     continue;
                 }
-                let Some(stat) = self.stat_in(&directory, &entry.name) else { continue };
-                self.discover(&stat, id.inode, &entry.name);
+                let Ok(stat) = self.stat_in(&directory, &entry.name) else { continue };
+                self.inodes.discover(&stat, id.inode, &entry.name);
                 if stat.file_type == ftype3::NF3DIR {
                     directories.push(stat.id);
                 }
@@ -114,163 +158,139 @@ impl DirectoryStore {
     }
 
     /// Finds a name that may change at any time, and notes it.
-    fn find(&self, directory: &OwnedFd, parent: u64, name: &[u8]) -> Option<Stat> {
+    fn find(&self, directory: &Reached, name: &[u8]) -> Result<Stat, nfsstat3> {
         let stat = self.stat_in(directory, name)?;
-        if self.inodes.knows(stat.id, parent, name) {
-            return Some(stat);
+        if self.inodes.knows(stat.id, directory.inode(), name) {
+            return Ok(stat);
         }
         // A file that is removed just now must not be noted behind its removal: it would count for ever.
         let _names = self.namespace();
         let stat = self.stat_in(directory, name)?;
-        self.discover(&stat, parent, name);
-        Some(stat)
+        self.inodes.discover(&stat, directory.inode(), name);
+        Ok(stat)
     }
 
-    /// Notes a name that is there. One that was not known counts against the quota from now on. Names must not change meanwhile.
-    fn discover(&self, stat: &Stat, parent: u64, name: &[u8]) {
-        let Remembered { new_name, new_inode } = self.inodes.remember(stat.id, parent, name);
-        if new_name {
-            let size = if new_inode && stat.file_type == ftype3::NF3REG { stat.size } else { 0 };
-            self.budget.use_anyway(NAME_BYTES + size);
-        }
-    }
-
-    /// Opens an inode, wherever it is now.
-    fn reach(&self, id: Id, flags: i32) -> Result<(OwnedFd, Stat), nfsstat3> {
-        let mut failed = nfsstat3::NFS3ERR_STALE;
-        for path in self.inodes.paths(id) {
-            match sys::open_beneath(&self.root, &path, flags).and_then(|fd| sys::stat(&fd).map(|stat| (fd, stat))) {
-                Ok((fd, stat)) if stat.id == id => return Ok((fd, stat)),
-                Err(error) if error.raw_os_error() == Some(libc::EACCES) => failed = nfsstat3::NFS3ERR_ACCES,
-                _ => {}
+    /// Finds an inode wherever it is now.
+    fn reach(&self, id: Id) -> Result<Reached, nfsstat3> {
+        let (mut failed, mut next) = (nfsstat3::NFS3ERR_STALE, 0);
+        while let Some((number, path)) = self.inodes.path(id, next) {
+            next = number + 1;
+            let reached = sys::open_beneath(&self.root, &path, libc::O_PATH);
+            match reached.and_then(|fd| Ok(Reached { stat: sys::stat(&fd)?, fd })) {
+                Ok(reached) if reached.stat.id == id => return Ok(reached),
+                Ok(_) => {}
+                Err(error) => failed = unreachable_status(&error).unwrap_or(failed),
             }
         }
         Err(failed)
     }
 
-    fn open_directory(&self, id: Id) -> Result<OwnedFd, nfsstat3> {
-        let (_, stat) = self.reach(id, libc::O_PATH)?;
-        match stat.file_type {
-            ftype3::NF3DIR => Ok(self.reach(id, libc::O_RDONLY | libc::O_DIRECTORY)?.0),
-            _ => Err(nfsstat3::NFS3ERR_NOTDIR),
-        }
+    fn directory(&self, id: Id) -> Result<Reached, nfsstat3> {
+        self.reach(id)?.directory()
+    }
+
+    /// A directory, and its names for reading.
+    fn open_directory(&self, id: Id) -> Result<(Reached, OwnedFd), nfsstat3> {
+        let directory = self.directory(id)?;
+        let names = sys::reopen_directory(&directory.fd).map_err(|error| status_of(&error))?;
+        Ok((directory, names))
     }
 
     /// A regular file, open for reading or for both.
-    fn file(&self, id: Id, access: Access) -> Result<Arc<File>, nfsstat3> {
+    fn file(&self, id: Id, access: Access) -> Result<Arc<OpenFile>, nfsstat3> {
         if let Some(file) = self.open_files.get(id, access) {
             return Ok(file);
         }
+        let reached = self.reach(id)?;
         // Only regular files are opened: opening a device or a pipe may have effects.
-        check_regular(self.reach(id, libc::O_PATH)?.1.file_type)?;
+        check_regular(reached.stat.file_type)?;
+        let opened = self.reopen(&reached, access).map_err(|error| status_of(&error))?;
+        Ok(self.open_files.insert(id, access, OpenFile::new(File::from(opened))))
+    }
+
+    /// Opens a regular file that was reached. A process that is not root's may have to allow itself to use a file of its user: clients
+    /// may, as owners, whatever the mode says.
+    fn reopen(&self, reached: &Reached, access: Access) -> io::Result<OwnedFd> {
         let flags = match access {
             Access::Read => libc::O_RDONLY,
             Access::Write => libc::O_RDWR,
         };
-        let file = Arc::new(File::from(self.reach(id, flags)?.0));
-        self.open_files.insert(id, access, &file);
-        Ok(file)
+        match sys::reopen(&reached.fd, flags) {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && reached.stat.attributes().uid == sys::own_uid() =>
+            {
+                let _modes = lock(&self.modes);
+                let mode = sys::stat(&reached.fd)?.attributes().mode;
+                sys::chmod(&reached.fd, mode | 0o600)?;
+                let opened = sys::reopen(&reached.fd, flags);
+                sys::chmod(&reached.fd, mode)?;
+                opened
+            }
+            opened => opened,
+        }
     }
 
     fn namespace(&self) -> MutexGuard<'_, ()> {
-        self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.namespace)
     }
 
-    /// Stats a name in a directory, if it is on the directory's own file system.
-    fn stat_in(&self, directory: &OwnedFd, name: &[u8]) -> Option<Stat> {
-        let name = CString::new(name).ok()?;
-        sys::stat_at(directory, &name).ok().filter(|stat| stat.device == self.device)
+    /// The lock under which the size and the attributes of a file change. Those who hold that of the namespace, too, take it first.
+    fn file_lock(&self, id: Id) -> MutexGuard<'_, ()> {
+        lock(&self.files[id.inode as usize % FILE_LOCKS])
+    }
+
+    /// Stats a name in a directory. What is on another file system is there, but not served.
+    fn stat_in(&self, directory: &Reached, name: &[u8]) -> Result<Stat, nfsstat3> {
+        let name = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
+        let stat = sys::stat_at(&directory.fd, &name).map_err(|error| status_of(&error))?;
+        if stat.device == self.device { Ok(stat) } else { Err(nfsstat3::NFS3ERR_ACCES) }
     }
 
     fn stat(&self, id: Id) -> Result<Stat, nfsstat3> {
         match self.open_files.get(id, Access::Read) {
-            Some(file) => sys::stat(file.as_ref()).map_err(|error| status_of(&error)),
-            None => Ok(self.reach(id, libc::O_PATH)?.1),
+            Some(open) => stat_open(&open),
+            None => Ok(self.reach(id)?.stat),
         }
     }
 
-    /// Counts a change of size against the quota.
-    fn account(&self, old: u64, new: u64) -> Result<(), nfsstat3> {
-        if new >= old {
-            return self.budget.take(new - old);
-        }
-        self.budget.give_back(old - new);
-        Ok(())
-    }
-
+    /// Changes the size of a file, the lock of which is held.
     fn resize(&self, id: Id, size: u64) -> Result<(), nfsstat3> {
         check_end(size, 0)?;
-        let file = self.file(id, Access::Write)?;
-        let old = self.stat(id)?.size;
-        self.account(old, size)?;
-        file.set_len(size).map_err(|error| {
-            // This cannot fail: it undoes a change that has just fitted.
-            let _ = self.account(size, old);
-            status_of(&error)
-        })
+        let open = self.file(id, Access::Write)?;
+        if size > stat_open(&open)?.size {
+            self.inodes.count(id, size)?;
+        }
+        let resized = open.file.set_len(size).map_err(|error| status_of(&error));
+        self.inodes.settle(id, stat_open(&open)?.size);
+        resized
     }
 
-    /// Sets attributes; the size first, since it changes times.
-    fn apply(&self, id: Id, new: &sattr3) -> Result<(), nfsstat3> {
+    /// Sets attributes of a file, the lock of which is held; the size first, since it changes times.
+    fn apply(&self, file: &Reached, new: &sattr3) -> Result<(), nfsstat3> {
         if let Some(size) = new.size {
-            self.resize(id, size)?;
+            self.resize(file.stat.id, size)?;
         }
-        let (fd, _) = self.reach(id, libc::O_PATH)?;
         let set = || {
             if new.uid.is_some() || new.gid.is_some() {
-                sys::chown(&fd, new.uid, new.gid)?;
+                sys::chown(&file.fd, new.uid, new.gid)?;
             }
             if let Some(mode) = new.mode {
-                sys::chmod(&fd, mode & 0o7777)?;
+                let _modes = lock(&self.modes);
+                sys::chmod(&file.fd, mode & 0o7777)?;
             }
-            sys::set_times(&fd, time(new.atime), time(new.mtime))
+            sys::set_times(&file.fd, time(new.atime), time(new.mtime))
         };
         set().map_err(|error| status_of(&error))
     }
 
-    /// Checks that the caller may write a regular file.
-    fn check_write(&self, caller: &Caller, id: Id) -> Result<(), nfsstat3> {
-        let stat = self.stat(id)?;
-        check_regular(stat.file_type)?;
-        Permissions::of(&stat.attributes()).check_write(caller)
-    }
-
-    /// Writes data that may make the file longer.
-    fn write_at(&self, id: Id, offset: u64, data: &[u8], stable: stable_how) -> Result<Written, nfsstat3> {
-        let end = check_end(offset, data.len() as u64)?;
-        let file = self.file(id, Access::Write)?;
-        let mut before = self.stat(id)?;
-        let mut _sizes = None;
-        if end > before.size {
-            _sizes = Some(self.namespace());
-            before = self.stat(id)?;
-            self.account(before.size, end.max(before.size))?;
-        }
-        let failed = |error: &io::Error| {
-            // Data written before the failure stay; the quota follows the size that the file has now.
-            let now = self.stat(id).map_or(before.size, |stat| stat.size);
-            self.budget.give_back(end.max(before.size).saturating_sub(now.max(before.size)));
-            status_of(error)
+    /// Puts the attributes of a file on stable storage.
+    fn sync_attributes(&self, file: &Reached) -> Result<(), nfsstat3> {
+        let synced = match file.stat.file_type {
+            ftype3::NF3REG => self.stable.attributes(&*self.file(file.stat.id, Access::Read)?),
+            _ => self.stable.attributes_of(&file.fd, &file.stat, &self.root),
         };
-        file.write_all_at(data, offset).map_err(|error| failed(&error))?;
-        let synced = match stable {
-            stable_how::UNSTABLE => Ok(()),
-            stable_how::DATA_SYNC => file.sync_data(),
-            stable_how::FILE_SYNC => file.sync_all(),
-        };
-        synced.map_err(|error| status_of(&error))?;
-        self.take_privileges(id, before.attributes().mode)?;
-        Ok(Written { before: before.attributes().wcc(), after: self.stat(id)?.attributes() })
-    }
-
-    /// Takes set-user-ID and set-group-ID from a file that was written, as the system does unless root writes.
-    fn take_privileges(&self, id: Id, mode: u32) -> Result<(), nfsstat3> {
-        let kept = without_privileges(mode);
-        if kept == mode {
-            return Ok(());
-        }
-        let (fd, _) = self.reach(id, libc::O_PATH)?;
-        sys::chmod(&fd, kept).map_err(|error| status_of(&error))
+        synced.map_err(|error| status_of(&error))
     }
 }
 
@@ -286,50 +306,42 @@ impl Store for DirectoryStore {
     }
 
     fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        let id = self.id(file)?;
-        let _sizes = self.namespace();
-        let before = self.stat(id)?.attributes().wcc();
+        let file = self.reach(self.id(file)?)?;
+        let locked = self.file_lock(file.stat.id);
+        let before = sys::stat(&file.fd).map_err(|error| status_of(&error))?.attributes().wcc();
         wcc.before = Some(before);
         let applied = match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
-            _ => self.apply(id, new),
+            _ => self.apply(&file, new),
         };
-        wcc.after = self.getattr(file).ok();
-        applied
+        wcc.after = file.attributes();
+        drop(locked);
+        applied.and_then(|()| self.sync_attributes(&file))
     }
 
     fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-        let id = self.id(directory)?;
-        let fd = self.open_directory(id)?;
+        let directory = self.directory(self.id(directory)?)?;
         let found = match name {
-            b"." => id,
-            b".." => self.inodes.parent(id).ok_or(nfsstat3::NFS3ERR_STALE)?,
+            b"." => directory.stat.id,
+            b".." => self.inodes.parent(directory.stat.id).ok_or(nfsstat3::NFS3ERR_STALE)?,
             name => {
                 check_name(name)?;
-                self.find(&fd, id.inode, name).ok_or(nfsstat3::NFS3ERR_NOENT)?.id
+                self.find(&directory, name)?.id
             }
         };
         Ok(self.handle(found))
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
-        let (fd, stat) = self.reach(self.id(link)?, libc::O_PATH)?;
-        match stat.file_type {
-            ftype3::NF3LNK => sys::read_link(&fd).map_err(|error| status_of(&error)),
+        let link = self.reach(self.id(link)?)?;
+        match link.stat.file_type {
+            ftype3::NF3LNK => sys::read_link(&link.fd).map_err(|error| status_of(&error)),
             _ => Err(nfsstat3::NFS3ERR_INVAL),
         }
     }
 
     fn read(&self, caller: &Caller, file: &[u8], offset: u64, count: u32, batch: &mut Batch) -> Result<Read, nfsstat3> {
-        let id = self.id(file)?;
-        let open = self.file(id, Access::Read)?;
-        let attributes = self.stat(id)?.attributes();
-        Permissions::of(&attributes).check_read(caller)?;
-        let left = attributes.size.saturating_sub(offset);
-        let wanted = u64::from(count.min(TRANSFER_BYTES_MAX)).min(left) as usize;
-        let count = batch.fill(wanted, |room| read_full(&open, room, offset)).map_err(|error| status_of(&error))?;
-        batch.pad(count);
-        Ok(Read { attributes, count: count as u32, eof: count as u64 == left || count < wanted })
+        self.read_at(caller, self.id(file)?, offset, count, batch)
     }
 
     fn write(
@@ -346,29 +358,20 @@ impl Store for DirectoryStore {
     }
 
     fn begin_write(&self, caller: &Caller, file: &[u8], offset: u64, length: u32) -> Result<WriteBuffer, nfsstat3> {
-        check_end(offset, u64::from(length))?;
         self.check_write(caller, self.id(file)?)?;
-        WriteBuffer::new(file, offset, vec![Piece::Bytes(vec![0; length as usize])])
+        data::buffer(file, offset, length)
     }
 
     fn finish_write(&self, buffer: WriteBuffer, stable: stable_how) -> Result<Written, nfsstat3> {
-        let (id, mut at) = (self.id(buffer.file.as_bytes())?, buffer.offset);
-        let mut written = Err(nfsstat3::NFS3ERR_INVAL);
-        for piece in &buffer.pieces {
-            if let Piece::Bytes(bytes) = piece {
-                written = Ok(self.write_at(id, at, bytes, stable)?);
-                at += bytes.len() as u64;
-            }
-        }
-        written
+        self.write_buffer(self.id(buffer.file.as_bytes())?, &buffer, stable)
     }
 
     fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3> {
-        let id = self.id(file)?;
-        let open = self.file(id, Access::Read)?;
-        let before = self.stat(id)?.attributes().wcc();
-        open.sync_data().map_err(|error| status_of(&error))?;
-        Ok(Written { before, after: self.stat(id)?.attributes() })
+        self.commit_data(self.id(file)?)
+    }
+
+    fn sync_failures(&self) -> u64 {
+        self.stable.failures()
     }
 
     fn create(
@@ -379,15 +382,15 @@ impl Store for DirectoryStore {
         caller: Caller,
         wcc: &mut wcc_data,
     ) -> Result<nfs_fh3, nfsstat3> {
-        self.change(directory, wcc, |fd, parent| self.create_in(fd, parent, name, &what, caller))
+        self.change(directory, wcc, |parent| self.create_in(parent, name, &what, caller))
     }
 
     fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |fd, parent| self.unlink(fd, parent, name, 0))
+        self.change(directory, wcc, |parent| self.unlink(parent, name, 0))
     }
 
     fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |fd, parent| self.unlink(fd, parent, name, libc::AT_REMOVEDIR))
+        self.change(directory, wcc, |parent| self.unlink(parent, name, libc::AT_REMOVEDIR))
     }
 
     fn rename(
@@ -396,28 +399,28 @@ impl Store for DirectoryStore {
         (to, new): (&[u8], &[u8]),
         (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
-        let renamed = self.change(from, from_wcc, |from, from_inode| {
-            let to_id = self.id(to)?;
-            let to = self.open_directory(to_id)?;
-            to_wcc.before = self.stat(to_id).ok().map(|stat| stat.attributes().wcc());
-            self.rename_in((from, from_inode, old), (&to, to_id.inode, new))
+        let mut target = None;
+        let renamed = self.change(from, from_wcc, |from| {
+            let to = target.insert(self.directory(self.id(to)?)?);
+            to_wcc.before = Some(to.stat.attributes().wcc());
+            self.rename_in((from, old), (to, new))
         });
-        to_wcc.after = self.getattr(to).ok();
-        renamed
+        let Some(to) = target else { return renamed };
+        to_wcc.after = to.attributes();
+        renamed.and_then(|()| self.stable.names(&to.fd, &self.root).map_err(|error| status_of(&error)))
     }
 
     fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |fd, parent| self.link_in(fd, parent, name, file))
+        self.change(directory, wcc, |parent| self.link_in(parent, name, file))
     }
 
     fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let id = self.id(directory)?;
-        let fd = self.open_directory(id)?;
-        let (found, end) = sys::list(&fd, cookie, limit).map_err(|error| match error.raw_os_error() {
+        let (directory, names) = self.open_directory(self.id(directory)?)?;
+        let (found, end) = sys::list(&names, cookie, limit).map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => nfsstat3::NFS3ERR_BAD_COOKIE,
             _ => status_of(&error),
         })?;
-        Ok(Listing { entries: found.into_iter().map(|found| self.entry(&fd, id, found)).collect(), end })
+        Ok(Listing { entries: found.into_iter().map(|found| self.entry(&directory, found)).collect(), end })
     }
 
     fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {
@@ -425,13 +428,13 @@ impl Store for DirectoryStore {
     }
 
     fn budget(&self) -> &Budget {
-        &self.budget
+        &self.inodes.budget
     }
 
     fn space(&self) -> Space {
         let system = sys::space(&self.root).unwrap_or_default();
-        let bytes_free = self.budget.free().min(system.bytes_free);
-        Space { bytes_total: self.budget.limit().min(system.bytes_total), bytes_free, ..system }
+        let bytes_free = self.inodes.budget.free().min(system.bytes_free);
+        Space { bytes_total: self.inodes.budget.limit().min(system.bytes_total), bytes_free, ..system }
     }
 }
 
@@ -450,17 +453,23 @@ fn check_regular(file_type: ftype3) -> Result<(), nfsstat3> {
     }
 }
 
-fn read_full(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < room.len() {
-        match file.read_at(&mut room[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Stats a file that is open. One without a name is no longer there.
+fn stat_open(open: &OpenFile) -> Result<Stat, nfsstat3> {
+    let stat = sys::stat(&open.file).map_err(|error| status_of(&error))?;
+    if stat.nlink == 0 { Err(nfsstat3::NFS3ERR_STALE) } else { Ok(stat) }
+}
+
+/// The status of a file that exists, but cannot be reached; `None` if a path just did not lead to it.
+fn unreachable_status(error: &io::Error) -> Option<nfsstat3> {
+    match error.raw_os_error() {
+        Some(libc::EACCES) => Some(nfsstat3::NFS3ERR_ACCES),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => Some(nfsstat3::NFS3ERR_JUKEBOX),
+        _ => None,
     }
-    Ok(filled)
+}
+
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn time(new: set_time) -> Time {

@@ -24,17 +24,31 @@ const SOON: Nanos = 0;
 
 #[derive(Debug)]
 pub(super) struct OpenFiles {
-    files: Mutex<HashMap<Id, OpenFile>>,
+    files: Mutex<HashMap<Id, Entry>>,
     /// When to look for idle files next.
     next_look: AtomicU64,
 }
 
 #[derive(Debug)]
-struct OpenFile {
-    file: Arc<File>,
+struct Entry {
+    file: Arc<OpenFile>,
     access: Access,
     /// Used since the last look.
     is_used: bool,
+}
+
+/// A regular file that is open.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    /// Held while the file is put on stable storage. The same for a file that is opened anew for more.
+    pub(super) syncing: Arc<Mutex<()>>,
+}
+
+impl OpenFile {
+    pub(super) fn new(file: File) -> Self {
+        Self { file, syncing: Arc::default() }
+    }
 }
 
 /// The use that a file is opened for.
@@ -47,7 +61,7 @@ pub(super) enum Access {
 
 impl OpenFiles {
     /// A file that is open for at least this use.
-    pub(super) fn get(&self, id: Id, access: Access) -> Option<Arc<File>> {
+    pub(super) fn get(&self, id: Id, access: Access) -> Option<Arc<OpenFile>> {
         let mut files = self.files();
         let open = files.get_mut(&id).filter(|open| open.access >= access)?;
         open.is_used = true;
@@ -55,15 +69,20 @@ impl OpenFiles {
     }
 
     /// Keeps a file open, in the place of one that was open for less.
-    pub(super) fn insert(&self, id: Id, access: Access, file: &Arc<File>) {
+    pub(super) fn insert(&self, id: Id, access: Access, mut file: OpenFile) -> Arc<OpenFile> {
         let mut files = self.files();
         if files.len() >= OPEN_FILES_MAX {
             files.clear();
         }
-        files.insert(id, OpenFile { file: Arc::clone(file), access, is_used: true });
+        if let Some(before) = files.get(&id) {
+            file.syncing = Arc::clone(&before.file.syncing);
+        }
+        let file = Arc::new(file);
+        files.insert(id, Entry { file: Arc::clone(&file), access, is_used: true });
         if self.next_look.load(Relaxed) == NEVER {
             self.next_look.store(SOON, Relaxed);
         }
+        file
     }
 
     pub(super) fn remove(&self, id: Id) {
@@ -85,7 +104,7 @@ impl OpenFiles {
         (next_look != NEVER).then_some(next_look)
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<Id, OpenFile>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,11 +121,11 @@ mod tests {
 
     #[test]
     fn files_are_closed_once_nobody_uses_them() {
-        let (files, null) = (OpenFiles::default(), Arc::new(File::open("/dev/null").unwrap()));
+        let (files, null) = (OpenFiles::default(), || OpenFile::new(File::open("/dev/null").unwrap()));
         let id = |inode| Id { inode, birth_ns: 0 };
         assert_eq!(files.close_idle(5), None);
-        files.insert(id(1), Access::Read, &null);
-        files.insert(id(2), Access::Write, &null);
+        let first = files.insert(id(1), Access::Read, null());
+        files.insert(id(2), Access::Write, null());
         assert!(files.get(id(1), Access::Write).is_none(), "open for less");
         assert_eq!(files.close_idle(5), Some(5 + IDLE_NS));
         assert_eq!(files.close_idle(4 + IDLE_NS), Some(5 + IDLE_NS));
@@ -116,6 +135,6 @@ mod tests {
         assert_eq!(files.close_idle(5 + 2 * IDLE_NS), Some(5 + 3 * IDLE_NS));
         assert!(files.get(id(2), Access::Read).is_none());
         assert_eq!(files.close_idle(5 + 3 * IDLE_NS), None);
-        assert_eq!(Arc::strong_count(&null), 1);
+        assert_eq!(Arc::strong_count(&first), 1);
     }
 }

@@ -11,7 +11,7 @@ use libc::{c_int, c_long};
 
 use iocurve_wire::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3};
 
-use crate::store::contract::{Creation, Space};
+use crate::store::contract::Space;
 use crate::store::names::SYMLINK_BYTES_MAX;
 
 /// Identifies a file: inode numbers are used again, but not with the same time of birth.
@@ -76,10 +76,15 @@ pub(super) fn status_of(error: &io::Error) -> nfsstat3 {
     }
 }
 
+/// The user that this process acts as.
+pub(super) fn own_uid() -> u32 {
+    // SAFETY: a system call without pointers that cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// True if this process is root's.
 pub(super) fn is_root() -> bool {
-    // SAFETY: a system call without pointers that cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    own_uid() == 0
 }
 
 /// Opens the directory itself. Fails on a kernel on which nothing can be opened below it.
@@ -121,6 +126,33 @@ fn open_step(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     let size = size_of::<libc::open_how>();
     // SAFETY: a string and a structure of ours, with its size.
     owned(unsafe { libc::syscall(libc::SYS_openat2, root.as_raw_fd(), path.as_ptr(), &raw const how, size) })
+}
+
+/// Opens a regular file anew whose type was checked: the same file, whatever its names lead to by now. It never waits.
+pub(super) fn reopen(file: &OwnedFd, flags: c_int) -> io::Result<OwnedFd> {
+    let (path, flags) = (by_descriptor(file), flags | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC);
+    // SAFETY: a string of ours.
+    owned(unsafe { libc::open(path.as_ptr(), flags) }.into())
+}
+
+/// Opens a directory anew, for its names to be read or synced.
+pub(super) fn reopen_directory(directory: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: a constant string.
+    owned(unsafe { libc::openat(directory.as_raw_fd(), c".".as_ptr(), flags) }.into())
+}
+
+/// Opens whatever has a name in a directory, without an effect on it.
+pub(super) fn open_name(directory: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a string of ours.
+    owned(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags) }.into())
+}
+
+/// Puts everything of a file system on stable storage.
+pub(super) fn sync_file_system(any: &OwnedFd) -> io::Result<()> {
+    // SAFETY: no pointers.
+    done(unsafe { libc::syncfs(any.as_raw_fd()) })
 }
 
 /// Stats an open file.
@@ -170,8 +202,13 @@ fn nanoseconds(time: libc::statx_timestamp) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.tv_nsec))
 }
 
+/// The nearest time that the protocol has: its seconds begin in 1970 and end in 2106.
 fn nfstime(time: libc::statx_timestamp) -> nfstime3 {
-    nfstime3 { seconds: time.tv_sec as u32, nseconds: time.tv_nsec }
+    match u32::try_from(time.tv_sec) {
+        Ok(seconds) => nfstime3 { seconds, nseconds: time.tv_nsec },
+        Err(_) if time.tv_sec < 0 => nfstime3::default(),
+        Err(_) => nfstime3 { seconds: u32::MAX, nseconds: 999_999_999 },
+    }
 }
 
 fn file_type(mode: u32) -> ftype3 {
@@ -186,33 +223,35 @@ fn file_type(mode: u32) -> ftype3 {
     }
 }
 
-/// Creates a file, directory, link or special file under a name that does not exist.
-pub(super) fn make(directory: &OwnedFd, name: &CStr, what: &Creation<'_>) -> io::Result<()> {
-    let (fd, path) = (directory.as_raw_fd(), name.as_ptr());
-    match what {
-        Creation::File(_) => {
-            let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-            // SAFETY: a string of ours.
-            owned(unsafe { libc::openat(fd, path, flags, 0o644) }.into()).map(drop)
-        }
-        // SAFETY: a string of ours.
-        Creation::Directory(_) => done(unsafe { libc::mkdirat(fd, path, 0o755) }),
-        Creation::Symlink(_, target) => {
-            let target = CString::new(*target)?;
-            // SAFETY: strings of ours.
-            done(unsafe { libc::symlinkat(target.as_ptr(), fd, path) })
-        }
-        Creation::Special(_, file_type, spec) => {
-            let mode = match file_type {
-                ftype3::NF3BLK => libc::S_IFBLK,
-                ftype3::NF3CHR => libc::S_IFCHR,
-                ftype3::NF3SOCK => libc::S_IFSOCK,
-                _ => libc::S_IFIFO,
-            };
-            // SAFETY: a string of ours.
-            done(unsafe { libc::mknodat(fd, path, mode | 0o644, libc::makedev(spec.specdata1, spec.specdata2)) })
-        }
-    }
+/// Creates a regular file under a name that does not exist, open for reading and writing.
+pub(super) fn create_file(directory: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a string of ours.
+    owned(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o644) }.into())
+}
+
+pub(super) fn create_directory(directory: &OwnedFd, name: &CStr) -> io::Result<()> {
+    // SAFETY: a string of ours.
+    done(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), 0o755) })
+}
+
+pub(super) fn create_symlink(directory: &OwnedFd, name: &CStr, target: &[u8]) -> io::Result<()> {
+    let target = CString::new(target)?;
+    // SAFETY: strings of ours.
+    done(unsafe { libc::symlinkat(target.as_ptr(), directory.as_raw_fd(), name.as_ptr()) })
+}
+
+/// Creates a special file; for a device `spec` is its number.
+pub(super) fn create_special(directory: &OwnedFd, name: &CStr, file_type: ftype3, spec: specdata3) -> io::Result<()> {
+    let mode = match file_type {
+        ftype3::NF3BLK => libc::S_IFBLK,
+        ftype3::NF3CHR => libc::S_IFCHR,
+        ftype3::NF3SOCK => libc::S_IFSOCK,
+        _ => libc::S_IFIFO,
+    };
+    let device = libc::makedev(spec.specdata1, spec.specdata2);
+    // SAFETY: a string of ours.
+    done(unsafe { libc::mknodat(directory.as_raw_fd(), name.as_ptr(), mode | 0o644, device) })
 }
 
 pub(super) fn unlink(directory: &OwnedFd, name: &CStr, flags: c_int) -> io::Result<()> {
@@ -234,19 +273,19 @@ pub(super) fn link(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> io::Resu
     done(unsafe { libc::linkat(at, source.as_ptr(), to, name.as_ptr(), flags) })
 }
 
-pub(super) fn chown(file: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+pub(super) fn chown(file: &impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
     // SAFETY: a constant string.
-    done(unsafe { libc::fchownat(file.as_raw_fd(), c"".as_ptr(), uid, gid, libc::AT_EMPTY_PATH) })
+    done(unsafe { libc::fchownat(file.as_fd().as_raw_fd(), c"".as_ptr(), uid, gid, libc::AT_EMPTY_PATH) })
 }
 
-pub(super) fn chmod(file: &OwnedFd, mode: u32) -> io::Result<()> {
+pub(super) fn chmod(file: &impl AsFd, mode: u32) -> io::Result<()> {
     let path = by_descriptor(file);
     // SAFETY: a string of ours.
     done(unsafe { libc::chmod(path.as_ptr(), mode) })
 }
 
-pub(super) fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<()> {
+pub(super) fn set_times(file: &impl AsFd, atime: Time, mtime: Time) -> io::Result<()> {
     if (atime, mtime) == (Time::Keep, Time::Keep) {
         return Ok(());
     }
@@ -257,7 +296,7 @@ pub(super) fn set_times(file: &OwnedFd, atime: Time, mtime: Time) -> io::Result<
     };
     let times = [timespec(atime), timespec(mtime)];
     // SAFETY: a constant string and two times of ours.
-    done(unsafe { libc::utimensat(file.as_raw_fd(), c"".as_ptr(), times.as_ptr(), libc::AT_EMPTY_PATH) })
+    done(unsafe { libc::utimensat(file.as_fd().as_raw_fd(), c"".as_ptr(), times.as_ptr(), libc::AT_EMPTY_PATH) })
 }
 
 pub(super) fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
@@ -318,8 +357,8 @@ pub(super) fn space(root: &OwnedFd) -> io::Result<Space> {
 }
 
 /// A path to an open file, even if that has no name.
-fn by_descriptor(fd: &OwnedFd) -> CString {
-    CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).expect("no zero in it")
+fn by_descriptor(fd: &impl AsFd) -> CString {
+    CString::new(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())).expect("no zero in it")
 }
 
 fn owned(fd: c_long) -> io::Result<OwnedFd> {

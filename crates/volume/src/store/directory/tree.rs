@@ -1,36 +1,43 @@
 //! Changes of names. They are serialized by the namespace lock, so that the inodes that are known follow the file system.
 
-use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
 
-use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sattr3, set_time, wcc_data};
+use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, nfstime3, sattr3, set_time, wcc_data};
 
-use super::DirectoryStore;
+use super::open_files::{Access, OpenFile};
 use super::sys::{self, Found, Id, Stat, status_of};
+use super::{DirectoryStore, Reached, check_regular, time};
 use crate::store::access::Caller;
-use crate::store::contract::{Creation, Entry, NAME_BYTES, Store};
+use crate::store::contract::{Creation, Entry, NAME_BYTES, check_end};
 use crate::store::names::{check_name, check_removable, is_dots};
+use crate::store::times::from_nfstime;
 
 impl DirectoryStore {
-    /// Changes names in one directory and records its attributes before and after.
+    /// Changes names in one directory and records its attributes before and after. What was changed is on stable storage then.
     pub(super) fn change<R>(
         &self,
         directory: &[u8],
         wcc: &mut wcc_data,
-        change: impl FnOnce(&OwnedFd, u64) -> Result<R, nfsstat3>,
+        change: impl FnOnce(&Reached) -> Result<R, nfsstat3>,
     ) -> Result<R, nfsstat3> {
-        let _names = self.namespace();
-        let id = self.id(directory)?;
-        wcc.before = Some(self.stat(id)?.attributes().wcc());
-        let changed = self.open_directory(id).and_then(|fd| change(&fd, id.inode));
-        wcc.after = self.getattr(directory).ok();
-        changed
+        let names = self.namespace();
+        let reached = self.reach(self.id(directory)?)?;
+        wcc.before = Some(reached.stat.attributes().wcc());
+        wcc.after = Some(reached.stat.attributes());
+        let directory = reached.directory()?;
+        let changed = change(&directory);
+        wcc.after = directory.attributes();
+        drop(names);
+        let changed = changed?;
+        self.stable.names(&directory.fd, &self.root).map_err(|error| status_of(&error))?;
+        Ok(changed)
     }
 
     pub(super) fn create_in(
         &self,
-        directory: &OwnedFd,
-        parent: u64,
+        directory: &Reached,
         name: &[u8],
         what: &Creation<'_>,
         caller: Caller,
@@ -40,11 +47,13 @@ impl DirectoryStore {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
         match (self.stat_in(directory, name), what) {
-            (Some(stat), Creation::File(how)) => {
-                self.discover(&stat, parent, name);
+            (Ok(stat), Creation::File(how)) => {
+                self.inodes.discover(&stat, directory.inode(), name);
                 self.create_existing(&stat, how)
             }
-            _ => self.make(directory, parent, name, what, caller),
+            (Ok(_) | Err(nfsstat3::NFS3ERR_ACCES), _) => Err(nfsstat3::NFS3ERR_EXIST),
+            (Err(nfsstat3::NFS3ERR_NOENT), _) => self.make(directory, name, what, caller),
+            (Err(status), _) => Err(status),
         }
     }
 
@@ -59,137 +68,198 @@ impl DirectoryStore {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
         if let createhow3::UNCHECKED(sattr3 { size: Some(size), .. }) = how {
+            let _size = self.file_lock(stat.id);
             self.resize(stat.id, *size)?;
         }
         Ok(self.handle(stat.id))
     }
 
     /// Makes a name that does not exist. If that fails halfway, nothing of it stays.
-    fn make(
-        &self,
-        directory: &OwnedFd,
-        parent: u64,
-        name: &[u8],
-        what: &Creation<'_>,
-        caller: Caller,
-    ) -> Result<nfs_fh3, nfsstat3> {
+    fn make(&self, directory: &Reached, name: &[u8], what: &Creation<'_>, caller: Caller) -> Result<nfs_fh3, nfsstat3> {
         let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
-        self.budget.take(NAME_BYTES)?;
-        if let Err(error) = sys::make(directory, &path, what) {
-            self.budget.give_back(NAME_BYTES);
-            return Err(status_of(&error));
+        self.inodes.budget.take(NAME_BYTES)?;
+        let made = make_node(directory, &path, what).map_err(|error| {
+            self.inodes.budget.give_back(NAME_BYTES);
+            status_of(&error)
+        })?;
+        let id = made.stat.id;
+        self.inodes.add(id, directory.inode(), name);
+        let finished = self.finish_make(made, what, caller);
+        if finished.is_err() {
+            self.undo_make(directory, name, id, what);
         }
-        let made = self.finish_make(directory, parent, name, what, caller);
-        if made.is_err() {
-            self.undo_make(directory, parent, name, what);
-        }
-        made
+        finished.map(|()| self.handle(id))
     }
 
-    /// Gives a new name to the caller if this process may, and sets its attributes.
-    fn finish_make(
-        &self,
-        directory: &OwnedFd,
-        parent: u64,
-        name: &[u8],
-        what: &Creation<'_>,
-        caller: Caller,
-    ) -> Result<nfs_fh3, nfsstat3> {
-        let stat = self.stat_in(directory, name).ok_or(nfsstat3::NFS3ERR_IO)?;
-        self.inodes.remember(stat.id, parent, name);
+    /// Gives a new file to the caller if this process may, sets its attributes, and puts them on stable storage. All by the descriptor:
+    /// another program may exchange the name.
+    fn finish_make(&self, made: Reached, what: &Creation<'_>, caller: Caller) -> Result<(), nfsstat3> {
         let mut new = attributes_of(what);
-        let (fd, _) = self.reach(stat.id, libc::O_PATH)?;
-        let owner = (new.uid.take().or(Some(caller.uid)), new.gid.take().or(Some(caller.gid)));
-        match sys::chown(&fd, owner.0, owner.1) {
-            // Only root can give files away; a server that is not root owns them itself. A file that root was asked to give away
-            // must not stay root's.
-            Err(error) if sys::is_root() => return Err(status_of(&error)),
-            _ => {}
+        let owner = (new.uid.take().unwrap_or(caller.uid), new.gid.take().unwrap_or(caller.gid));
+        let has = made.stat.attributes();
+        if owner != (has.uid, has.gid) {
+            match sys::chown(&made.fd, Some(owner.0), Some(owner.1)) {
+                // Only root can give files away; a server that is not root owns them itself. A file that root was to give away must not
+                // stay root's.
+                Err(error) if sys::is_root() => return Err(status_of(&error)),
+                _ => {}
+            }
         }
-        if stat.file_type == ftype3::NF3LNK {
+        if made.stat.file_type == ftype3::NF3LNK {
             new.mode = None;
         }
-        self.apply(stat.id, &new)?;
-        Ok(self.handle(stat.id))
+        if made.stat.file_type != ftype3::NF3REG {
+            if new.size.is_some() {
+                check_regular(made.stat.file_type)?;
+            }
+            self.apply(&made, &new)?;
+            return self.sync_attributes(&made);
+        }
+        self.finish_file(made, &new)
+    }
+
+    /// As [`Self::finish_make`], for a regular file. It stays open, so that its owner can write it whatever its mode.
+    fn finish_file(&self, made: Reached, new: &sattr3) -> Result<(), nfsstat3> {
+        let id = made.stat.id;
+        if let Some(size) = new.size {
+            check_end(size, 0)?;
+            self.inodes.count(id, size)?;
+        }
+        let open = OpenFile::new(File::from(made.fd));
+        let set = || {
+            if let Some(size) = new.size.filter(|size| *size > 0) {
+                open.file.set_len(size)?;
+            }
+            if let Some(mode) = new.mode {
+                sys::chmod(&open.file, mode & 0o7777)?;
+            }
+            sys::set_times(&open.file, time(new.atime), time(new.mtime))?;
+            self.stable.attributes(&open)
+        };
+        set().map_err(|error| status_of(&error))?;
+        self.open_files.insert(id, Access::Write, open);
+        Ok(())
     }
 
     /// Removes a name that was made a moment ago. What cannot be removed stays, and counts against the quota.
-    fn undo_make(&self, directory: &OwnedFd, parent: u64, name: &[u8], what: &Creation<'_>) {
+    fn undo_make(&self, directory: &Reached, name: &[u8], id: Id, what: &Creation<'_>) {
         let flags = if matches!(what, Creation::Directory(_)) { libc::AT_REMOVEDIR } else { 0 };
-        let _ = self.unlink(directory, parent, name, flags);
+        if self.stat_in(directory, name).is_ok_and(|stat| stat.id == id) {
+            let _ = self.unlink(directory, name, flags);
+        }
     }
 
-    pub(super) fn unlink(&self, directory: &OwnedFd, parent: u64, name: &[u8], flags: i32) -> Result<(), nfsstat3> {
+    pub(super) fn unlink(&self, directory: &Reached, name: &[u8], flags: i32) -> Result<(), nfsstat3> {
         check_removable(name)?;
-        let stat = self.stat_in(directory, name).ok_or(nfsstat3::NFS3ERR_NOENT)?;
+        let stat = self.stat_in(directory, name)?;
         let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
-        sys::unlink(directory, &path, flags).map_err(|error| status_of(&error))?;
-        self.forget(&stat, parent, name);
+        sys::unlink(&directory.fd, &path, flags).map_err(|error| status_of(&error))?;
+        self.forget(&stat, directory, name);
         Ok(())
     }
 
     /// Moves a name between directories, both of which exist.
     pub(super) fn rename_in(
         &self,
-        (from, from_inode, old): (&OwnedFd, u64, &[u8]),
-        (to, to_inode, new): (&OwnedFd, u64, &[u8]),
+        (from, old): (&Reached, &[u8]),
+        (to, new): (&Reached, &[u8]),
     ) -> Result<(), nfsstat3> {
         check_removable(old)?;
         check_removable(new)?;
-        let moved = self.stat_in(from, old).ok_or(nfsstat3::NFS3ERR_NOENT)?;
-        let replaced = self.stat_in(to, new);
+        let moved = self.stat_in(from, old)?;
+        let replaced = match self.stat_in(to, new) {
+            Ok(replaced) => Some(replaced),
+            Err(nfsstat3::NFS3ERR_NOENT) => None,
+            Err(status) => return Err(status),
+        };
         if replaced.as_ref().is_some_and(|replaced| replaced.id == moved.id) {
             return Ok(());
         }
-        sys::rename(from, old, to, new).map_err(|error| status_of(&error))?;
+        sys::rename(&from.fd, old, &to.fd, new).map_err(|error| status_of(&error))?;
         if let Some(replaced) = &replaced {
-            self.forget(replaced, to_inode, new);
+            self.forget(replaced, to, new);
         }
         // The new name first: a file without one would be new.
-        self.discover(&moved, to_inode, new);
-        if self.inodes.forget(moved.id, from_inode, old) {
-            self.budget.give_back(NAME_BYTES);
-        }
+        self.inodes.discover(&moved, to.inode(), new);
+        self.inodes.forget(moved.id, from.inode(), old);
         Ok(())
     }
 
-    /// Forgets a name that was removed, and its file with the last name.
-    fn forget(&self, stat: &Stat, parent: u64, name: &[u8]) {
-        if self.inodes.forget(stat.id, parent, name) {
-            self.budget.give_back(NAME_BYTES);
-        }
+    /// Forgets a name that was removed, and closes its file with the last name.
+    fn forget(&self, stat: &Stat, directory: &Reached, name: &[u8]) {
+        self.inodes.forget(stat.id, directory.inode(), name);
         if stat.file_type == ftype3::NF3REG && stat.nlink <= 1 {
-            self.budget.give_back(stat.size);
             self.open_files.remove(stat.id);
         }
     }
 
-    pub(super) fn link_in(&self, directory: &OwnedFd, parent: u64, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn link_in(&self, directory: &Reached, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
         check_name(name)?;
-        let id = self.id(file)?;
-        let (source, stat) = self.reach(id, libc::O_PATH)?;
-        if stat.file_type == ftype3::NF3DIR {
+        let source = self.reach(self.id(file)?)?;
+        if source.stat.file_type == ftype3::NF3DIR {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
-        self.budget.take(NAME_BYTES)?;
-        let linked = sys::link(&source, directory, name).map_err(|error| status_of(&error));
-        match linked {
-            Ok(()) => _ = self.inodes.remember(id, parent, name),
-            Err(_) => self.budget.give_back(NAME_BYTES),
+        self.inodes.budget.take(NAME_BYTES)?;
+        if let Err(error) = sys::link(&source.fd, &directory.fd, name) {
+            self.inodes.budget.give_back(NAME_BYTES);
+            return Err(status_of(&error));
         }
-        linked
+        self.inodes.add(source.stat.id, directory.inode(), name);
+        Ok(())
     }
 
     /// One entry of a listing; a name that is listed is known from then on.
-    pub(super) fn entry(&self, directory: &OwnedFd, own: Id, found: Found) -> Entry {
+    pub(super) fn entry(&self, directory: &Reached, found: Found) -> Entry {
+        let own = directory.stat.id;
         let handle = match found.name.as_slice() {
             b"." => Some(own),
             b".." => self.inodes.parent(own),
-            name => self.find(directory, own.inode, name).map(|stat| stat.id),
+            name => self.find(directory, name).ok().map(|stat| stat.id),
         };
         let fileid = handle.map_or(found.inode, |id| id.inode);
         Entry { fileid, name: found.name, cookie: found.cookie, handle: handle.map(|id| self.handle(id)) }
     }
+}
+
+/// Makes a file, directory, link or special file under a name that does not exist.
+fn make_node(directory: &Reached, name: &CStr, what: &Creation<'_>) -> io::Result<Reached> {
+    // The file system's own clock.
+    let earliest = from_nfstime(directory.stat.attributes().ctime);
+    let fd = match what {
+        Creation::File(_) => sys::create_file(&directory.fd, name)?,
+        Creation::Directory(_) => {
+            sys::create_directory(&directory.fd, name)?;
+            sys::open_name(&directory.fd, name)?
+        }
+        Creation::Symlink(_, target) => {
+            sys::create_symlink(&directory.fd, name, target)?;
+            sys::open_name(&directory.fd, name)?
+        }
+        Creation::Special(_, file_type, spec) => {
+            sys::create_special(&directory.fd, name, *file_type, *spec)?;
+            sys::open_name(&directory.fd, name)?
+        }
+    };
+    let made = Reached { stat: sys::stat(&fd)?, fd };
+    if is_new(&made.stat, what, earliest) {
+        Ok(made)
+    } else {
+        Err(io::Error::other("another program has exchanged a new file"))
+    }
+}
+
+/// True if a file can be the one that was just made. Another program may have put a file there that is not its own: it is not to be
+/// given away.
+fn is_new(stat: &Stat, what: &Creation<'_>, earliest: u64) -> bool {
+    let (file_type, nlink) = match what {
+        Creation::File(_) => return true,
+        Creation::Directory(_) => (ftype3::NF3DIR, stat.nlink),
+        Creation::Symlink(..) => (ftype3::NF3LNK, 1),
+        Creation::Special(_, file_type, _) => (*file_type, 1),
+    };
+    let is_own = stat.attributes().uid == sys::own_uid();
+    let is_born = stat.id.birth_ns == 0 || stat.id.birth_ns >= earliest;
+    (stat.file_type, stat.nlink) == (file_type, nlink) && is_own && is_born
 }
 
 /// Represents the verifier of an exclusive CREATE as times of the file, as RFC 1813 §3.3.8 proposes.
@@ -204,7 +274,7 @@ fn attributes_of(what: &Creation<'_>) -> sattr3 {
     match what {
         Creation::File(createhow3::EXCLUSIVE(verf)) => {
             let (atime, mtime) = verifier(*verf);
-            let at = |seconds| set_time::SET_TO_CLIENT_TIME(iocurve_wire::nfs3::nfstime3 { seconds, nseconds: 0 });
+            let at = |seconds| set_time::SET_TO_CLIENT_TIME(nfstime3 { seconds, nseconds: 0 });
             sattr3 { atime: at(atime), mtime: at(mtime), ..sattr3::default() }
         }
         Creation::File(createhow3::UNCHECKED(new) | createhow3::GUARDED(new))

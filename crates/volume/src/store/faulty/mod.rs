@@ -351,6 +351,7 @@ impl<S: Store> Store for FaultyStore<S> {
         fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
         fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
         fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
+        fn sync_failures(&self) -> u64;
         fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
         fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
         fn space(&self) -> Space;

@@ -132,7 +132,7 @@ fn both_stores_have_the_same_faults_and_the_log_names_them() {
         } else {
             let place = directory.path().join("files");
             std::fs::create_dir(&place).unwrap();
-            Files::Directory(DirectoryStore::open(&place, 1 << 30, key).unwrap())
+            Files::Directory(DirectoryStore::open(&place, 1 << 30, key, true).unwrap())
         };
         let store = store(inner, FaultKind::LostWrite, 0.1, log);
         let file = create(&store);

@@ -273,6 +273,10 @@ impl Store for MemoryStore {
         Ok(Written { before: node.wcc(), after: self.attributes(index, stamp, node) })
     }
 
+    fn sync_failures(&self) -> u64 {
+        0
+    }
+
     fn create(
         &self,
         directory: &[u8],

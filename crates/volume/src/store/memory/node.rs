@@ -178,7 +178,9 @@ mod tests {
         const CHANGES: u64 = 200_000;
         let node = Node::new(ftype3::NF3REG, 0, Caller::default(), Body::File(Content::default()));
         // Far ahead of the clock, each change is one step.
-        [&node.mtime, &node.ctime].into_iter().for_each(|time| time.store(u64::MAX / 2, Relaxed));
+        for time in [&node.mtime, &node.ctime] {
+            time.store(u64::MAX / 2, Relaxed);
+        }
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| (0..CHANGES).for_each(|_| node.touch()));
