@@ -11,7 +11,8 @@ from iocurve.analysis.check_expressions import Comparison, Condition, Expression
 from iocurve.analysis.check_names import Name
 from iocurve.analysis.check_values import Value, Values, found_value, interval_text, text_of
 from iocurve.analysis.compare import Comparison as Comparisons
-from iocurve.analysis.compare import Difference
+from iocurve.analysis.compare import Difference, label
+from iocurve.analysis.doubts import missing_parts
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.result.document import Point, Result
 from iocurve.result.figures import plain
@@ -40,6 +41,8 @@ class Checks:
     """The outcomes of all expressions, in their order and in that of the points."""
 
     all: tuple[Check, ...]
+    incomplete: tuple[str, ...] = ()
+    """The reasons why what is checked is no whole measurement; checks of the rest prove nothing then."""
 
     def of(self, verdict: Verdict) -> list[Check]:
         """The checks with a verdict."""
@@ -61,7 +64,8 @@ class Checks:
 
 def check(result: Result, expressions: Iterable[Expression]) -> Checks:
     """Checks all points of a result. Points that lack a value of an expression are left out of it."""
-    return Checks(tuple(one for expression in expressions for one in _checked(result, expression)))
+    found = tuple(one for expression in expressions for one in _checked(result, expression))
+    return Checks(found, tuple(missing_parts(result)))
 
 
 def _checked(result: Result, expression: Expression) -> Iterator[Check]:
@@ -86,7 +90,10 @@ def check_changes(comparison: Comparisons, expressions: Sequence[Expression]) ->
 
     Points that lack a value of an expression are left out of it.
     """
-    return Checks(tuple(one for expression in expressions for one in _changed(comparison, expression)))
+    found = tuple(one for expression in expressions for one in _changed(comparison, expression))
+    parts = [(place, text) for place, result in enumerate(comparison.results) for text in missing_parts(result)]
+    several = len(comparison.results) > 1
+    return Checks(found, tuple(f"{label(place)}: {text}" if several else text for place, text in parts))
 
 
 def _changed(comparison: Comparisons, expression: Expression) -> Iterator[Check]:

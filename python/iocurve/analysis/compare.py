@@ -28,6 +28,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
+from string import ascii_uppercase
 from typing import NamedTuple
 
 from iocurve.analysis.matching import Unmatched, matched
@@ -169,6 +170,11 @@ class Comparison:
     def of(self, name: str) -> list[Difference]:
         """The differences of one figure; response latencies are found under the plain name too."""
         return [one for one in self.differences if name in (one.name, plain(one.name))]
+
+
+def label(place: int) -> str:
+    """``A`` for the first result, ``AA`` for the 27th."""
+    return ascii_uppercase[place % 26] * (1 + place // 26)
 
 
 def compare(base: Result, *others: Result, margin: float = MARGIN) -> Comparison:

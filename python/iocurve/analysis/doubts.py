@@ -21,7 +21,7 @@ from iocurve.result.disturbance import (
     starved_volume,
     starved_volume_text,
 )
-from iocurve.result.document import Point, Result
+from iocurve.result.document import NOTHING_MEASURED, Point, Result
 from iocurve.result.summary import SeriesInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
@@ -59,7 +59,7 @@ def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),
         *_labels(families),
-        *_unfinished(result),
+        *(f"{text}." for text in _unfinished(result)),
         *_concurrency(measured),
         *_skew(measured),
         *_errors(measured),
@@ -166,10 +166,23 @@ def _label(text: str, names: Sequence[str]) -> str:
     return f"{', '.join(names)}: {text}." if names else f"{text[:1].upper()}{text[1:]}."
 
 
+def missing_parts(result: Result) -> list[str]:
+    """The reasons why a result is no whole measurement: its end, points that failed, and points that measured nothing.
+
+    Empty for a whole one.
+    """
+    ended = "was interrupted" if result.state == "interrupted" else "failed"
+    return [
+        *([f"the run {ended}: {result.incomplete_reason}"] if result.state != "finished" else []),
+        *_unfinished(result),
+        *(f"{point.name}: {NOTHING_MEASURED}" for point in result.points if point.is_empty),
+    ]
+
+
 def _unfinished(result: Result) -> list[str]:
     """Points that failed or were interrupted, with the errors of their workers."""
     return [
-        f"{point.name}: {'; '.join((point.outcome.state, *point.summary().errors_text))}."
+        f"{point.name}: {'; '.join((point.outcome.state, *point.summary().errors_text))}"
         for point in result.points
         if point.outcome.state != "finished"
     ]

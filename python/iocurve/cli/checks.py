@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 from cyclopts import Parameter
 
+from iocurve.cli.exits import EXIT_INCOMPLETE
 from iocurve.errors import Diagnostic, DialectError, TargetError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def written(found: Checks, name: str, options: ComparisonChecks) -> int:
     for option, path in options.files.items():
         if path:
             _write(option, path, forms[option](found, name))
-    return STATUS[found.verdict]
+    return EXIT_INCOMPLETE if found.incomplete else STATUS[found.verdict]
 
 
 def _write(option: str, path: Path, content: bytes) -> None:
@@ -107,6 +108,8 @@ def _write(option: str, path: Path, content: bytes) -> None:
 
 def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:
     """Check a result: exit with status 4 if an expression holds for a point, 5 if its interval cannot tell.
+
+    Exit with status 1 if the result is incomplete or points failed, whatever the others show.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from iocurve.analysis.check_expressions import Expression
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check_changes
 from iocurve.analysis.compare import NAMES, compare, compare_turns
+from iocurve.analysis.doubts import missing_parts
 from iocurve.analysis.history import Run, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import show, show_json
@@ -143,7 +144,7 @@ def show_history(
 
 
 def _runs(directory: Path) -> list[Run]:
-    """The results of a directory by time. One that cannot be read is named and left out."""
+    """The results of a directory by time. One that cannot be read or is incomplete is named and left out."""
     paths = {*directory.glob("*.json"), *directory.rglob(RESULT_NAME)}
     runs = []
     for path in sorted(paths):
@@ -151,6 +152,9 @@ def _runs(directory: Path) -> list[Run]:
             result = Result.read(path)
         except ResultError as error:
             print(f"warning: left out: {error}", file=sys.stderr)
+            continue
+        if missing := missing_parts(result):
+            print(f"warning: left out: {path}: {'; '.join(missing)}", file=sys.stderr)
             continue
         name = path.parent if path.name == RESULT_NAME and path.parent != directory else path
         runs.append(Run(str(name.relative_to(directory)), result))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from xml.etree import ElementTree
 
+from iocurve.engine.outcome import State
 from iocurve.imports.measured import Load, Measured
 from iocurve.imports.parsing import Source, number, scaled, size, whole
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
@@ -72,6 +73,7 @@ def _xml_span(
     }
     total = total_of(kinds).replace(latency=_counted(latencies[""], sum(count for count, _ in counts.values())))
     error = span.findtext("Error")
+    state, reasons = ("failed", (error,)) if error else _end(source)
     return Measured(
         tool=tool,
         source=source.name,
@@ -82,8 +84,8 @@ def _xml_span(
         intervals=tuple(_xml_intervals(span, profile)),
         window_ns=None if seconds is None else round(seconds * SECOND_NS),
         workers=whole(span.findtext("ThreadCount")),
-        state="failed" if error else "finished",
-        errors_text=(error,) if error else (),
+        state=state,
+        errors_text=reasons,
         created=created,
         target=_one([path.text or "" for path in profile.findall(".//Target/Path")]) if profile is not None else None,
         notes=() if total.latency.mean_ns is not None else (("diskspd_no_latency", NO_LATENCY),),
@@ -207,6 +209,7 @@ def _text_span(source: Source, text: str, inputs: str, name: str) -> Measured | 
     if not tables[""]:
         return None
     charts = _charts(text)
+    state, reasons = _end(source)
     stated = {kind: _text_kind(cells, charts.get(kind, {})) for kind, cells in tables.items() if cells}
     kinds = {kind: each for kind, each in stated.items() if kind and each.operations}
     notes = [("diskspd_rounded", ROUNDED)]
@@ -224,6 +227,8 @@ def _text_span(source: Source, text: str, inputs: str, name: str) -> Measured | 
         created=_time(_found(r"start time:\s*(\S+ \S+)", source.text)),
         target=_one(re.findall(r"^\s*path: '(.*)'", inputs, re.MULTILINE)),
         notes=tuple(notes),
+        state=state,
+        errors_text=reasons,
     )
 
 
@@ -353,3 +358,9 @@ def _time(text: str | None) -> datetime | None:
         return datetime.strptime((text or "").removesuffix(" UTC").strip(), "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+def _end(source: Source) -> tuple[State, tuple[str, ...]]:
+    """The state of the run, and the reason where it ended early: iocurve's last line has it then."""
+    found = re.search(r"^(?:<!-- )?incomplete: (.*?)(?: -->)?\s*\Z", source.text, re.MULTILINE)
+    return ("interrupted", (found[1],)) if found else ("finished", ())

@@ -160,6 +160,7 @@ def _measured(
         tool=f"elbencho {config.get('version') or ''}".strip(),
         source=source.name,
         name=phase,
+        state="failed" if phase.endswith("]") else "finished",
         load=Load(
             kind=kind,
             order=("random" if random in ("1", "true") else "sequential") if is_data and random else None,

@@ -27,6 +27,7 @@ from iocurve.result import host, turns
 from iocurve.result.course import singly
 from iocurve.result.disturbance import disturbance, severity, starved_volume
 from iocurve.result.document import (
+    NOTHING_MEASURED,
     Axis,
     ClientOutcome,
     Point,
@@ -326,6 +327,8 @@ class Campaign:
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
+        if point.is_empty:
+            self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", "error")
         for code, text in client_notes(point):
             self.result = self.result.with_note(code, text)
         return point

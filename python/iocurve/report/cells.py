@@ -15,8 +15,7 @@ from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.report import charts
 from iocurve.report.charts import Cap, Chart, PublishedMark
-from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
-from iocurve.result.disturbance import condition
+from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, limit_cell
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
@@ -45,7 +44,7 @@ class Figure:
 def last_cells(member: MeasuredPoint) -> tuple[str, str]:
     """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit with the mark of a disturbed point."""
     label = member.limit.label if member.limit else LIMIT_KINDS[UNKNOWN].short_name
-    return cpu(member.summary), f"{label}, {condition(member.point)}" if member.point.disturbance else label
+    return cpu(member.summary), limit_cell(member.point, label)
 
 
 def cpu(summary: Summary) -> str:

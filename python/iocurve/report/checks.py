@@ -15,11 +15,13 @@ _WORDS: dict[Verdict, str] = {"failed": "FAILED", "cannot_tell": "CANNOT TELL", 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold."""
 WHOLE = "whole result"
+COMPLETE = "the measurement is complete"
 
 
 def lines(checks: Checks) -> list[str]:
     """A line for each point that failed or cannot be told, and one for the points of an expression that passed."""
-    return [line for expression, group in _groups(checks) for line in _lines(expression, group)]
+    incomplete = [f"INCOMPLETE  {text}" for text in checks.incomplete]
+    return incomplete + [line for expression, group in _groups(checks) for line in _lines(expression, group)]
 
 
 def _groups(checks: Checks) -> Iterator[tuple[str, list[Check]]]:
@@ -44,6 +46,11 @@ def junit(checks: Checks, name: str) -> bytes:
     A failed check is a ``failure``, one that cannot be told an ``error``. ``name`` is that of the result.
     """
     root = ET.Element("testsuites", {"name": _xml(name), **_counts(checks)})
+    if checks.incomplete:
+        suite = ET.SubElement(root, "testsuite", {"name": COMPLETE, **_counts(Checks((), checks.incomplete))})
+        for why in checks.incomplete:
+            case = ET.SubElement(suite, "testcase", classname=COMPLETE, name=WHOLE)
+            ET.SubElement(case, "error", type="incomplete", message=_xml(why))
     for expression, group in _groups(checks):
         suite = ET.SubElement(root, "testsuite", {"name": _xml(expression), **_counts(Checks(tuple(group)))})
         for check in group:
@@ -57,8 +64,13 @@ def junit(checks: Checks, name: str) -> bytes:
 
 
 def _counts(checks: Checks) -> dict[str, str]:
-    counts = {"tests": checks.all, "failures": checks.of("failed"), "errors": checks.of("cannot_tell")}
-    return {name: str(len(found)) for name, found in counts.items()}
+    missing = len(checks.incomplete)
+    counts = {
+        "tests": len(checks.all) + missing,
+        "failures": len(checks.of("failed")),
+        "errors": len(checks.of("cannot_tell")) + missing,
+    }
+    return {name: str(count) for name, count in counts.items()}
 
 
 def _xml(text: str) -> str:
@@ -72,7 +84,9 @@ def markdown(checks: Checks, name: str) -> bytes:
         for check in checks.all
         if check.verdict != "passed"
     ]
-    parts = [f"### iocurve: {escaped(name)}", "", f"**{checks.sentence}**", ""]
+    parts = [f"### iocurve: {escaped(name)}", ""]
+    parts += [f"**incomplete**: {escaped(text)}\n" for text in checks.incomplete]
+    parts += [f"**{checks.sentence}**", ""]
     parts += Table(("check", "point", "verdict", "measured"), rows).markdown() if rows else []
     passed = [expression for expression, group in _groups(checks) if all(one.verdict == "passed" for one in group)]
     if passed:

@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from string import ascii_uppercase
 
-from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference
+from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.table import Table, bold, escaped
 from iocurve.result.document import Result
@@ -82,11 +81,6 @@ class Compared:
             else f"{one.point}: only in {label(one.other)}"
             for one in self.comparison.unmatched
         ]
-
-
-def label(place: int) -> str:
-    """``A`` for the first result, ``AA`` for the 27th."""
-    return ascii_uppercase[place % 26] * (1 + place // 26)
 
 
 def differing(results: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from iocurve.analysis.compare import NAMES, Difference
+from iocurve.analysis.compare import NAMES, Difference, label
 from iocurve.analysis.families import Family, MeasuredPoint
 from iocurve.report import charts
 from iocurve.report.cells import Figure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
 from iocurve.report.charts import changes
-from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, label, table
+from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, table
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
 from iocurve.result.figures import of_kind, plain

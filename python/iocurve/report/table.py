@@ -244,9 +244,9 @@ def result_table(reading: Reading) -> Table:
         if index and point.family != points[index - 1].family:
             rows.append(())
         figures = (column.cell(point.summary()) for column in COLUMNS)
-        limit = [verdict.label if verdict else "", condition(point) if point.disturbance else ""]
+        limit = limit_cell(point, verdict.label if verdict else "")
         gain = [reading.gain_text(point)] if last else []
-        rows.append((point.name, *figures, ", ".join(filter(None, limit)), *gain))
+        rows.append((point.name, *figures, limit, *gain))
     return Table(
         ("point", *(column.title for column in COLUMNS), LIMITED_BY, *last),
         rows,
@@ -254,6 +254,12 @@ def result_table(reading: Reading) -> Table:
         numbers=[column.title for column in COLUMNS],
         sentences=("point", LIMITED_BY, *last),
     )
+
+
+def limit_cell(point: Point, limit: str) -> str:
+    """The limit of a point, with the mark of a disturbed one, or of one that failed or was interrupted."""
+    state = "" if point.outcome.state == "finished" else point.outcome.state
+    return ", ".join(filter(None, (limit, condition(point) if point.disturbance else "", state)))
 
 
 CLIENT_COLUMNS = ("point", "clients", "slowest", "fastest", "fairness", "clients limited by")

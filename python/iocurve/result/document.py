@@ -449,6 +449,8 @@ class Turn(Struct):
 
 NO_PLAN = Plan(name="", interval_ns=SECOND_NS, groups=())
 """The plan of an imported point, which has none."""
+NOTHING_MEASURED = "no operation completed in the measured time"
+"""The failure of a run whose load completed nothing, for example because it ended within its ramp."""
 NO_OUTCOME = Outcome(state="finished", workers=())
 """The outcome of an imported point, which has none."""
 
@@ -537,6 +539,12 @@ class Point(Struct, dict=True, omit_defaults=True):
         values = {"IOPS": found.iops, "MiB/s": found.mib_per_s, "µs p99": found.p99_us}
         shown = [f"{format_number(value)} {unit}" for unit, value in values.items() if value is not None]
         return f"<Point '{self.name}': {', '.join(shown)}>"
+
+    @property
+    def is_empty(self) -> bool:
+        """The load ran as planned, and completed nothing in the measured time."""
+        found = self.summary()
+        return self.outcome.state == "finished" and not (self.imported or found.operations or found.errors)
 
     def report_groups(self) -> list[Summary]:
         """Merges the workers of each report group, in plan order (fio's group_reporting)."""

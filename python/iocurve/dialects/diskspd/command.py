@@ -108,11 +108,13 @@ class Prepared(base.Prepared):
         ]
         names = [client.name for client in result.points[0].clients] if result.points else []
         write = results_xml if self.profile.result_format == "xml" else results_text
+        incomplete = None if result.state == "finished" else result.incomplete_reason
         return write(
             self.profile,
             system.collect(", ".join(names) or (result.host.hostname if result.host else "")),
             result.created.astimezone(UTC),
             measured,
+            incomplete,
         )
 
     def jobs(self) -> list[TimedJob]:

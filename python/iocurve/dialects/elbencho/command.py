@@ -138,7 +138,7 @@ class Prepared(base.Prepared):
                 outcome = run(plan, lambda _: False)
                 self._clear_caches()
                 workers = [worker for worker in outcome.workers if worker.group == 0]
-                row = output.Row(phase, started, summarise(phase.name, plan, workers), workers)
+                row = output.Row(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
                 self.rows.append(row)
                 print(output.table(row, options), end="", flush=True)
                 if not self._goes_on(phase, row, outcome):

@@ -13,7 +13,7 @@ from datetime import datetime
 from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
 from iocurve.engine.derived import with_drained
-from iocurve.engine.outcome import WorkerOutcome
+from iocurve.engine.outcome import State, WorkerOutcome
 from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
 from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
@@ -49,6 +49,12 @@ class Row:
     started: datetime
     summary: Summary
     workers: Sequence[WorkerOutcome]
+    state: State = "finished"
+
+    @property
+    def name(self) -> str:
+        """The phase; of one that did not finish with its state, so that no reader takes its values for those of all."""
+        return self.phase.name if self.state == "finished" else f"{self.phase.name} [{self.state}]"
 
     @property
     def last_ns(self) -> int:
@@ -129,7 +135,9 @@ def table(row: Row, options: Options) -> str:
     for kind in reversed(phase.data):
         mixed = {"write": "IO wr", "read": "IO rd"}[kind]
         lines += _latency_lines(mixed if len(phase.data) > 1 else "IO", row.values((kind,)).latency, options)
-    first = f"{phase.name:<12}{lines[0][12:]}"
+    if row.name != phase.name:
+        lines.insert(0, row.name)
+    first = f"{row.name:<12}{lines[0][12:]}"
     return "\n".join([first, *lines[1:], "---", ""])
 
 
@@ -231,7 +239,7 @@ def _columns(row: Row, data_set: DataSet, hosts: int) -> dict[str, object]:
         "ISO date": _date(row.started),
         "label": options.label,
         **dict(zip(_CONFIG, _config(data_set, hosts), strict=True)),
-        "operation": phase.name,
+        "operation": row.name,
         "time ms [first]": row.first_ns // MILLISECOND_NS,
         "time ms [last]": row.last_ns // MILLISECOND_NS,
         **_results("", entries, data, row),
@@ -299,7 +307,7 @@ def json_text(rows: Sequence[Row], data_set: DataSet, hosts: int) -> str:
 
 
 def _document(row: Row, data_set: DataSet, hosts: int) -> Mapping[str, object]:
-    options, phase = data_set.options, row.phase
+    options = data_set.options
     kind, paths, used, threads, directories, files, size, block, *_ = _config(data_set, hosts)
     config = {
         "path_type": kind,
@@ -319,7 +327,7 @@ def _document(row: Row, data_set: DataSet, hosts: int) -> Mapping[str, object]:
     }
     return {
         "iso_start_date": _date(row.started),
-        "phase_type": phase.name,
+        "phase_type": row.name,
         "config": {name: str(value) for name, value in config.items()},
         **{name: _column(row, index) for index, name in enumerate(("first_done", "last_done"))},
     }

@@ -133,8 +133,9 @@ class Prepared(base.Prepared):
 
     def write_output(self, result: Result) -> Result:
         """Prints the table of rates."""
-        sys.stdout.write(output.table(self.shape, self.rates))
-        sys.stdout.write(output.finished(datetime.now().astimezone()))
+        incomplete = None if result.state == "finished" else result.incomplete_reason
+        sys.stdout.write(output.table(self.shape, self.rates, is_complete=incomplete is None))
+        sys.stdout.write(output.finished(datetime.now().astimezone(), incomplete))
         return result
 
     def jobs(self) -> list[TimedJob]:

@@ -48,13 +48,18 @@ def stonewall(done: Sequence[int]) -> str:
     return f"Continue stonewall hit min: {min(done)} max: {max(done)} avg: {fmean(done):.1f} \n"
 
 
-def finished(at: datetime) -> str:
-    """The last line."""
+def finished(at: datetime, incomplete: str | None = None) -> str:
+    """The last line; it says why a run is ``incomplete``."""
+    if incomplete:
+        return f"-- incomplete: {incomplete} --\n"
     return f"-- finished at {at:%m/%d/%Y %H:%M:%S} --\n"
 
 
-def table(shape: Shape, rates: Mapping[str, Sequence[float]]) -> str:
-    """The table of rates; ``rates`` are those of each phase, one for each iteration in which it ran to its end."""
+def table(shape: Shape, rates: Mapping[str, Sequence[float]], *, is_complete: bool = True) -> str:
+    """The table of rates; ``rates`` are those of each phase, one for each iteration in which it ran to its end.
+
+    The table of an incomplete run has the phases and iterations that ran.
+    """
     options = shape.options
     rows = [
         name
@@ -62,8 +67,13 @@ def table(shape: Shape, rates: Mapping[str, Sequence[float]]) -> str:
         if (options.tests_directories or not name.startswith("Directory"))
         and (options.tests_files or not name.startswith("File"))
     ]
-    lines = [_row(name, rates.get(name, ()), options.iterations) for name in rows]
-    return "".join([HEADINGS.format(options.iterations), *lines])
+    iterations = options.iterations if is_complete else max(map(len, rates.values()), default=0)
+    lines = [
+        _row(name, rates.get(name, ()), options.iterations if is_complete else len(rates[name]))
+        for name in rows
+        if is_complete or name in rates
+    ]
+    return "".join([HEADINGS.format(iterations), *lines])
 
 
 def _row(name: str, rates: Sequence[float], iterations: int) -> str:

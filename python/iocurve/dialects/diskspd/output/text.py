@@ -35,13 +35,16 @@ NAMED_PERCENTILES = (
 Measured = tuple[SpanStats, MachineUse | None]
 
 
-def results_text(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
-    """The complete output: profile, system and each time span."""
+def results_text(
+    profile: Profile, system: System, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
+) -> str:
+    """The complete output: profile, system and each time span; the last line says why it is ``incomplete``."""
     lines = [*_system(system, start)]
     for number, (span, (stats, machine)) in enumerate(zip(profile.time_spans, measured, strict=False), start=1):
         lines += ["", f"Results for timespan {number}:", STARS, *_time_span(span, stats, machine, system)]
     if len(measured) > 1:
         lines += _totals([stats for stats, _ in measured])
+    lines += ["", f"incomplete: {incomplete}"] if incomplete else []
     return profile_text(profile) + "\n".join(lines) + "\n"
 
 

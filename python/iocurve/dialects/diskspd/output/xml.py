@@ -35,8 +35,10 @@ _COLUMNS = {"Read": READS, "Write": WRITES, "Total": BOTH}
 NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
 
 
-def results_xml(profile: Profile, system: System, start: datetime, measured: Sequence[Measured]) -> str:
-    """The complete output: system, profile and each time span."""
+def results_xml(
+    profile: Profile, system: System, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
+) -> str:
+    """The complete output: system, profile and each time span; a comment at its end says why it is ``incomplete``."""
     xml = XmlLines()
     with xml.element("Results"):
         _add_system(xml, system, start)
@@ -48,7 +50,8 @@ def results_xml(profile: Profile, system: System, start: datetime, measured: Seq
                     _add_threads(xml, span, stats)
                 else:
                     xml.value("Error", NOT_BEGUN)
-    return xml.text()
+    # A comment must not have two hyphens.
+    return xml.text() + (f"<!-- incomplete: {incomplete.replace('--', '- -')} -->\n" if incomplete else "")
 
 
 def _add_system(xml: XmlLines, system: System, start: datetime) -> None:

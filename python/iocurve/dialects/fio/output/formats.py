@@ -24,7 +24,10 @@ from iocurve.result.summary import Latency
 
 def render(prepared: Invocation, result: Result) -> str:
     """Output in each format of --output-format, one after another."""
-    return "".join(_render(name, prepared, result) for name in prepared.output.formats)
+    # JSON has the state under its key "iocurve".
+    is_told = result.state == "finished" or set(prepared.output.formats) <= {"json", "json+"}
+    first = "" if is_told else f"fio: incomplete: {result.incomplete_reason}\n"
+    return first + "".join(_render(name, prepared, result) for name in prepared.output.formats)
 
 
 def _render(name: Format, prepared: Invocation, result: Result) -> str:
