@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, read_job_file
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where, in_order, nearest
+from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
+from iocurve.errors import Diagnostic, DialectError, Where, in_order
 from iocurve.units import MIB, SECOND_NS
 
 WORKERS_MAX = 4096
@@ -212,174 +214,107 @@ REFUSED_VALUES = {
     "verify": "for verification: iocurve fio --verify=crc32c",
     "zones": "--cores binds threads to processors",
 }
-_VALUES = {*NUMBERS, *SIZES, *PLACES, *TEXTS, *IGNORED_VALUES, *REFUSED_VALUES, "configfile", "cores"}
-_FLAGS = {*PHASES, *FLAGS, *IGNORED_FLAGS, *REFUSED_FLAGS}
+UNSUPPORTED = {"--s3": ("object storage is not supported", "files, directories and devices are")}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
 def parse(arguments: Sequence[str], directory: Path) -> Options:
     """Reads a command line; relative names start from ``directory``. Raises ``DialectError`` with every error."""
-    reader = _Reader(directory)
-    reader.read(list(arguments))
-    options = Options(
-        **reader.values,  # type: ignore[arg-type]
-        paths=tuple(reader.paths),
-        sizes_tree=reader.sizes_tree,
-        phases=frozenset(reader.phases),
-        arguments=tuple(arguments),
-    )
+    letters = {letter: f"--{name}" for letter, name in SHORT.items()}
+    reader = OptionReader("elbencho", _options(directory), letters, partial(_add_path, directory), UNSUPPORTED)
+    reader.read(arguments)
+    options = Options(**reader.values, arguments=tuple(arguments))  # type: ignore[arg-type]
     errors = reader.errors or [Diagnostic(text) for text, holds in CONTRADICTIONS.items() if holds(options)]
     if errors:
         raise DialectError(in_order(errors))
     return replace(options, random_bytes=options.random_bytes if options.random else 0)
 
 
-@dataclass
-class _Reader:
-    directory: Path
-    values: dict[str, object] = field(default_factory=dict)
-    phases: set[str] = field(default_factory=set)
-    paths: list[str] = field(default_factory=list)
-    sizes_tree: bool = False
-    errors: list[Diagnostic] = field(default_factory=list)
-    where: Where | None = None
+def _options(directory: Path) -> dict[str, TableOption]:
+    def place(name: str) -> TableOption:
+        return sets(name, lambda text: directory / text)
 
-    def read(self, arguments: list[str]) -> None:
-        words = enumerate(arguments, 1)
-        for number, argument in words:
-            self.where = Where(COMMAND_LINE, number, argument=argument)
-            for name, value in self._split(argument):
-                if name in _VALUES and value is None:
-                    value = next(words, (0, None))[1]
-                    if value is None:
-                        self._error(f"{argument} needs a value")
-                        return
-                self._set(name, value)
+    options = {
+        **{name: adds("phases", name) for name in PHASES},
+        **{name: flag(target, value=value) for name, (target, value) in FLAGS.items()},
+        **{name: _number(name) for name in NUMBERS},
+        **{name: _size(name) for name in SIZES},
+        **{name: place(target) for name, target in PLACES.items()},
+        **{name: sets(target, str) for name, target in TEXTS.items()},
+        **{name: ignored(takes_value=False) for name in IGNORED_FLAGS},
+        **{name: ignored(takes_value=True) for name in IGNORED_VALUES},
+        **{name: _refused(name, hint, takes_value=False) for name, hint in REFUSED_FLAGS.items()},
+        **{name: _refused(name, hint, takes_value=True) for name, hint in REFUSED_VALUES.items()},
+        "cores": sets("cpus", _cores),
+        "configfile": TableOption(partial(_config, directory)),
+    }
+    return {f"--{name}": option for name, option in options.items()}
 
-    def _split(self, argument: str) -> Iterator[tuple[str, str | None]]:
-        """Options of an argument with their values: ``-wt4`` has two."""
-        if argument.startswith("--") and len(argument) > 2:
-            name, equals, value = argument[2:].partition("=")
-            yield self._full(name), value if equals else None
-        elif argument.startswith("-") and len(argument) > 1:
-            letters = argument[1:]
-            while letters:
-                name = SHORT.get(letters[0], "")
-                if not name:
-                    self._error(f"elbencho has no option -{letters[0]}", "iocurve elbencho --help")
-                    return
-                if name in _VALUES:
-                    yield name, letters[1:].removeprefix("=") or None
-                    return
-                yield name, None
-                letters = letters[1:]
-        else:
-            yield "path", argument
 
-    def _full(self, name: str) -> str:
-        """The name of an option; elbencho accepts an unambiguous start."""
-        known = _VALUES | _FLAGS
-        longer = [each for each in known if each.startswith(name)]
-        return longer[0] if name not in known and len(longer) == 1 else name
+def _refused(name: str, hint: str, *, takes_value: bool) -> TableOption:
+    return refused(f"--{name} is not supported", hint, takes_value=takes_value)
 
-    def _set(self, name: str, value: str | None) -> None:
-        setters = (
-            (_FLAGS, self._flag),
-            (NUMBERS, self._number),
-            (SIZES, self._size),
-            (("path",), self._add_path),
-            (PLACES, self._place),
-            (TEXTS, self._text),
-            (("cores",), self._cores),
-            (("configfile",), self._config),
-            (IGNORED_VALUES, lambda *_: None),
-        )
-        setter = next((found for names, found in setters if name in names), self._refuse)
-        setter(name, value or "")
 
-    def _refuse(self, name: str, _value: str) -> None:
-        if name in REFUSED_VALUES:
-            self._error(f"--{name} is not supported", REFUSED_VALUES[name])
-        elif name.startswith("s3"):
-            self._error(f"--{name}: object storage is not supported", "files, directories and devices are")
-        else:
-            close = nearest(name[:40], _VALUES | _FLAGS)
-            hint = f"did you mean --{close}?" if close else "iocurve elbencho --help"
-            self._error(f"elbencho has no option --{name[:40]}", hint)
+def _number(name: str) -> TableOption:
+    target, low, high = NUMBERS[name]
 
-    def _place(self, name: str, value: str) -> None:
-        self.values[PLACES[name]] = self.directory / value
-
-    def _text(self, name: str, value: str) -> None:
-        self.values[TEXTS[name]] = value
-
-    def _flag(self, name: str, value: str) -> None:
-        if value and value.lower() not in ("1", "true", "yes", "on"):
-            if value.lower() not in ("0", "false", "no", "off"):
-                self._error(f"--{name} takes no value")
-        elif name in PHASES:
-            self.phases.add(name)
-        elif name in FLAGS:
-            self.values[FLAGS[name][0]] = FLAGS[name][1]
-        elif name in REFUSED_FLAGS:
-            self._error(f"--{name} is not supported", REFUSED_FLAGS[name])
-
-    def _number(self, name: str, text: str) -> None:
-        where, low, high = NUMBERS[name]
+    def effect(reader: OptionReader, text: str) -> None:
         if not re.fullmatch(r"\d{1,12}", text, re.ASCII) or not low <= int(text) <= high:
-            self._error(f"--{name}: '{text[:40]}' is not a number from {low:,} to {high:,}")
-            return
-        if name == "numhosts" and self.values.get(where, int(text)) != int(text):
-            self._error(
-                f"--numhosts {text} and {self.values[where]} hosts of --hosts", "list the hosts to use in --hosts"
-            )
-        self.values[where] = int(text) * (SECOND_NS if name == "timelimit" else 1)
-        self.sizes_tree |= name in ("dirs", "files")
+            raise ValueError(f"--{name}: '{text[:40]}' is not a number from {low:,} to {high:,}")
+        before = reader.values.get(target, int(text))
+        if name == "numhosts" and before != int(text):
+            raise ValueError(f"--numhosts {text} and {before} hosts of --hosts", "list the hosts to use in --hosts")
+        reader.values[target] = int(text) * (SECOND_NS if name == "timelimit" else 1)
+        if name in ("dirs", "files"):
+            reader.values["sizes_tree"] = True
 
-    def _size(self, name: str, text: str) -> None:
+    return TableOption(effect)
+
+
+def _size(name: str) -> TableOption:
+    def read(text: str) -> int:
         found = re.fullmatch(r"(\d{1,15})([kmgtp]?)(?:i?b)?", text.lower(), re.ASCII)
         size = int(found[1]) * _UNITS[found[2]] if found else -1
         if not 0 <= size < 1 << 62 or (name == "block" and not 1 <= size <= 1 << 30):
-            self._error(f"--{name}: '{text[:40]}' is not a size", "such as 4k, 1m or 20g")
-            return
-        self.values[SIZES[name]] = size
+            raise ValueError(f"--{name}: '{text[:40]}' is not a size", "such as 4k, 1m or 20g")
+        return size
 
-    def _cores(self, _name: str, text: str) -> None:
-        """``0,2,4`` or ``0-3``; ``all`` binds nothing."""
-        cpus: list[int] = []
-        for part in text.split(",") if text != "all" else ():
-            found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
-            if not found:
-                self._error(f"--cores: '{text[:40]}' is not a list of processors", "such as 0,2 or 0-3")
-                return
-            cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
-        self.values["cpus"] = tuple(cpus)
+    return sets(SIZES[name], read)
 
-    def _config(self, _name: str, name: str) -> None:
-        """A file with ``option=value`` on each line."""
-        try:
-            text = read_job_file(self.directory / name, "utf-8", "replace")
-        except (OSError, ValueError) as error:
-            self._error(f"--configfile {name[:80]} cannot be read: {getattr(error, 'strerror', None) or error}")
-            return
-        for number, line in enumerate(text.splitlines(), 1):
-            option, _, value = line.strip().partition("=")
-            if option and not option.startswith("#"):
-                self.where = Where(name, number)
-                full = self._full(option.strip())
-                if full in ("configfile", "hosts"):
-                    self._error(f"{full} belongs on the command line")
-                else:
-                    self._set(full, value.strip())
 
-    def _add_path(self, _name: str, text: str) -> None:
-        try:
-            self.paths += [text] if text.startswith("nfs:") else [str(self.directory / path) for path in expanded(text)]
-        except ValueError as error:
-            self._error(str(error))
+def _cores(text: str) -> tuple[int, ...]:
+    """``0,2,4`` or ``0-3``; ``all`` binds nothing."""
+    cpus: list[int] = []
+    for part in text.split(",") if text != "all" else ():
+        found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
+        if not found:
+            raise ValueError(f"--cores: '{text[:40]}' is not a list of processors", "such as 0,2 or 0-3")
+        cpus += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return tuple(cpus)
 
-    def _error(self, text: str, hint: str | None = None) -> None:
-        self.errors.append(Diagnostic(text, self.where, hint))
+
+def _config(directory: Path, reader: OptionReader, name: str) -> None:
+    """A file with ``option=value`` on each line."""
+    try:
+        text = read_job_file(directory / name, "utf-8", "replace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"--configfile {name[:80]} cannot be read: {reason}") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        option, _, value = line.strip().partition("=")
+        if option and not option.startswith("#"):
+            reader.where = Where(name, number)
+            full = reader.full_name(f"--{option.strip()}")
+            if full in ("--configfile", "--hosts"):
+                reader.error(f"{full[2:]} belongs on the command line")
+            else:
+                reader.apply(full, value.strip())
+
+
+def _add_path(directory: Path, reader: OptionReader, text: str) -> None:
+    paths = [text] if text.startswith("nfs:") else [str(directory / path) for path in expanded(text)]
+    before = reader.values.get("paths")
+    reader.values["paths"] = (*(before if isinstance(before, tuple) else ()), *paths)
 
 
 def expanded(text: str) -> list[str]:

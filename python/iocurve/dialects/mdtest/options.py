@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where, in_order
+from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, refused, sets
+from iocurve.errors import Diagnostic, DialectError, in_order
 from iocurve.units import SECOND_NS
 
 RANKS_MAX = 1024
@@ -54,7 +54,6 @@ class Options:
     cluster: ClusterRequest | None = None
     out: Path | None = None
     arguments: tuple[str, ...] = ()
-    errors: list[Diagnostic] = field(default_factory=list)
 
     def does(self, phase: str) -> bool:
         """True if the phase (create, stat, read, remove or rename) runs; rename does so only where all do."""
@@ -75,6 +74,21 @@ class Options:
         return self.files_only or not self.directories_only
 
 
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _number(text: str) -> int:
+    number = re.fullmatch(r"(\d{1,12})([kmg]?)", text.lower())
+    if not number:
+        raise ValueError(f"'{text[:40]}' is not a number", "whole numbers, or 4k, 1m")
+    return int(number[1]) * _UNITS[number[2]]
+
+
+def _more_verbose(reader: OptionReader, _: str) -> None:
+    before = reader.values.get("verbose")
+    reader.values["verbose"] = 1 + (before if isinstance(before, int) else 0)
+
+
 FLAGS = {
     "D": "directories_only",
     "F": "files_only",
@@ -86,15 +100,16 @@ FLAGS = {
 }
 PHASES = {"C": "create", "T": "stat", "E": "read", "r": "remove"}
 NUMBERS = {
-    "n": "items",
-    "I": "items_per_directory",
-    "z": "depth",
-    "b": "branch_factor",
-    "N": "shift",
-    "i": "iterations",
-    "W": "stonewall_ns",
-    "w": "write_bytes",
-    "e": "read_bytes",
+    "-n": "items",
+    "-I": "items_per_directory",
+    "-z": "depth",
+    "-b": "branch_factor",
+    "-N": "shift",
+    "-i": "iterations",
+    "-w": "write_bytes",
+    "-e": "read_bytes",
+    "--np": "ranks",
+    "--clients": "clients",
 }
 REFUSED = {
     "a": "another API than POSIX",
@@ -116,112 +131,45 @@ REFUSED = {
     "X": "verification of data",
     "Z": "times instead of rates",
 }
-_WORD = re.compile(r"-([A-Za-z])=?(.*)", re.DOTALL)
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+WITH_VALUES = frozenset("afGlpsVx")
+"""Letters of ``REFUSED`` that mdtest gives a value."""
+OPTIONS: Mapping[str, TableOption] = {
+    **{f"-{letter}": flag(name) for letter, name in FLAGS.items()},
+    **{f"-{letter}": adds("only", phase) for letter, phase in PHASES.items()},
+    **{name: sets(target, _number) for name, target in NUMBERS.items()},
+    **{
+        f"-{letter}": refused(
+            f"-{letter}: {what} is not supported", f"leave out -{letter}", takes_value=letter in WITH_VALUES
+        )
+        for letter, what in REFUSED.items()
+    },
+    "-d": sets("paths", lambda text: tuple(text.split("@"))),
+    "-v": TableOption(_more_verbose, takes_value=False),
+    "-W": sets("stonewall_ns", lambda text: _number(text) * SECOND_NS),
+    "--on": sets("address", str),
+    "--out": sets("out", Path),
+}
 
 
 def parse(arguments: Sequence[str]) -> Options:
     """Reads a command line. Raises ``DialectError`` with every error in it."""
-    reader = _Reader(arguments)
-    reader.read()
-    options = replace(
-        Options(**reader.values),
-        only=frozenset(reader.phases),
-        verbose=reader.verbose,
-        arguments=tuple(arguments),
-    )
-    if reader.is_on_cluster:
+    reader = OptionReader("mdtest", OPTIONS, joins_values=False)
+    reader.read(arguments)
+    values = reader.values
+    is_on_cluster = not values.keys().isdisjoint(("clients", "address"))
+    address = values.pop("address", None)
+    options = Options(**values, arguments=tuple(arguments))  # type: ignore[arg-type]
+    if is_on_cluster:
         # mdtest shifts by the tasks of a node, so that the phases of a file are on different nodes.
         shift = (
             options.shift * max(1, options.ranks // max(1, options.clients)) if options.clients > 1 else options.shift
         )
-        cluster = ClusterRequest(reader.address, count=options.clients)
+        cluster = ClusterRequest(str(address) if address else None, count=options.clients)
         options = replace(options, cluster=cluster, shift=shift)
     errors = reader.errors or _contradictions(options)
     if errors:
         raise DialectError(in_order(errors))
     return options
-
-
-class _Reader:
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._arguments = arguments
-        self._at = 0
-        self.values: dict[str, Any] = {}
-        self.phases: set[str] = set()
-        self.verbose = 0
-        self.is_on_cluster = False
-        self.address: str | None = None
-        self.errors: list[Diagnostic] = []
-
-    def read(self) -> None:
-        while self._at < len(self._arguments):
-            argument = self._arguments[self._at]
-            self._at += 1
-            if argument.startswith("--"):
-                self._own(argument)
-            elif word := _WORD.fullmatch(argument):
-                self._letter(argument, word[1], word[2])
-            else:
-                self._error(argument, f"'{argument}' is not an option of mdtest", "options begin with -")
-
-    def _letter(self, argument: str, letter: str, rest: str) -> None:
-        if letter in PHASES or letter in FLAGS or letter == "v":
-            self._flags(argument, letter + rest)
-        elif letter == "d":
-            self.values["paths"] = tuple(self._value(argument, rest).split("@"))
-        elif letter in NUMBERS:
-            self._number(argument, NUMBERS[letter], self._value(argument, rest))
-        elif letter in REFUSED:
-            self._error(argument, f"-{letter}: {REFUSED[letter]} is not supported", f"leave out -{letter}")
-        else:
-            self._error(argument, f"mdtest has no option -{letter}", "iocurve mdtest --help")
-
-    def _flags(self, argument: str, letters: str) -> None:
-        for letter in letters:
-            if letter in PHASES:
-                self.phases.add(PHASES[letter])
-            elif letter in FLAGS:
-                self.values[FLAGS[letter]] = True
-            elif letter == "v":
-                self.verbose += 1
-            else:
-                self._error(argument, f"-{letter} cannot be one of the flags {argument}", "write it apart")
-
-    def _own(self, argument: str) -> None:
-        name, equals, value = argument[2:].partition("=")
-        if name not in ("np", "out", "clients", "on"):
-            self._error(argument, f"{argument.split('=')[0]} is not an option", "iocurve mdtest --help")
-        elif not equals:
-            value = self._value(argument, "")
-        if name in ("np", "clients"):
-            self._number(argument, "ranks" if name == "np" else name, value)
-            self.is_on_cluster |= name == "clients"
-        elif name == "on":
-            self.address, self.is_on_cluster = value, True
-        elif name == "out":
-            self.values["out"] = Path(value)
-
-    def _value(self, argument: str, rest: str) -> str:
-        if rest:
-            return rest
-        if self._at == len(self._arguments):
-            self._error(argument, f"{argument} needs a value")
-            return "1"
-        self._at += 1
-        return self._arguments[self._at - 1]
-
-    def _number(self, argument: str, name: str, text: str) -> None:
-        number = re.fullmatch(r"(\d{1,12})([kmg]?)", text.lower())
-        if not number:
-            self._error(argument, f"'{text[:40]}' is not a number", "whole numbers, or 4k, 1m")
-            return
-        value = int(number[1]) * _UNITS.get(number[2], 1)
-        self.values[name] = value * SECOND_NS if name == "stonewall_ns" else value
-
-    def _error(self, argument: str, text: str, hint: str | None = None) -> None:
-        where = Where(COMMAND_LINE, self._at, argument=argument)
-        self.errors.append(Diagnostic(text, where, hint))
 
 
 def _contradictions(options: Options) -> list[Diagnostic]:
