@@ -1,4 +1,4 @@
-"""The end of a command: exit statuses, messages, and standard streams that are closed, full, or of a narrow encoding."""
+"""The end of a command: exit statuses, messages, and standard streams that are closed, full or of a narrow encoding."""
 
 from __future__ import annotations
 
