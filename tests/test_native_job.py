@@ -19,11 +19,9 @@ from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
-from iocurve.dialects.native.output.schema import schema
-from iocurve.dialects.native.output.toml import table_of, write
-from iocurve.dialects.native.read.keys import DEFAULTS, FIELDS, KINDS
-from iocurve.dialects.native.read.reader import read
-from iocurve.dialects.native.words import own_key
+from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
+from iocurve.dialects.native.output import schema, table_of, write
+from iocurve.dialects.native.reader import read
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import DialectError, PlanError
@@ -166,6 +164,8 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
         ("[[job]]\nsize = '101%'", 2, "is not a percentage"),
         ("[[job]]\nruntime = '3 weeks'", 2, "is not a time"),
         ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is not one of null, sync, aio"),
+        ("[[job]]\nread_percent = 101", 2, "read_percent: 101 is more than 100"),
+        ("[[job]]\nread_percent = -1.0", 2, "read_percent: -1.0 is less than 0"),
         ("[[job]]\ndirect = 1", 2, "direct: 1 is not true or false"),
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
         ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),

@@ -161,6 +161,16 @@ def test_all_errors_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path
     ]
 
 
+def test_an_error_in_turns_has_the_line_of_turns_and_an_unknown_key_is_told_once(tmp_path: Path) -> None:
+    text = TINY.replace("axes = { depth = [4, 8] }", "axes = { depth = [4, 8] }\nturns = { depth = [0] }")
+    with pytest.raises(DialectError) as refused:
+        tiny(tmp_path, text + '[[family]]\nname = "more"\n[[family.job]]\nonn = "volume"\n')
+    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
+        "36:1: depth: 0 is less than 1",
+        "43:1: unknown key 'onn' (Did you mean on?)",
+    ]
+
+
 def test_a_scale_cuts_data_and_times_but_no_point_below_a_second() -> None:
     full = load("anf-regular-iops").full
     form = scaled(full, 0.01, 0)

@@ -88,7 +88,7 @@ def print_schema(*, result: Flag = False) -> int:
 
         show_json(schema.schema())
         return 0
-    from iocurve.dialects.native.output.schema import schema_text
+    from iocurve.dialects.native.output import schema_text
 
     print(schema_text(), end="")
     return 0

@@ -213,7 +213,7 @@ def identifying(files: RunFiles, enough: Enough) -> Enough:
 
 def convert(prepared: Prepared) -> str:
     """The job file (TOML) of a job in another dialect. Raises ``PlanError`` if TOML cannot express it."""
-    from iocurve.dialects.native.output.toml import write
+    from iocurve.dialects.native.output import write
 
     return write(prepared.jobs(), prepared.source)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, TimedJob
-from iocurve.dialects.native.read.reader import read
-from iocurve.dialects.native.words import WORDS
+from iocurve.dialects.native.keys import WORDS
+from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.explain import explain

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 
 from iocurve.analysis.load_names import axis_text
-from iocurve.dialects.native.read.keys import DEFAULTS
-from iocurve.dialects.native.words import WORDS
+from iocurve.dialects.native.keys import DEFAULTS, WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.errors import Diagnostic, PlanError
 from iocurve.job.model import Job, PerKind, Said, TreeLoad

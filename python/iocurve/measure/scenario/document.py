@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
-from iocurve.dialects.native.read import kinds
-from iocurve.dialects.native.read.keys import FIELD_OF
-from iocurve.dialects.native.read.kinds import TEXT, TRUTH, Kind, Pattern, Plain, Several, Size, Time, Word, whole
-from iocurve.dialects.native.read.reader import KeyPath, Reader, begin
+from iocurve.dialects.native import kinds
+from iocurve.dialects.native.kinds import (
+    TEXT,
+    TRUTH,
+    AnyKind,
+    Kind,
+    Pattern,
+    Plain,
+    Several,
+    Size,
+    Time,
+    Word,
+    whole,
+)
+from iocurve.dialects.native.reader import DocumentTable, begin
 from iocurve.engine.plan import METADATA_KINDS
 from iocurve.engine.structs import bundled_names
 from iocurve.errors import DialectError, unknown
@@ -21,14 +33,11 @@ from iocurve.result.document import Axis, CachePolicy, Comparison
 from iocurve.result.paired import MARGIN
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
-Table = dict[str, Any]
-"""A table of a TOML document."""
-
 
 class BlockSize(Size):
     """A block size in bytes."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> int:
         """Reads a size from 1 byte to 1 GiB."""
         size = super().read(value)
         if not 1 <= size <= GIB:
@@ -46,18 +55,24 @@ TARGETS_OWN = "target"
 """Axis value: the connections of the target's URL; 8 if it has one."""
 
 
-class Connections(Plain):
+class Connections(Kind[int | str]):
     """A number of connections, or ``target``."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> int | str:
         """Reads a number from 1 to 16, or ``target``."""
-        return value if value == TARGETS_OWN else super().read(value)
+        return TARGETS_OWN if value == TARGETS_OWN else _CONNECTIONS.read(value)
+
+    @property
+    def schema(self) -> kinds.Schema:
+        """A number, or the word."""
+        return {"anyOf": [_CONNECTIONS.schema, {"const": TARGETS_OWN}]}
 
 
-AXES: dict[str, Kind] = {
+_CONNECTIONS = Plain(int, 'a whole number or "target"', 1, 16)
+AXES: Mapping[str, AnyKind] = {
     "read_percent": whole(0, 100),
     "depth": whole(1, 2**20),
-    "nconnect": Connections(int, 'a whole number or "target"', 1, 16),
+    "nconnect": Connections(),
     "blocks": BlockSize(),
     "clients": whole(1, 4096),
     "order": Word(("random", "sequential")),
@@ -190,7 +205,7 @@ def load(name: str) -> Scenario:
 
 def is_scenario(path: Path) -> bool:
     """True if a TOML file is a scenario and not a job. Raises ``DialectError`` if it is not TOML."""
-    return "family" in begin(path)[1]
+    return "family" in begin(path).values
 
 
 _KEYS = (
@@ -227,212 +242,172 @@ _FAMILY_KEYS = (
     "job",
     "short",
 )
-_POLICY = Word(get_args(CachePolicy))
-_CLIENTS = whole(1, 4096)
-_ROUNDS = whole(1, 100)
+_POLICY: Word[CachePolicy] = Word(get_args(CachePolicy))
 _MARGIN = Plain(float, "a number such as 0.1", 0.001, 1)
-_WORKERS = Word(("processors",))
-_TREE = kinds.Table(TreeLoad)
+_TREE: kinds.Table[TreeLoad] = kinds.Table(TreeLoad)
 MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
+_STANDARD = Form(size_bytes=GIB, unrelated_bytes=2 * GIB, ramp_ns=0, runtime_ns=60 * SECOND_NS, interval_ns=SECOND_NS)
+"""Times and sizes that a scenario leaves out."""
 
 
 def _read(path: Path) -> Scenario:
-    reader, document = begin(path)
-    scenario = _Scenario(reader, document).read(path.stem)
-    reader.require_faultless()
+    document = begin(path)
+    scenario = _Scenario(document).read(path.stem)
+    document.require_faultless()
     return scenario
 
 
-@dataclass
 class _Scenario:
-    reader: Reader
-    document: Table
-    common: Said = field(init=False)
-    """Load of all families."""
-    cache: CachePolicy = field(init=False)
-    clients: int = field(init=False)
+    """A scenario while its document is read."""
+
+    def __init__(self, document: DocumentTable) -> None:
+        self.document = document
+        document.check_keys(_KEYS)
+        self.targets = _targets(document)
+        self.target = Word(tuple(target.name for target in self.targets))
+        self.common = document.table("load").section()
+        """Load of all families."""
+        self.cache: CachePolicy = document.value("cache", _POLICY, "uncached")
+        self.clients = document.value("clients", whole(1, 4096), 1)
 
     def read(self, name: str) -> Scenario:
-        document = self.document
-        self.reader.check_keys(document, _KEYS, ())
-        targets = self._targets()
-        self.common = self.reader.section(self._table(document, (), "load"), ("load",))
-        self.cache = self._value(document, (), "cache", _POLICY, "uncached")
-        self.clients = self._value(document, (), "clients", _CLIENTS, 1)
-        families = [self._family(table, number, targets) for number, table in enumerate(self._families())]
+        document, tables = self.document, self.document.tables("family")
+        families = [self._family(table, number) for number, table in enumerate(tables, 1)]
         names = [family.name for family in families]
         if not families:
-            self.reader.error((), "there is no family of points: begin one with [[family]]")
-        for number, name_of_one in enumerate(names):
-            if name_of_one in names[:number]:
-                self.reader.error((*_place(number), "name"), f"there is a family '{name_of_one}' already")
-        full = self._form(document, (), None)
-        short_table = self._table(document, (), "short")
-        self.reader.check_keys(short_table, ("data", "timing"), ("short",))
-        short = self._form(short_table, ("short",), full)
-        for number, table in enumerate(self._families()):
-            family, place = families[number].name, _place(number)
-            full.families[family] = self._family_form(table, place, full, targets)
-            shortened = self._table(table, place, "short")
-            self.reader.check_keys(shortened, ("axes", "ramp", "runtime", "settle"), (*place, "short"))
-            said = self._family_form(shortened, (*place, "short"), short, targets)
-            axes = full.families[family].axes | said.axes
-            settle = said.settle_ns if "settle" in shortened else full.families[family].settle_ns and short.runtime_ns
-            short.families[family] = replace(said, axes=axes, settle_ns=settle)
+            document.error("there is no family of points: begin one with [[family]]")
+        for number, (family, table) in enumerate(zip(names, tables, strict=True)):
+            if family in names[:number]:
+                table.error(f"there is a family '{family}' already", "name")
+        shortened = document.table("short")
+        shortened.check_keys(("data", "timing"))
+        full = _form(document, _STANDARD, "files")
+        short = _form(shortened, full)
+        for family, table in zip(names, tables, strict=True):
+            full.families[family] = self._family_form(table, full)
+            short.families[family] = self._short_form(table.table("short"), full.families[family], short)
         return Scenario(
             name=name,
-            title=self._value(document, (), "title", TEXT, name),
-            why=self._value(document, (), "why", TEXT, ""),
-            question=self._value(document, (), "question", TEXT, ""),
-            answer=self._value(document, (), "answer", Word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
-            targets=targets,
-            files=self._value(self._table(document, (), "data"), ("data",), "files", whole(1, 4096), 1),
+            title=document.value("title", TEXT, name),
+            why=document.value("why", TEXT, ""),
+            question=document.value("question", TEXT, ""),
+            answer=document.value("answer", Word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
+            targets=self.targets,
+            files=document.table("data").value("files", whole(1, 4096), 1),
             full=full,
             short=short,
             families=tuple(families),
-            comparisons=self._comparisons(names),
-            references=self._references(),
-            margin=self._value(document, (), "margin", _MARGIN, MARGIN),
-            probe=self._value(document, (), "probe", TRUTH, True),
+            comparisons=_comparisons(document, names),
+            references=_references(document),
+            margin=document.value("margin", _MARGIN, MARGIN),
+            probe=document.value("probe", TRUTH, True),
         )
 
-    def _comparisons(self, families: list[str]) -> tuple[Comparison, ...]:
-        found = []
-        for number, table in enumerate(self.reader.tables(self.document, (), "compare")):
-            place: KeyPath = ("compare", number)
-            self.reader.check_keys(table, ("title", "families"), place)
-            title = self._value(table, place, "title", TEXT, "side by side")
-            compared = self._value(table, place, "families", Several(Word(tuple(families))), ())
-            found.append(Comparison(title=title, families=compared))
-        return tuple(found)
-
-    def _families(self) -> list[Table]:
-        return self.reader.tables(self.document, (), "family")
-
-    def _targets(self) -> tuple[TargetNeed, ...]:
-        tables = self.reader.tables(self.document, (), "target")
-        found = []
-        for number, table in enumerate(tables):
-            place: KeyPath = ("target", number)
-            self.reader.check_keys(table, ("name", "about", "standard"), place)
-            for key in ("name", "standard"):
-                if key not in table:
-                    self.reader.error(place, f"{key} is missing")
-            name = self._value(table, place, "name", _NAME, f"target-{number + 1}")
-            about, standard = (self._value(table, place, key, TEXT, "") for key in ("about", "standard"))
-            found.append(TargetNeed(name, about, standard))
-        if not found:
-            self.reader.error((), "there is no target: begin one with [[target]]")
-        return tuple(found) or (TargetNeed("volume", "", "volume:"),)
-
-    def _family(self, table: Table, number: int, targets: tuple[TargetNeed, ...]) -> Family:
-        place = _place(number)
-        self.reader.check_keys(table, _FAMILY_KEYS, place)
-        name = self._value(table, place, "name", _NAME, f"family-{number + 1}")
-        own = self.reader.section(self._table(table, place, "load"), (*place, "load")).over(self.common)
-        own = self._tree(table, place).over(own)
+    def _family(self, table: DocumentTable, number: int) -> Family:
+        table.check_keys(_FAMILY_KEYS)
+        name = table.value("name", _NAME, f"family-{number}")
+        own = table.table("load").section().over(self.common)
         return Family(
             name=name,
-            title=self._value(table, place, "title", TEXT, name),
-            cache=self._value(table, place, "cache", _POLICY, self.cache),
-            clients=self._value(table, place, "clients", _CLIENTS, self.clients),
-            jobs=self._jobs(table, place, own, targets),
-            turns=self._axes(table, place, targets, "turns"),
+            title=table.value("title", TEXT, name),
+            cache=table.value("cache", _POLICY, self.cache),
+            clients=table.value("clients", whole(1, 4096), self.clients),
+            jobs=self._jobs(table, _tree(table).over(own)),
+            turns=self._axes(table.table("turns")),
         )
 
-    def _family_form(self, table: Table, place: KeyPath, form: Form, targets: tuple[TargetNeed, ...]) -> FamilyForm:
+    def _family_form(self, table: DocumentTable, form: Form) -> FamilyForm:
         return FamilyForm(
-            axes=self._axes(table, place, targets),
-            ramp_ns=self._value(table, place, "ramp", Time(), form.ramp_ns),
-            runtime_ns=self._value(table, place, "runtime", Time(), form.runtime_ns),
-            settle_ns=self._value(table, place, "settle", Time(), None),
+            axes=self._axes(table.table("axes")),
+            ramp_ns=table.value("ramp", Time(), form.ramp_ns),
+            runtime_ns=table.value("runtime", Time(), form.runtime_ns),
+            settle_ns=table.value("settle", Time(), None),
         )
 
-    def _jobs(self, table: Table, place: KeyPath, load: Said, targets: tuple[TargetNeed, ...]) -> tuple[FamilyJob, ...]:
-        known = [target.name for target in targets]
-        per_processor = self._value(table, place, "workers", _WORKERS, None) is not None
+    def _short_form(self, table: DocumentTable, full: FamilyForm, form: Form) -> FamilyForm:
+        table.check_keys(("axes", "ramp", "runtime", "settle"))
+        said = self._family_form(table, form)
+        settle = said.settle_ns if "settle" in table.values else full.settle_ns and form.runtime_ns
+        return replace(said, axes=full.axes | said.axes, settle_ns=settle)
+
+    def _jobs(self, table: DocumentTable, load: Said) -> tuple[FamilyJob, ...]:
+        per_processor = table.value("workers", Word(("processors",)), None) is not None
         jobs = []
-        for number, job in enumerate(self.reader.tables(table, place, "job") or [{}]):
-            where: KeyPath = (*place, "job", number)
-            self.reader.check_keys(job, ("name", "on", "tree", *FIELD_OF), where)
-            on = self._value(job, where, "on", Word(tuple(known)), known[0])
-            name = self._value(job, where, "name", TEXT, "load")
-            own = {key: value for key, value in job.items() if key not in ("name", "on", "tree")}
-            said = self._tree(job, where).over(self.reader.section(own, where)).over(load)
+        for job in table.tables("job") or [table.part({}, "job", 0)]:
+            on = job.value("on", self.target, self.targets[0].name)
+            name = job.value("name", TEXT, "load")
+            said = _tree(job).over(job.section("name", "on", "tree")).over(load)
             jobs.append(FamilyJob(name, on, said, per_processor))
         return tuple(jobs)
 
-    def _tree(self, table: Table, place: KeyPath) -> Said:
-        """The tree of a family or of one of its jobs; its width is that of the form."""
-        mix = self._table(self._table(table, place, "tree"), (*place, "tree"), "mix")
-        self.reader.check_keys(mix, MIXED_KINDS, (*place, "tree", "mix"))
-        if mix.keys() - set(MIXED_KINDS):
-            return Said()
-        tree: TreeLoad | None = self._value(table, place, "tree", _TREE, None)
-        if tree is not None and not (tree.mix and all(share > 0 for share in tree.mix.values())):
-            self.reader.error((*place, "tree"), "tree: mix needs at least one kind of operation, each with a share")
-        return Said.of(tree=tree)
-
-    def _axes(
-        self, table: Table, place: KeyPath, targets: tuple[TargetNeed, ...], name: str = "axes"
-    ) -> dict[str, tuple[Axis, ...]]:
-        said = self._table(table, place, name)
-        self.reader.check_keys(said, AXES, (*place, name))
-        known = [target.name for target in targets]
+    def _axes(self, table: DocumentTable) -> dict[str, tuple[Axis, ...]]:
+        table.check_keys(AXES)
         axes: dict[str, tuple[Axis, ...]] = {}
-        for key in said:
+        for key in table.values:
             if key in AXES:
-                kind = Word(tuple(known)) if key == "target" else AXES[key]
-                values = self._value(said, (*place, "axes"), key, Several(kind), (0,))
+                kind = self.target if key == "target" else AXES[key]
+                values = table.value(key, Several(kind), (0,))
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
                 if not values:
-                    self.reader.error((*place, name, key), f"{key}: name at least one value")
+                    table.error(f"{key}: name at least one value", key)
         return axes
 
-    def _form(self, table: Table, place: KeyPath, full: Form | None) -> Form:
-        data, timing = self._table(table, place, "data"), self._table(table, place, "timing")
-        self.reader.check_keys(data, ("size", "unrelated", "width", *(() if full else ("files",))), (*place, "data"))
-        self.reader.check_keys(timing, ("ramp", "runtime", "interval", "rounds"), (*place, "timing"))
-        size = self._value(data, (*place, "data"), "size", Size(), full.size_bytes if full else 2**30)
-        return Form(
-            size_bytes=size,
-            unrelated_bytes=self._value(data, (*place, "data"), "unrelated", Size(), 2 * size),
-            ramp_ns=self._value(timing, (*place, "timing"), "ramp", Time(), full.ramp_ns if full else 0),
-            runtime_ns=self._value(
-                timing, (*place, "timing"), "runtime", Time(), full.runtime_ns if full else 60 * SECOND_NS
-            ),
-            interval_ns=max(
-                MILLISECOND_NS,
-                self._value(timing, (*place, "timing"), "interval", Time(), full.interval_ns if full else SECOND_NS),
-            ),
-            width=self._value(data, (*place, "data"), "width", whole(1, 4096), full.width if full else 1),
-            rounds=self._value(timing, (*place, "timing"), "rounds", _ROUNDS, full.rounds if full else ROUNDS),
-        )
 
-    def _references(self) -> tuple[str, ...]:
-        said = self._value(self.document, (), "reference", Several(TEXT), ())
-        for name in said:
-            if name not in reference.names():
-                self.reader.error(("reference",), f"there is no reference '{name}'")
-        return tuple(said)
-
-    def _table(self, table: Table, place: KeyPath, key: str) -> Table:
-        value = table.get(key, {})
-        if isinstance(value, dict):
-            return value
-        self.reader.error((*place, key), f"{key} is a table: [{key}]")
-        return {}
-
-    def _value(self, table: Table, place: KeyPath, key: str, kind: Kind, otherwise: Any) -> Any:
-        if key not in table:
-            return otherwise
-        try:
-            return kind.read(table[key])
-        except (ValueError, OverflowError) as error:
-            self.reader.error((*place, key), f"{key}: {error}")
-            return otherwise
+def _targets(document: DocumentTable) -> tuple[TargetNeed, ...]:
+    found = []
+    for number, table in enumerate(document.tables("target"), 1):
+        table.check_keys(("name", "about", "standard"))
+        for key in ("name", "standard"):
+            if key not in table.values:
+                table.error(f"{key} is missing")
+        name = table.value("name", _NAME, f"target-{number}")
+        found.append(TargetNeed(name, table.value("about", TEXT, ""), table.value("standard", TEXT, "")))
+    if not found:
+        document.error("there is no target: begin one with [[target]]")
+    return tuple(found) or (TargetNeed("volume", "", "volume:"),)
 
 
-def _place(family: int) -> KeyPath:
-    return ("family", family)
+def _tree(table: DocumentTable) -> Said:
+    """The tree of a family or of one of its jobs; its width is that of the form."""
+    mix = table.table("tree").table("mix")
+    mix.check_keys(MIXED_KINDS)
+    if mix.values.keys() - set(MIXED_KINDS):
+        return Said()
+    tree = table.value("tree", _TREE, None)
+    if tree is not None and not (tree.mix and all(share > 0 for share in tree.mix.values())):
+        table.error("tree: mix needs at least one kind of operation, each with a share", "tree")
+    return Said.of(tree=tree)
+
+
+def _form(table: DocumentTable, default: Form, *others: str) -> Form:
+    data, timing = table.table("data"), table.table("timing")
+    data.check_keys(("size", "unrelated", "width", *others))
+    timing.check_keys(("ramp", "runtime", "interval", "rounds"))
+    size = data.value("size", Size(), default.size_bytes)
+    return Form(
+        size_bytes=size,
+        unrelated_bytes=data.value("unrelated", Size(), 2 * size),
+        ramp_ns=timing.value("ramp", Time(), default.ramp_ns),
+        runtime_ns=timing.value("runtime", Time(), default.runtime_ns),
+        interval_ns=max(MILLISECOND_NS, timing.value("interval", Time(), default.interval_ns)),
+        width=data.value("width", whole(1, 4096), default.width),
+        rounds=timing.value("rounds", whole(1, 100), default.rounds),
+    )
+
+
+def _comparisons(document: DocumentTable, families: list[str]) -> tuple[Comparison, ...]:
+    found = []
+    for table in document.tables("compare"):
+        table.check_keys(("title", "families"))
+        compared = table.value("families", Several(Word(tuple(families))), ())
+        found.append(Comparison(title=table.value("title", TEXT, "side by side"), families=compared))
+    return tuple(found)
+
+
+def _references(document: DocumentTable) -> tuple[str, ...]:
+    said = document.value("reference", Several(TEXT), ())
+    for name in said:
+        if name not in reference.names():
+            document.error(f"there is no reference '{name}'", "reference")
+    return said

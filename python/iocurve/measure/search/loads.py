@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from iocurve._native import Histogram
-from iocurve.dialects.native.words import WORDS
+from iocurve.dialects.native.keys import WORDS
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan

@@ -1,15 +1,57 @@
-"""The JSON schema of job files, for editors, generated from the fields of ``model.Section`` and their docstrings."""
+"""Writes jobs of any dialect as a TOML job file, and the JSON schema of job files for editors."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from iocurve.dialects.native.read.keys import KINDS
-from iocurve.dialects.native.read.kinds import TEXT, Schema, Time
-from iocurve.dialects.native.words import own_key
+import tomli_w
+
+from iocurve.dialects.base import TimedJob
+from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
+from iocurve.dialects.native.kinds import TEXT, Schema, Time
 from iocurve.engine.structs import field_texts
-from iocurve.job.model import PARTS, Section
+from iocurve.job.model import PARTS, Said, Section
+from iocurve.units import SECOND_NS
+
+
+def write(runs: Sequence[TimedJob], source: str) -> str:
+    """A job file that resolves to the same plans. Its first line is a comment with ``source``."""
+    head = f"# {_one_line(source)}\n\n"
+    if len(runs) == 1:
+        return head + tomli_w.dumps(_table(runs[0]))
+    return head + tomli_w.dumps({"run": [_table(run) for run in runs]})
+
+
+def _table(run: TimedJob) -> dict[str, object]:
+    table: dict[str, object] = {"name": run.job.name}
+    if run.interval_ns != SECOND_NS:
+        table["interval"] = Time().write(run.interval_ns)
+    defaults = _defaults(run.job.defaults)
+    if defaults:
+        table["defaults"] = defaults
+    table["job"] = [table_of(section.said) for section in run.job.sections]
+    return table
+
+
+def table_of(said: Said) -> dict[str, object]:
+    """The fields that are set in a section, as keys and TOML values."""
+    return {own_key(name): KINDS[name].write(said.fields[name]) for name in FIELDS if name in said.fields}
+
+
+def _defaults(defaults: Said) -> dict[str, object]:
+    """Defaults that differ from those of job files, as keys and TOML values."""
+    theirs, ours = Section.of(defaults), Section.of(DEFAULTS)
+    values = {name: theirs.value(name) for name in FIELDS}
+    return table_of(Said.of(**{name: value for name, value in values.items() if value != ours.value(name)}))
+
+
+def _one_line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+# ---- the schema, generated from the fields of ``model.Section`` and their docstrings
 
 
 def schema() -> Schema:
@@ -56,7 +98,7 @@ def _list(of: str) -> Schema:
     return {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{of}"}}
 
 
-def _lifted(value: Any, definitions: Schema) -> Any:
+def _lifted(value: object, definitions: Schema) -> Any:
     """Moves nested ``$defs`` to ``definitions``; tuples become lists, as in JSON."""
     if isinstance(value, list | tuple):
         return [_lifted(one, definitions) for one in value]

@@ -6,9 +6,10 @@ Readers raise ``ValueError`` with the message for the user.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ from iocurve.engine.plan import FixedBlocks, Uniform
 from iocurve.job.model import Percent, PerKind
 from iocurve.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
 
+T = TypeVar("T")
+S = TypeVar("S", bound=str)
+N = TypeVar("N", bound=float)
 Schema = dict[str, Any]
 
 _OPERATIONS = ("read", "write", "trim")
@@ -30,45 +34,47 @@ _TIME_UNITS = (
 )
 
 
-class Kind(Protocol):
+class Kind(ABC, Generic[T]):
     """One kind of value."""
 
-    def read(self, value: Any) -> Any:
+    @abstractmethod
+    def read(self, value: object) -> T:
         """Converts a TOML value to the value of a section's field."""
 
-    def write(self, value: Any) -> Any:
-        """Converts the value of a field to TOML; the inverse of ``read``."""
+    def write(self, value: T) -> object:
+        """Converts the value of a field to TOML; the inverse of ``read``. Default: the value is the same in TOML."""
+        return value
 
     @property
+    @abstractmethod
     def schema(self) -> Schema:
         """JSON schema of the TOML value."""
 
 
+AnyKind: TypeAlias = Kind[Any]
+"""A kind whose values have a type that only the field knows."""
+
+
 @dataclass(frozen=True)
-class Plain:
+class Plain(Kind[T]):
     """A number or boolean of TOML."""
 
-    type: type
+    type: type[T]
     name: str
     low: float | None = None
     high: float | None = None
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> T:
         """Checks type and limits. A whole number is also accepted as a float."""
-        if self.type is float and type(value) is int:
-            return float(value)
-        if type(value) is not self.type:
+        number = float(value) if self.type is float and type(value) is int else value
+        if not isinstance(number, self.type) or type(number) is not self.type:
             raise ValueError(f"{_shown(value)} is not {self.name}")
-        number: Any = value
-        if self.low is not None and not number >= self.low:
-            raise ValueError(f"{_shown(value)} is less than {self.low:g}")
-        if self.high is not None and not number <= self.high:
-            raise ValueError(f"{_shown(value)} is more than {self.high:,.0f}")
+        if isinstance(number, int | float):
+            if self.low is not None and not number >= self.low:
+                raise ValueError(f"{_shown(value)} is less than {self.low:g}")
+            if self.high is not None and not number <= self.high:
+                raise ValueError(f"{_shown(value)} is more than {self.high:,.0f}")
         return number
-
-    def write(self, value: Any) -> Any:
-        """The value itself."""
-        return value
 
     @property
     def schema(self) -> Schema:
@@ -78,7 +84,7 @@ class Plain:
         return schema | {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def whole(low: int, high: int) -> Plain:
+def whole(low: int, high: int) -> Plain[int]:
     """A kind of whole numbers within limits."""
     return Plain(int, "a whole number", low, high)
 
@@ -89,21 +95,18 @@ TEXT = Plain(str, 'a text in quotes ("…")')
 
 
 @dataclass(frozen=True)
-class Pattern:
+class Pattern(Kind[str]):
     """A text that matches a regular expression."""
 
     pattern: str
     form: str
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> str:
         """The text."""
-        if not re.fullmatch(self.pattern, TEXT.read(value)):
+        text = TEXT.read(value)
+        if not re.fullmatch(self.pattern, text):
             raise ValueError(f"{_shown(value)} is not {self.form}")
-        return value
-
-    def write(self, value: Any) -> Any:
-        """The text."""
-        return value
+        return text
 
     @property
     def schema(self) -> Schema:
@@ -112,20 +115,17 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Word:
+class Word(Kind[S]):
     """One of several words."""
 
-    words: tuple[str, ...]
+    words: tuple[S, ...]
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> S:
         """The word."""
-        if not isinstance(value, str) or value not in self.words:
-            raise ValueError(f"{_shown(value)} is not one of {', '.join(self.words)}")
-        return value
-
-    def write(self, value: Any) -> Any:
-        """The word."""
-        return value
+        for word in self.words:
+            if word == value:
+                return word
+        raise ValueError(f"{_shown(value)} is not one of {', '.join(self.words)}")
 
     @property
     def schema(self) -> Schema:
@@ -134,68 +134,77 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Size:
-    """Bytes: ``"4KiB"``, ``4096``; with ``or_percent`` also ``"50%"``; with ``is_signed`` also ``"-8KiB"``."""
+class Size(Kind[int]):
+    """Bytes: ``"4KiB"``, ``4096``; with ``is_signed`` also ``"-8KiB"``."""
 
-    or_percent: bool = False
     is_signed: bool = False
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> int:
         """Bytes."""
-        if self.or_percent and isinstance(value, str) and value.endswith("%"):
-            return _percent(value)
         size = self._bytes(value)
         if abs(size) >= 2**63:
             raise ValueError(f"{_shown(value)} is larger than the largest file")
         return size
 
-    def _bytes(self, value: Any) -> int:
+    def _bytes(self, value: object) -> int:
         if isinstance(value, str):
             sign = -1 if self.is_signed and value.startswith("-") else 1
             return sign * parse_bytes(value.removeprefix("-") if self.is_signed else value)
-        if type(value) is not int or (value < 0 and not self.is_signed):
+        if not isinstance(value, int) or isinstance(value, bool) or (value < 0 and not self.is_signed):
             raise ValueError(f'{_shown(value)} is not a size such as "64KiB", "4G" or 512')
-        return int(value)
+        return value
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: int) -> object:
         """Text in the largest exact unit."""
-        if isinstance(value, Percent):
-            return f"{value.percent}%"
-        if value < 0:
-            return f"-{_exactly(-value, _SIZE_UNITS, '')}"
-        return _exactly(value, _SIZE_UNITS, "")
+        return f"-{_exactly(-value, _SIZE_UNITS, '')}" if value < 0 else _exactly(value, _SIZE_UNITS, "")
 
     @property
     def schema(self) -> Schema:
         """A text with a unit, or bytes."""
-        unit = r"[kmgtpKMGTP]?(i?[bB])?"
-        sign = "-?" if self.is_signed else ""
-        percent = r"|\d{1,3}%" if self.or_percent else ""
-        return {
-            "anyOf": [{"type": "string", "pattern": rf"^({sign}\d+(\.\d+)? ?{unit}{percent})$"}, {"type": "integer"}]
-        }
+        return _size_schema("-?" if self.is_signed else "", "")
+
+
+class SizeOrPercent(Kind[int | Percent]):
+    """Bytes, or ``"50%"``."""
+
+    def read(self, value: object) -> int | Percent:
+        """Bytes, or a percentage."""
+        return _percent(value) if isinstance(value, str) and value.endswith("%") else Size().read(value)
+
+    def write(self, value: int | Percent) -> object:
+        """Text in the largest exact unit."""
+        return f"{value.percent}%" if isinstance(value, Percent) else Size().write(value)
+
+    @property
+    def schema(self) -> Schema:
+        """A text with a unit, or bytes."""
+        return _size_schema("", r"|\d{1,3}%")
+
+
+def _size_schema(sign: str, more: str) -> Schema:
+    pattern = rf"^({sign}\d+(\.\d+)? ?[kmgtpKMGTP]?(i?[bB])?{more})$"
+    return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]}
 
 
 @dataclass(frozen=True)
-class Time:
+class Time(Kind[int]):
     """Nanoseconds: ``"30s"``, ``"250us"``; a bare number is seconds."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> int:
         """Nanoseconds."""
         nanoseconds = self._nanoseconds(value)
         if nanoseconds >= 2**63:
             raise ValueError(f"{_shown(value)} is longer than the longest duration")
         return nanoseconds
 
-    def _nanoseconds(self, value: Any) -> int:
-        if type(value) in (int, float) and 0 <= value < 2**53:
-            seconds: float = value
-            return round(seconds * SECOND_NS)
+    def _nanoseconds(self, value: object) -> int:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
+            return round(value * SECOND_NS)
         if not isinstance(value, str):
             raise ValueError(f'{_shown(value)} is not a time such as "250us", "2ms", "30s" or 30')
         return parse_time_ns(value)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: int) -> object:
         """Text in the largest exact unit."""
         return _exactly(value, _TIME_UNITS, "s") if value else "0s"
 
@@ -207,16 +216,16 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Kind[tuple[T, ...]]):
     """A list of values."""
 
-    each: Kind
+    each: Kind[T]
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> tuple[T, ...]:
         """A tuple; a single value need not be a list."""
         return tuple(map(self.each.read, value if isinstance(value, list) else [value]))
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: tuple[T, ...]) -> object:
         """A list."""
         return [self.each.write(one) for one in value]
 
@@ -227,12 +236,12 @@ class Several:
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Kind[tuple[N, N]]):
     """A value, or the limits of a random value."""
 
-    each: Kind
+    each: Kind[N]
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> tuple[N, N]:
         """Lower and upper limit."""
         limits = value if isinstance(value, list) else [value, value]
         if len(limits) != 2:
@@ -242,7 +251,7 @@ class Between:
             raise ValueError(f"{_shown(value)}: the first value is above the second")
         return low, high
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: tuple[N, N]) -> object:
         """One value if both limits are equal."""
         low, high = map(self.each.write, value)
         return low if low == high else [low, high]
@@ -255,32 +264,32 @@ class Between:
 
 
 @dataclass(frozen=True)
-class ByOperation:
+class ByOperation(Kind[PerKind[T | None]]):
     """A value for all operations, or a table with one for ``read``, ``write`` and ``trim`` each."""
 
-    each: Kind
+    each: Kind[T]
     is_optional: bool
     """True if operations may be omitted."""
     is_table: bool = False
     """True if a value may itself be a table."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> PerKind[T | None]:
         """Three values."""
         if not isinstance(value, dict) or (self.is_table and not set(value) <= set(_OPERATIONS)):
-            return PerKind[Any].same(self.each.read(value))
-        unknown = sorted(set(value) - set(_OPERATIONS))
-        if unknown or not (value or self.is_optional):
+            return PerKind[T | None].same(self.each.read(value))
+        if not set(value) <= set(_OPERATIONS) or not (value or self.is_optional):
             raise ValueError(f"{_shown(value)} is not a table of read, write and trim")
         missing = [name for name in _OPERATIONS if name not in value]
         if missing and not self.is_optional:
             raise ValueError(f"{_shown(value)} has no value for {' and '.join(missing)}")
-        return PerKind[Any](**{name: self.each.read(value[name]) if name in value else None for name in _OPERATIONS})
+        read, write, trim = (self.each.read(value[name]) if name in value else None for name in _OPERATIONS)
+        return PerKind(read=read, write=write, trim=trim)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: PerKind[T | None]) -> object:
         """One value if all are equal."""
-        parts = {name: getattr(value, name) for name in _OPERATIONS}
+        parts = {name: value.of(name) for name in _OPERATIONS}
         written = {name: self.each.write(part) for name, part in parts.items() if part is not None}
-        if len(written) == len(_OPERATIONS) and all(part == parts["read"] for part in parts.values()):
+        if len(written) == len(_OPERATIONS) and all(part == value.read for part in parts.values()):
             return written["read"]
         return written
 
@@ -298,20 +307,21 @@ class ByOperation:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Kind[T]):
     """A part of the plan, written as a table."""
 
     part: Any
     """Its type."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> T:
         """The part."""
         try:
-            return msgspec.convert(value, self.part)
+            found: T = msgspec.convert(value, self.part)
         except msgspec.ValidationError as error:
             raise ValueError(_message(str(error))) from None
+        return found
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: T) -> object:
         """The fields that differ from their defaults."""
         return _without_none(msgspec.to_builtins(value))
 
@@ -323,21 +333,20 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Short(Table):
+class Short(Table[T]):
     """A table with a short form: a size for blocks, ``"uniform"`` for a distribution."""
 
     word: str = ""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> T:
         """The part, from the short form or a table."""
-        if self.word and isinstance(value, str) and value == self.word:
-            return Uniform()
+        if self.word and value == self.word:
+            value = {"kind": self.word}
         if not self.word and not isinstance(value, dict):
-            size = Size().read(value)
-            value = {"kind": "fixed", "bytes": size}
+            value = {"kind": "fixed", "bytes": Size().read(value)}
         return super().read(value)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: T) -> object:
         """The short form if it is complete."""
         if isinstance(value, Uniform) and self.word:
             return self.word
@@ -358,7 +367,7 @@ def _percent(text: str) -> Percent:
     return Percent(percent=int(digits))
 
 
-def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> Any:
+def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> str | int:
     for size, name in units:
         if value and value % size == 0:
             return f"{value // size}{name}"
@@ -372,14 +381,14 @@ def _message(error: str) -> str:
     return f"{where}: {text[0].lower()}{text[1:]}" if where else f"{text[0].lower()}{text[1:]}"
 
 
-def _without_none(value: Any) -> Any:
+def _without_none(value: object) -> object:
     """Removes None values, as TOML has no null."""
     if isinstance(value, dict):
         return {key: _without_none(one) for key, one in value.items() if one is not None}
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = "true" if value is True else "false" if value is False else repr(value)
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)
     return clean if len(clean) <= 60 else clean[:57] + "…"

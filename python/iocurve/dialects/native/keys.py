@@ -4,30 +4,61 @@ from __future__ import annotations
 
 import types
 import typing
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin
 
-from iocurve.dialects.native.read.kinds import (
+from iocurve.dialects.native.kinds import (
     FRACTION,
     TEXT,
     TRUTH,
+    AnyKind,
     Between,
     ByOperation,
-    Kind,
     Pattern,
     Plain,
     Several,
     Short,
     Size,
+    SizeOrPercent,
     Table,
     Time,
     Word,
     whole,
 )
-from iocurve.dialects.native.words import own_key
 from iocurve.engine.plan import Blocks
 from iocurve.engine.structs import Struct
 from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
+from iocurve.job.words import Words
+
+_EXCEPTIONS = {
+    "file_bytes": "file_size",
+    "path_bytes": "path_sizes",
+    "think_every_ns": "think_every_time",
+    "rate_bytes": "rate_bytes",
+    "rate_total_bytes": "rate_total_bytes",
+    "payload_pool_bytes": "payload_pool_size",
+}
+"""Fields whose name without the unit is taken or unclear."""
+
+
+def own_key(field: str) -> str:
+    """The key of a field in job files: ``runtime`` for ``runtime_ns``."""
+    return _EXCEPTIONS.get(field) or field.removesuffix("_ns").removesuffix("_bytes")
+
+
+WORDS = Words(
+    names={field: own_key(field) for field in model.FIELDS},
+    joint=" = ",
+    asks={
+        "direct": "direct = true",
+        "repeat": "repeatable = true",
+        "no repeat": "repeatable = false",
+        "no create": "create = false",
+        "size": 'size = "1g"',
+    },
+    worker="worker",
+)
+
 
 NOT_WRITTEN = frozenset(
     {
@@ -63,7 +94,7 @@ _WHOLE = {
     "nconnect": (1, 16),
 }
 """Limits of whole numbers; the default is 0 to 2^32 - 1."""
-_SPECIAL_KINDS: dict[str, Kind] = {
+_SPECIAL_KINDS: dict[str, AnyKind] = {
     "payload_pattern": Pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
     "file_name_pattern": Pattern(
         r"([^{}/\x00]|\{job\}|\{jobnum\}|\{file\})+", "a name with {job}, {jobnum} and {file}"
@@ -81,7 +112,7 @@ FIELD_OF = {own_key(name): name for name in FIELDS}
 """The field that a key sets."""
 
 
-def _kind(name: str, annotation: Any) -> Kind:
+def _kind(name: str, annotation: object) -> AnyKind:
     """Kind of a field's value, from its name and type."""
     if name in _SPECIAL_KINDS:
         return _SPECIAL_KINDS[name]
@@ -93,15 +124,15 @@ def _kind(name: str, annotation: Any) -> Kind:
     if name.endswith("_ns") and parts == [int]:
         return Time()
     if name in _SIZES and int in parts:
-        return Size(or_percent=len(parts) > 1, is_signed=name == "gap_bytes")
+        return SizeOrPercent() if len(parts) > 1 else Size(is_signed=name == "gap_bytes")
     if len(parts) > 1:
         raise TypeError(f"{name}: no kind for {annotation}")
     (part,) = parts
     return _single(name, part)
 
 
-def _single(name: str, part: Any) -> Kind:
-    plain: dict[Any, Kind] = {bool: TRUTH, int: whole(*_WHOLE.get(name, (0, _U32))), float: FRACTION, str: TEXT}
+def _single(name: str, part: object) -> AnyKind:
+    plain: dict[object, AnyKind] = {bool: TRUTH, int: whole(*_WHOLE.get(name, (0, _U32))), float: FRACTION, str: TEXT}
     if part in plain:
         return plain[part]
     if get_origin(part) is Literal:
@@ -120,24 +151,24 @@ def _single(name: str, part: Any) -> Kind:
     raise TypeError(f"{name}: no kind for {part}")
 
 
-def _options(annotation: Any) -> tuple[Any, ...]:
+def _options(annotation: object) -> tuple[object, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
-def _kinds() -> dict[str, Kind]:
-    hints: dict[str, Any] = {}
+def _kinds() -> dict[str, AnyKind]:
+    hints: dict[str, object] = {}
     for part in (Section, *PARTS.values()):
         hints |= typing.get_type_hints(part, include_extras=True)
     return {name: _kind(name, _without_none(hints[name])) for name in FIELDS}
 
 
-def _without_none(annotation: Any) -> Any:
+def _without_none(annotation: object) -> object:
     """Type of a field without the None of an unset field."""
     parts = tuple(part for part in _options(annotation) if part is not type(None))
     return parts[0] if len(parts) == 1 else Union[parts]  # noqa: UP007 - made of a tuple
 
 
-KINDS: dict[str, Kind] = _kinds()
+KINDS: dict[str, AnyKind] = _kinds()
 """Kind of value of each field."""
 DEFAULTS = Said.of(
     engine="uring",

@@ -1,1 +1,0 @@
-"""Writes job files and their JSON schema."""

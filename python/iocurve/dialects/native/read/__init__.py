@@ -1,1 +1,0 @@
-"""Reads a TOML job file into jobs, and collects every error with its line."""
