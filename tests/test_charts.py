@@ -13,14 +13,14 @@ import vl_convert
 from data import synthetic
 from data.browser import visit
 from iocurve.analysis import read
-from iocurve.analysis.findings import Knee
+from iocurve.analysis.findings import KneeFinding
 from iocurve.report import charts
 from iocurve.report import page as report
 from iocurve.report.charts.curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import Nanoseconds, Table, bold, code
-from iocurve.result.document import Comparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
+from iocurve.result.document import FamilyComparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
 from iocurve.units import KIB, MIB
 from test_headlines import disks, knee
 
@@ -39,7 +39,7 @@ def load(family: str, iops: float, **axes: int | float | str) -> Point:
     return made.replace(axes={"order": "random", "block_bytes": 4 * KIB} | axes, target="volume")
 
 
-def scenario(points: list[Point], *comparisons: Comparison, **targets: TargetFacts) -> Result:
+def scenario(points: list[Point], *comparisons: FamilyComparison, **targets: TargetFacts) -> Result:
     facts = ScenarioFacts(
         name="tiny",
         title="Tiny",
@@ -137,7 +137,7 @@ def test_the_limit_is_a_line_in_every_chart_with_its_quantity() -> None:
     grid = [load("grid", 90_000, kind=kind, nconnect=count) for kind in ("read", "write") for count in (1, 8)]
     depths = [load("depth", 60_000, depth=depth, nconnect=count) for depth in (1, 64) for count in (1, 8)]
     rates = [load("rate", rate, rate=rate) for rate in (50_000, 90_000)]
-    compared = Comparison(title="Beside each other", families=("mix", "other"))
+    compared = FamilyComparison(title="Beside each other", families=("mix", "other"))
     made = figures(read(scenario([*mixes, *grid, *depths, *rates], compared)))
     assert len(made) == 7
     for figure in made:
@@ -205,7 +205,7 @@ def test_the_knee_and_the_capacity_are_marked_on_both_charts_of_a_knee() -> None
 
 def test_points_of_a_knee_are_joined_by_load() -> None:
     dots = [charts.DepthDot(depth, 1_000.0 * depth) for depth in (4, 1, 2)]
-    chart = charts.knee_curve(dots, [], Knee(3.0, 3_000, 1_000_000, 4_000, 900_000))
+    chart = charts.knee_curve(dots, [], KneeFinding(3.0, 3_000, 1_000_000, 4_000, 900_000))
     (line,) = [layer for layer in chart["layer"] if layer["encoding"].get("order")]
     assert line["mark"]["type"] == "line"
     assert line["encoding"]["order"] == {"field": "depth", "type": "quantitative"}

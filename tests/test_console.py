@@ -11,7 +11,7 @@ from rich.console import Console
 from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
-from iocurve.report.live import LiveView
+from iocurve.report.live import TerminalView
 from iocurve.report.progress import PlainView, StartedPoint, finished_line
 from iocurve.report.table import result_table
 from iocurve.units import MIB, SECOND_NS
@@ -211,7 +211,7 @@ def test_rates_are_per_second_whatever_the_interval() -> None:
 
 def test_a_terminal_shows_progress_and_figures() -> None:
     out, clock = console(terminal=True), Clock()
-    with LiveView(out, clock) as view:
+    with TerminalView(out, clock) as view:
         view.point_started(StartedPoint(2, 26, "4 KiB, 50 % reads", 3.0))
         view.update(running(SECOND_NS, 59_000))
         clock.now += 1
@@ -292,7 +292,7 @@ def live_lines(live: Live, *, width: int = 80, height: int = 24) -> list[str]:
     out = Console(
         file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None, legacy_windows=False
     )
-    view = LiveView(out, Clock())
+    view = TerminalView(out, Clock())
     view.point_started(StartedPoint(0, 1, "point", 3.0))
     view._live = live
     with out.capture() as captured:

@@ -19,10 +19,10 @@ import composed_hosts as composed
 from bench.servers import Server
 from iocurve.advice.doctor import azure, fixes, gain, text
 from iocurve.advice.doctor.bundle import bundle
-from iocurve.advice.doctor.checks import CHECKS, Diagnosis, Row, Setting
+from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, TunedSetting
 from iocurve.advice.doctor.diagnose import Known, diagnose
-from iocurve.advice.doctor.host import Bundle, Host
-from iocurve.advice.doctor.mounts import NfsMount, mounts
+from iocurve.advice.doctor.host import Bundle, HostFiles
+from iocurve.advice.doctor.mounts import ClientMount, mounts
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine
 from iocurve.errors import IocurveError, ResultError, TargetError
@@ -112,14 +112,14 @@ NOTHING = Known()
 
 
 def examined(source: Bundle, subject: str | None = None, known: Known = NOTHING) -> Diagnosis:
-    return diagnose(Host.of_bundle(source), subject, known)
+    return diagnose(HostFiles.of_bundle(source), subject, known)
 
 
 def ailing(diagnosis: Diagnosis) -> dict[str, str]:
     return {f"{row.check} {row.subject}": row.state for row in diagnosis.rows if row.state != "green"}
 
 
-def row_of(diagnosis: Diagnosis, check: str, subject: str | None = None) -> Row:
+def row_of(diagnosis: Diagnosis, check: str, subject: str | None = None) -> DoctorRow:
     return next(row for row in diagnosis.rows if row.check == check and subject in (None, row.subject))
 
 
@@ -246,16 +246,16 @@ def test_a_subject_that_is_not_on_the_host_is_an_error(subject: str) -> None:
 @pytest.mark.parametrize("name", ["captured-nfs3-lost", "captured-virtio"])
 def test_a_directory_with_the_files_gives_the_same_rows_as_the_bundle(name: str, tmp_path: Path) -> None:
     source = captured(name)
-    assert diagnose(Host(tree(source, tmp_path)), None, Known()) == examined(source)
+    assert diagnose(HostFiles(tree(source, tmp_path)), None, Known()) == examined(source)
 
 
 def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
-    host = Host(tree(composed.scenario_2(), tmp_path))
+    host = HostFiles(tree(composed.scenario_2(), tmp_path))
     before = diagnose(host, None, Known())
     made = bundle(host, None)
     after = examined(Bundle.from_json(made.pretty()))
     assert [(row.check, row.state) for row in after.rows] == [(row.check, row.state) for row in before.rows]
-    assert [mount.server for mount in mounts(Host.of_bundle(made)) if isinstance(mount, NfsMount)] == [
+    assert [mount.server for mount in mounts(HostFiles.of_bundle(made)) if isinstance(mount, ClientMount)] == [
         "server1.file.core.windows.net",
         "server1.file.core.windows.net",
         "server2.file.core.windows.net",
@@ -265,7 +265,9 @@ def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
 
 
 def test_the_counters_of_a_mount_are_read_whole() -> None:
-    (mount,) = (one for one in mounts(Host.of_bundle(captured("captured-nfs3-four"))) if isinstance(one, NfsMount))
+    (mount,) = (
+        one for one in mounts(HostFiles.of_bundle(captured("captured-nfs3-four"))) if isinstance(one, ClientMount)
+    )
     assert [one.slots_max for one in mount.transports] == [8, 8, 8, 8]
     read = mount.operations["READ"]
     assert (read.operations, read.timeouts, read.queue_ms, read.rtt_ms) == (11_429, 0, 2_607, 19_497)
@@ -277,14 +279,14 @@ def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Pa
     root = tree(captured("captured-nfs3-lost"), tmp_path)
     (root / fixes.SYSCTL).parent.mkdir(parents=True)
     (root / fixes.SYSCTL).write_text("vm.swappiness = 1\n")
-    host = Host(root)
+    host = HostFiles(root)
     wanted = fixes.files(diagnose(host, None, Known()))
     assert set(wanted) == {fixes.UDEV_NFS, fixes.SYSCTL, fixes.MODPROBE}
     assert "-vm.swappiness = 1\n" in fixes.diff(host, wanted)
     assert len(fixes.write(root, wanted)) == 3
     assert 'ATTR{read_ahead_kb}="15360"' in (root / fixes.UDEV_NFS).read_text()
     assert (root / fixes.SYSCTL).with_name("90-iocurve.conf.before-iocurve").read_text() == "vm.swappiness = 1\n"
-    assert fixes.diff(Host(root), wanted) == ""
+    assert fixes.diff(HostFiles(root), wanted) == ""
     assert fixes.write(root, wanted) == []
 
 
@@ -371,9 +373,9 @@ def test_other_replies_are_no_instance(reply: str) -> None:
     assert azure.parse(reply) is None
 
 
-def setting_row(path: str) -> Row:
-    setting = Setting(path=path, now="128", wanted="15360", load="rw=read bs=64k direct=0")
-    return Row(
+def setting_row(path: str) -> DoctorRow:
+    setting = TunedSetting(path=path, now="128", wanted="15360", load="rw=read bs=64k direct=0")
+    return DoctorRow(
         check="nfs.read_ahead",
         title="read-ahead",
         subject="/mnt",
@@ -389,7 +391,7 @@ def setting_row(path: str) -> Row:
 def test_before_and_after_take_turns_and_the_setting_is_put_back(tmp_path: Path) -> None:
     (tmp_path / "setting").write_text("128")
     (tmp_path / "data").mkdir()
-    load = gain.Load(tmp_path / "data", MIB, 20_000_000, 3)
+    load = gain.DoctorLoad(tmp_path / "data", MIB, 20_000_000, 3)
     found = gain.measure(setting_row("setting"), load, tmp_path / "out", tmp_path, quiet=True)
     assert found.difference is not None
     assert found.text.startswith("read-ahead of /mnt, 15360 instead of 128: ")
@@ -424,7 +426,7 @@ with gain.kept([(file, "128")]):
 
 def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
     rows = {row.check: row for row in examined(captured("captured-nfs3-soft"), "/mnt").rows}
-    load = gain.Load(Path("/mnt/data 1"), MIB, 20_000_000, 3)
+    load = gain.DoctorLoad(Path("/mnt/data 1"), MIB, 20_000_000, 3)
     url, size = "nfs://10.0.0.1:14049/export1/data%201", "--size=1048576 --runtime=0.02 --unlink=1 --time_based"
     assert load.commands(rows["nfs.nconnect"]) == tuple(
         f"fio --name=doctor --ioengine=nfs '--nfs_url={url}?vers=3&nconnect={number}' --rw=randread --bs=64k "
@@ -452,7 +454,7 @@ def test_settings_that_need_another_mount_are_measured_by_the_own_client(volume:
     row = row_of(examined(composed.nvme(), f"{source}?nconnect=2"), "nfs.nconnect")
     assert row.state == "green"
     few = row_of(examined(composed.nvme(), f"{source}?nconnect=1&vers=4.1"), "nfs.nconnect")
-    found = gain.measure(few, gain.Load(None, MIB, 20_000_000, 3), tmp_path / "out", quiet=True)
+    found = gain.measure(few, gain.DoctorLoad(None, MIB, 20_000_000, 3), tmp_path / "out", quiet=True)
     engines = [point.plan.groups[0].workers[0].engine for point in found.result.points]
     assert [engine.mount.nconnect for engine in engines if isinstance(engine, NfsEngine)] == [1, 8]
     assert found.difference is not None
@@ -461,7 +463,7 @@ def test_settings_that_need_another_mount_are_measured_by_the_own_client(volume:
 def test_files_of_this_machine_are_read_in_parts() -> None:
     # Linux refuses to read 4 MiB of /proc/sys at once.
     path = "proc/sys/kernel/osrelease"
-    assert Host().text(path) == Path("/", path).read_text()
+    assert HostFiles().text(path) == Path("/", path).read_text()
 
 
 @pytest.mark.slow

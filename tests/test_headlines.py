@@ -21,7 +21,7 @@ from iocurve.result.document import (
     SearchFacts,
     TargetFacts,
 )
-from iocurve.result.reference import Conditions, Figure, Reference
+from iocurve.result.reference import Conditions, PublishedFigure, Reference
 from iocurve.units import KIB, MILLISECOND_NS, SECOND_NS
 
 Tile = tuple[str, str, str, str]
@@ -55,7 +55,7 @@ def point(name: str, *loads: tuple[Worker, dict[str, tuple[int, int]]]) -> Point
     return Point(name=name, family=name, axes={}, plan=plan(workers), outcome=outcome(*outcomes))
 
 
-def scenario(points: list[Point], policies: dict[str, CachePolicy] | None = None, *figures: Figure) -> Result:
+def scenario(points: list[Point], policies: dict[str, CachePolicy] | None = None, *figures: PublishedFigure) -> Result:
     facts = ScenarioFacts(
         name="tiny",
         title="Tiny",
@@ -173,7 +173,7 @@ def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
     ]
 
 
-def six_loads(*figures: Figure) -> Result:
+def six_loads(*figures: PublishedFigure) -> Result:
     """The shape of the scenario ``anf-vdbench``."""
     rates = {
         ("random-read", 8 * KIB): {"read": 64_000},
@@ -217,9 +217,9 @@ def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
 def test_loads_of_the_document_go_first() -> None:
     shown = tiles(
         six_loads(
-            Figure(family="random-read", kind="read", unit="IOPS", value=300_000),
-            Figure(family="random-mix", kind="read", unit="IOPS", value=150_000),
-            Figure(family="sequential-mix", kind="read", unit="MiB/s", value=2_000),
+            PublishedFigure(family="random-read", kind="read", unit="IOPS", value=300_000),
+            PublishedFigure(family="random-mix", kind="read", unit="IOPS", value=150_000),
+            PublishedFigure(family="sequential-mix", kind="read", unit="MiB/s", value=2_000),
         )
     )
     assert [(value, unit, what) for value, unit, what, _ in shown] == [

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from iocurve.advice import measured
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import limits
-from iocurve.advice.observe.counters import Processes, Sample, Subject, find_subject
+from iocurve.advice.observe.counters import CounterSample, Processes, Subject, find_subject
 from iocurve.advice.observe.job import job_file
 from iocurve.advice.observe.watch import observation
 from iocurve.advice.observe.watch import samples as watched
@@ -48,7 +48,7 @@ def nfs_host(root: Path, *, reads: int, writes: int, queue_ms: int = 100, ports:
 def observed(root: Path, after: dict[str, int], seconds: float = 10.0) -> tuple[Observation, Subject]:
     """An observation of a mount whose counters stand at 1,000 reads and 1,000 writes at its start."""
     nfs_host(root, reads=1_000, writes=1_000, queue_ms=0)
-    subject = find_subject("/mnt/a/data", Host(root))
+    subject = find_subject("/mnt/a/data", HostFiles(root))
     first = subject.sample(root, lambda: 5.0)
     nfs_host(root, **after)
     return observation(subject, [first, subject.sample(root, lambda: 5.0 + seconds)]), subject
@@ -97,7 +97,7 @@ def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:
     directory.mkdir(parents=True)
     (directory / "dev").write_text("8:0\n")
     (directory / "stat").write_text(READ_STAT)
-    subject = find_subject("sda", Host(tmp_path))
+    subject = find_subject("sda", HostFiles(tmp_path))
     first = subject.sample(tmp_path, lambda: 0.0)
     (directory / "stat").write_text("2000 0 32000 1500 200 0 6400 400 0 0 0 0")
     found = observation(subject, [first, subject.sample(tmp_path, lambda: 2.0)])
@@ -109,7 +109,7 @@ def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:
 
 
 def test_samples_are_taken_at_even_times_and_at_the_end(tmp_path: Path) -> None:
-    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=1, writes=1)))
+    subject = find_subject("/mnt/a", HostFiles(nfs_host(tmp_path, reads=1, writes=1)))
     now = 100.0
 
     def sleep(seconds: float) -> None:
@@ -124,16 +124,16 @@ def test_samples_are_taken_at_even_times_and_at_the_end(tmp_path: Path) -> None:
     ("times", "message"), [(1, "nothing was observed"), (2, "counters went back")], ids=["one sample", "mounted again"]
 )
 def test_observations_that_cannot_be_made(tmp_path: Path, times: int, message: str) -> None:
-    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=10, writes=10)))
+    subject = find_subject("/mnt/a", HostFiles(nfs_host(tmp_path, reads=10, writes=10)))
     first = subject.sample(tmp_path, lambda: 0.0)
     nfs_host(tmp_path, reads=5, writes=5)
-    samples: list[Sample] = [first, subject.sample(tmp_path, lambda: 1.0)][:times]
+    samples: list[CounterSample] = [first, subject.sample(tmp_path, lambda: 1.0)][:times]
     with pytest.raises(TargetError, match=message):
         observation(subject, samples)
 
 
 def test_a_mount_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    subject = find_subject("/mnt/a", Host(nfs_host(tmp_path, reads=10, writes=10)))
+    subject = find_subject("/mnt/a", HostFiles(nfs_host(tmp_path, reads=10, writes=10)))
     (tmp_path / "proc/self/mountstats").write_text("")
     with pytest.raises(TargetError, match="was it unmounted"):
         subject.sample(tmp_path)
@@ -142,7 +142,7 @@ def test_a_mount_that_is_gone_is_an_error(tmp_path: Path) -> None:
 def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 160_000 + 1_000, "writes": 1_000})
     caps = resolve("anf-premium", 2 * TIB).caps
-    near = limits.near(found, subject, Host(tmp_path), caps, "anf-premium", "D32s_v5")
+    near = limits.near(found, subject, HostFiles(tmp_path), caps, "anf-premium", "D32s_v5")
     assert near.limits[0].name == "throughput"
     assert (near.limits[0].value, near.limits[0].observed) == (128.0, 125.0)
     assert limits.verdict(near)[0] == (
@@ -163,7 +163,7 @@ def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
 
 def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
-    near = limits.near(found, subject, Host(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
+    near = limits.near(found, subject, HostFiles(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
     assert limits.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
     assert limits.for_twice_the_rate(near) == (
         "for twice the rate at this mean latency of 3 ms the application must keep 0.06 in flight instead of "
@@ -174,7 +174,7 @@ def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
 
 def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 2_000, "writes": 1_000, "queue_ms": 18_000})
-    near = limits.near(found, subject, Host(tmp_path), (), "", None)
+    near = limits.near(found, subject, HostFiles(tmp_path), (), "", None)
     assert limits.verdict(near)[-1].startswith("90% of the latency of reads is spent waiting in the client")
     assert limits.for_half_the_latency(near).startswith(
         "for half the latency: no wait in the client, which is 90% of it"
@@ -197,7 +197,7 @@ def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
     before = Processes.now(tmp_path)
     process(7, "app", 300, "/mnt/a/file")
     process(8, "other", 900, "/mnt/ab")
-    subject = find_subject("/mnt/a", Host(tmp_path))
+    subject = find_subject("/mnt/a", HostFiles(tmp_path))
     samples = [subject.sample(tmp_path, lambda: 0.0), subject.sample(tmp_path, lambda: 1.0)]
     found = observation(subject, samples, (before, Processes.now(tmp_path)))
     assert [(one.name, one.read_bytes, one.has_files_open) for one in found.processes] == [
@@ -209,7 +209,7 @@ def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/mnt/nowhere", "/dev/sdz"])
 def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(TargetError, match="which has no counters"):
-        find_subject(name, Host(nfs_host(tmp_path, reads=1, writes=1)))
+        find_subject(name, HostFiles(nfs_host(tmp_path, reads=1, writes=1)))
 
 
 def test_a_few_operations_of_the_file_system_are_no_part_of_the_job() -> None:

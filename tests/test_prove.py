@@ -15,7 +15,7 @@ from data import synthetic
 from data.synthetic import VOLUME
 from iocurve.advice import promises, proof_page
 from iocurve.advice.promises import Promise, Promised
-from iocurve.advice.prove import Judged, Proof, Prover, Request, intervals_held
+from iocurve.advice.prove import JudgedPromise, Proof, ProofRequest, Prover, intervals_held
 from iocurve.cli import commands
 from iocurve.cli.prove import PromiseOptions
 from iocurve.errors import DialectError
@@ -93,7 +93,7 @@ def judged(
     own_us: float = 10.0,
     others: Sequence[Promise] = (),
     **request: Any,
-) -> Judged:
+) -> JudgedPromise:
     """The verdict on a promise whose loads give these runs, on a client that carries a rate and has a latency."""
     waiting = list(runs)
 
@@ -114,7 +114,7 @@ def judged(
         def _client_has(self, promise: Promise, _: int) -> float:
             return carries if promise.is_least else own_us
 
-    asked = Request(
+    asked = ProofRequest(
         target=targets.parse("volume:unlimited"),
         promised=Promised(title="t", promises=(promise, *others)),
         size_bytes=GIB,

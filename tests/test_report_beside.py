@@ -19,7 +19,7 @@ from iocurve.report.setting import emulation_label, setting, targets
 from iocurve.result.document import (
     Axis,
     CacheFacts,
-    Comparison,
+    FamilyComparison,
     FamilyFacts,
     Finding,
     Interval,
@@ -29,7 +29,7 @@ from iocurve.result.document import (
     SearchFacts,
     TargetFacts,
 )
-from iocurve.result.reference import Conditions, Figure, Reference
+from iocurve.result.reference import Conditions, PublishedFigure, Reference
 from iocurve.result.stats import judged_mean, series_mean
 from iocurve.units import KIB, SECOND_NS
 
@@ -44,7 +44,7 @@ def load(family: str, iops: float, **axes: Axis) -> Point:
     return made.replace(axes={"order": "random", "block_bytes": 4 * KIB} | axes)
 
 
-def scenario(points: list[Point], titles: dict[str, str], *comparisons: Comparison, **more: Any) -> Result:
+def scenario(points: list[Point], titles: dict[str, str], *comparisons: FamilyComparison, **more: Any) -> Result:
     facts = ScenarioFacts(
         name="tiny",
         title="Tiny",
@@ -59,7 +59,7 @@ def scenario(points: list[Point], titles: dict[str, str], *comparisons: Comparis
     return synthetic.result(points, kind="scenario").replace(**({"scenario": facts} | more))
 
 
-def reference(*found: Figure) -> Reference:
+def reference(*found: PublishedFigure) -> Reference:
     return Reference(
         name="page",
         title="A page",
@@ -86,8 +86,8 @@ MIX = [
     load("mix", 60_000, read_percent=50),
     load("mix", 40_000, read_percent=0),
 ]
-READS = Figure(family="mix", axes={"read_percent": 100}, kind="read", unit="IOPS", value=120_000, how="about")
-WRITES = Figure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS", value=40_400)
+READS = PublishedFigure(family="mix", axes={"read_percent": 100}, kind="read", unit="IOPS", value=120_000, how="about")
+WRITES = PublishedFigure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS", value=40_400)
 
 
 def test_published_figures_are_compared_with_the_points_they_belong_to() -> None:
@@ -128,14 +128,14 @@ def test_the_table_has_measured_published_ratio_and_what_was_different() -> None
 
 def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
     points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
+    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
     (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
     assert pair.measured == pytest.approx(2.7)
 
 
 def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_published_rates() -> None:
     points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
+    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
     both = (gain.replace(unit="IOPS", value=270_000), gain)
     result = scenario(points, {"grid": "Grid"}, references=(reference(*both),))
     assert [one.figure.unit for one in published.comparisons_of(result)] == ["IOPS", "×"]
@@ -150,7 +150,7 @@ def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_p
 
 def test_a_published_range_is_met_anywhere_within_it() -> None:
     points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = Figure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=2, value_max=4)
+    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=2, value_max=4)
     (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
     assert (pair.ratio, published.described(pair.figure)) == (1.0, "2 to 4 ×")
     (above,) = published.comparisons_of(
@@ -176,7 +176,7 @@ def test_a_result_keeps_its_references() -> None:
 
 def test_families_are_compared_where_both_were_measured() -> None:
     cached = [load("cached", 130_000, read_percent=100), load("cached", 90_000, read_percent=90)]
-    compared = Comparison(title="With caching and without", families=("mix", "cached"))
+    compared = FamilyComparison(title="With caching and without", families=("mix", "cached"))
     result = scenario([*MIX, *cached], {"mix": "Without", "cached": "With"}, compared)
     figure = next(one for one in figures(read(result)) if one.title == "With caching and without")
     assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×, cannot tell: measured once"),)
@@ -185,7 +185,7 @@ def test_families_are_compared_where_both_were_measured() -> None:
 @pytest.mark.slow
 def test_single_loads_of_a_scenario_stand_beside_each_other() -> None:
     points = [load("reads", 77_000), load("writes", 12_800, kind="write")]
-    mark = Figure(family="writes", kind="write", unit="IOPS", value=13_052.65)
+    mark = PublishedFigure(family="writes", kind="write", unit="IOPS", value=13_052.65)
     result = scenario(points, {"reads": "Most reads", "writes": "Most writes"}, references=(reference(mark),))
     figure = next(one for one in figures(read(result)) if one.slug == "all-loads")
     assert [row[:3] for row in figure.table.rows] == [

@@ -18,12 +18,12 @@ from iocurve.analysis.check_names import SEARCHES
 from iocurve.errors import DialectError, TargetError
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
-from iocurve.measure.search.capacity import Point, capacity_of
-from iocurve.measure.search.ceiling import Bounds, Budget, Limit, MeasuredRate, Trial
+from iocurve.measure.search.capacity import CurvePoint, capacity_of
+from iocurve.measure.search.ceiling import Bounds, Budget, LatencyLimit, MeasuredRate, Trial
 from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
 from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.knee import Sample
-from iocurve.measure.search.late_share import Clusters, Counted, crossing
+from iocurve.measure.search.late_share import Clusters, LateCount, crossing
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.result.stats import Estimate, sample_mean
@@ -183,7 +183,7 @@ def test_the_capacity_of_a_rate_that_falls_is_its_maximum() -> None:
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 def test_the_bound_of_a_power_law_is_its_asymptote(power: float) -> None:
-    points = [Point(4**step, 1_000 - 500 * 4.0 ** (-step * power), 1e-6, 30) for step in range(1, 7)]
+    points = [CurvePoint(4**step, 1_000 - 500 * 4.0 ** (-step * power), 1e-6, 30) for step in range(1, 7)]
     found = capacity_of(tuple(points))
     # No error of a rate is taken to be below a thousandth.
     assert found.iops.high == pytest.approx(1_000, rel=3e-3)
@@ -245,7 +245,7 @@ def test_three_points_are_too_few_for_the_law() -> None:
     assert usl.fit([(n, Estimate(1000.0 * n, 1.0, 10)) for n in (1, 2, 4)]) is None
 
 
-P99_2MS = Limit(99.0, 2e6)
+P99_2MS = LatencyLimit(99.0, 2e6)
 TWO_MINUTES = Budget(0.02, 120.0)
 
 
@@ -258,7 +258,7 @@ def exact(capacity: float) -> Estimate:
     return Estimate(capacity, capacity * 1e-3, 30)
 
 
-def never_late(capacity: float, limit: Limit = P99_2MS) -> open_loops.Case:
+def never_late(capacity: float, limit: LatencyLimit = P99_2MS) -> open_loops.Case:
     return open_loops.Case(lambda arrivals, _: np.full(len(arrivals), 1e-3), capacity, capacity, limit)
 
 
@@ -338,7 +338,7 @@ def test_a_limit_that_all_loads_keep_is_said() -> None:
 
 
 def test_a_limit_that_nothing_keeps_is_said() -> None:
-    found = searched(never_late(10_000.0, Limit(99.0, 1e3)))
+    found = searched(never_late(10_000.0, LatencyLimit(99.0, 1e3)))
     assert found.answer is None
     assert found.ending == "missed"
     facts = max_facts("rw=randread", P99_2MS, exact(10_000.0), found)
@@ -347,7 +347,7 @@ def test_a_limit_that_nothing_keeps_is_said() -> None:
 
 
 def test_this_machine_is_named_where_it_and_not_the_target_missed_the_limit() -> None:
-    late = never_late(10_000.0, Limit(99.0, 1e3))
+    late = never_late(10_000.0, LatencyLimit(99.0, 1e3))
     attempt = open_loops.attempts(late, np.random.default_rng(1))
 
     def by_machine(rate: float, seconds: float, is_decided: ceiling.IsDecided, left_s: float) -> Trial:
@@ -419,9 +419,9 @@ def test_a_percentile_has_the_bounds_of_its_order_statistics() -> None:
 
 def test_a_cluster_that_lasts_for_intervals_counts_once() -> None:
     """As many late operations, alone or all together: the dispersion is that of the clusters."""
-    scattered = Counted(900.0, tuple((100, 5) if place % 10 == 0 else (100, 0) for place in range(100)))
-    together = Counted(900.0, tuple((100, 50) if place == 50 else (100, 0) for place in range(100)))
-    lasting = Counted(900.0, tuple((100, 10) if 50 <= place < 55 else (100, 0) for place in range(100)))
+    scattered = LateCount(900.0, tuple((100, 5) if place % 10 == 0 else (100, 0) for place in range(100)))
+    together = LateCount(900.0, tuple((100, 50) if place == 50 else (100, 0) for place in range(100)))
+    lasting = LateCount(900.0, tuple((100, 10) if 50 <= place < 55 else (100, 0) for place in range(100)))
     found = [Clusters.of([one], 1_000.0, 1.0).dispersion(900.0) for one in (scattered, together, lasting)]
     assert found[0] < found[1]
     assert found[0] < found[2]
@@ -429,7 +429,7 @@ def test_a_cluster_that_lasts_for_intervals_counts_once() -> None:
 
 def test_clusters_are_seen_where_an_interval_has_few_operations() -> None:
     """Of four operations at most one is late: successive intervals hardly tell that clusters last for 60 of them."""
-    slow = Counted(10.0, tuple((4, int(place % 600 < 60 and place % 2)) for place in range(6_000)))
+    slow = LateCount(10.0, tuple((4, int(place % 600 < 60 and place % 2)) for place in range(6_000)))
     assert Clusters.of([slow], 20.0, 1.0).dispersion(10.0) > 10
 
 
@@ -446,7 +446,7 @@ def test_clusters_are_seen_where_an_interval_has_few_operations() -> None:
 )
 def test_a_bound_needs_counts_that_show_a_slope(late: tuple[int, ...], low: float | None, high: float | None) -> None:
     rates = (700.0, 800.0, 900.0, 1_000.0, 1_100.0)
-    counted = [Counted(rate, ((20_000, count),)) for rate, count in zip(rates, late, strict=True)]
+    counted = [LateCount(rate, ((20_000, count),)) for rate, count in zip(rates, late, strict=True)]
     found = crossing(counted, 0.05, Clusters(1.0, 30, 5_000.0), (500.0, 1_200.0), 950.0)
     assert (found.low is None) == (low is None)
     assert (found.high is None) == (high is None)

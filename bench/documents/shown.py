@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iocurve import analysis
 from iocurve.analysis import connections, published
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import point_unit
 from iocurve.result.disturbance import condition
 from iocurve.result.document import RESULT_NAME, Axis, Point, Result
@@ -163,7 +163,7 @@ def _ratio(text: str) -> str:
     return found[0].strip() if found else text
 
 
-def _family(directory: Path, name: str) -> Family:
+def _family(directory: Path, name: str) -> PointFamily:
     return next(one for one in reading_of(directory).families if one.name == name)
 
 

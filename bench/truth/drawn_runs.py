@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from iocurve.analysis.observations import Observation, relative_error
+from iocurve.analysis.observations import ObservedPoint, relative_error
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
@@ -168,12 +168,12 @@ def _any_loads(chance: random.Random) -> list[Load]:
     return [Load(size, mix, depth, 1, n) for size in sizes for mix in mixes for n in numbers for depth in depths]
 
 
-def observed(target: Drawn, loads: Sequence[Load], chance: random.Random) -> list[tuple[Load, Observation]]:
+def observed(target: Drawn, loads: Sequence[Load], chance: random.Random) -> list[tuple[Load, ObservedPoint]]:
     """The points of a run that can be compared."""
     return [(load, one) for load in loads if (one := _observed(target, load, chance))]
 
 
-def _observed(target: Drawn, load: Load, chance: random.Random) -> Observation | None:
+def _observed(target: Drawn, load: Load, chance: random.Random) -> ObservedPoint | None:
     level = target.iops(load) * math.exp(chance.gauss(0, target.hidden_noise))
     held_up = [_held_up(target, chance) for _ in range(TURNS if load.in_turns else 1)]
     factors = held_up if load.in_turns else held_up * INTERVALS
@@ -184,7 +184,7 @@ def _observed(target: Drawn, load: Load, chance: random.Random) -> Observation |
     mean = math.fsum(rates) / len(rates)
     operations = max(1, round(mean / 2))
     drawn_share = chance.gauss(load.read_share, math.sqrt(load.read_share * (1 - load.read_share) / operations))
-    return Observation(
+    return ObservedPoint(
         point=Point(name="drawn", family="drawn", axes={}, plan=_PLAN, outcome=_OUTCOME),
         block_bytes=load.block_bytes,
         mix=load.read_share,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Limit, Trial, Try
+from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, LatencyLimit, Trial, Try
 
 Times = NDArray[np.float64]
 Transform = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
@@ -35,7 +35,7 @@ class Case:
     serve: Serve
     capacity: float
     rate: float
-    limit: Limit
+    limit: LatencyLimit
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,10 @@ def bucket_case(capacity: float, burst: int, base_s: float, factor: float, share
         middle = (low + high) / 2
         low, high = (low, middle) if fixed_tail(middle, beyond) > share else (middle, high)
     return Case(
-        bucket(capacity, burst, base_s), capacity, low * capacity, Limit(100 * (1 - share), factor * base_s * 1e9)
+        bucket(capacity, burst, base_s),
+        capacity,
+        low * capacity,
+        LatencyLimit(100 * (1 - share), factor * base_s * 1e9),
     )
 
 
@@ -225,7 +228,7 @@ def simulated_case(serve: Serve, capacity: float, load: float, share: float, cha
         arrivals = poisson(load * capacity, LONG_OPERATIONS / load / capacity, chance)
         found.append(serve(arrivals, chance)[len(arrivals) // 10 :])
     limit_s = float(np.quantile(np.concatenate(found), 1 - share))
-    return Case(serve, capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
+    return Case(serve, capacity, load * capacity, LatencyLimit(100 * (1 - share), limit_s * 1e9))
 
 
 def general_case(serve: Serve, transform: Transform, capacity: float, load: float, share: float) -> Case:
@@ -237,7 +240,7 @@ def general_case(serve: Serve, transform: Transform, capacity: float, load: floa
         middle = (low + high) / 2
         late = general_tail(transform, load * capacity, load, middle)
         low, high = (middle, high) if late > share else (low, middle)
-    return Case(serve, capacity, load * capacity, Limit(100 * (1 - share), high * 1e9))
+    return Case(serve, capacity, load * capacity, LatencyLimit(100 * (1 - share), high * 1e9))
 
 
 GENERAL_HALVINGS = 16
@@ -302,7 +305,7 @@ def two_kinds_transform(capacity: float, share: float, factor: float) -> Transfo
 def exponential_case(capacity: float, load: float, share: float) -> Case:
     """M/M/1: response times are exponential."""
     limit_s = -math.log(share) / (capacity * (1 - load))
-    return Case(exponential(capacity), capacity, load * capacity, Limit(100 * (1 - share), limit_s * 1e9))
+    return Case(exponential(capacity), capacity, load * capacity, LatencyLimit(100 * (1 - share), limit_s * 1e9))
 
 
 def several_servers_case(capacity: float, servers: int, load: float, share: float) -> Case:
@@ -311,7 +314,7 @@ def several_servers_case(capacity: float, servers: int, load: float, share: floa
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if several_servers_tail(middle, capacity, servers, load) > share else (low, middle)
-    limit = Limit(100 * (1 - share), high * 1e9)
+    limit = LatencyLimit(100 * (1 - share), high * 1e9)
     return Case(several_servers(capacity, servers), capacity, load * capacity, limit)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from iocurve.advice import facts, laws
 from iocurve.advice.demand import Demand
-from iocurve.advice.links import Link, binding, connection_links, network_links
+from iocurve.advice.links import LinkLimit, binding, connection_links, network_links
 from iocurve.engine.structs import Struct
 from iocurve.targets import disk_data
 from iocurve.units import counted, format_bytes, format_latency, format_number
@@ -58,7 +58,7 @@ def machines(
     return sorted(found, key=lambda one: (one.vcpus, one.count, one.vm))
 
 
-def client_links(name: str, limits: Limits, vm: str | None, clients: int, nconnect: int) -> list[Link]:
+def client_links(name: str, limits: Limits, vm: str | None, clients: int, nconnect: int) -> list[LinkLimit]:
     """The links of clients: their networks and their connections."""
     networks = list(network_links(vm, clients)) if vm else []
     return [*networks, *connection_links(name, limits, clients * nconnect)]

@@ -13,7 +13,7 @@ from iocurve.engine.structs import Struct, bundled_names, read_bundled
 DIRECTORY = Path(__file__).parent / "facts"
 
 
-class Source(Struct):
+class FactSource(Struct):
     """The page that a fact was published on."""
 
     page: str
@@ -38,7 +38,7 @@ class FactFile(Struct):
     """Facts about one subject."""
 
     title: str
-    sources: dict[str, Source]
+    sources: dict[str, FactSource]
     facts: dict[str, Fact]
 
 

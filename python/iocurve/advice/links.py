@@ -22,7 +22,7 @@ _NOTES: dict[Standing, str] = {"published": "", "measured": " (measured, not pro
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkLimit:
     """One limit."""
 
     name: str
@@ -54,19 +54,19 @@ def amount(quantity: Quantity, value: Fraction | float) -> str:
     return f"{format_number(float(value), 6)} {'IOPS' if quantity == 'iops' else 'in flight'}"
 
 
-def binding(links: Iterable[Link], demand: Demand, *, published_only: bool = False) -> Link | None:
+def binding(links: Iterable[LinkLimit], demand: Demand, *, published_only: bool = False) -> LinkLimit | None:
     """The link that a load uses most; None where no link is known for it."""
     considered = [link for link in links if link.is_published or not published_only]
     used = [link for link in considered if link.use(demand) > 0]
     return max(used, key=lambda link: link.use(demand), default=None)
 
 
-def carries(links: Iterable[Link], demand: Demand) -> bool:
+def carries(links: Iterable[LinkLimit], demand: Demand) -> bool:
     """True if every published link carries the load."""
     return all(link.use(demand) <= 1 for link in links if link.is_published)
 
 
-def most(links: Iterable[Link], quantity: Quantity, demand: Demand, *, published_only: bool) -> Fraction | None:
+def most(links: Iterable[LinkLimit], quantity: Quantity, demand: Demand, *, published_only: bool) -> Fraction | None:
     """The most of a quantity that all links of it carry together in the mix of a load; None without such a link."""
     rates = [
         link.capacity / demand.share(link.kind)
@@ -79,41 +79,41 @@ def most(links: Iterable[Link], quantity: Quantity, demand: Demand, *, published
 # ---- links of the parts
 
 
-def volume_links(name: str, limits: Limits) -> Iterator[Link]:
+def volume_links(name: str, limits: Limits) -> Iterator[LinkLimit]:
     """The limits of a volume as a whole."""
     for cap in limits.caps:
         if cap.scope == "volume":
             yield _of_cap(name, cap, 1, "volume's ")
 
 
-def connection_links(name: str, limits: Limits, connections: int) -> Iterator[Link]:
+def connection_links(name: str, limits: Limits, connections: int) -> Iterator[LinkLimit]:
     """The limits of all connections together; of those that a profile does not state, what a page says of NFSv3."""
     for cap in limits.caps:
         if cap.scope == "connection":
             yield _of_cap(name, cap, connections, f"{connections} × connection's ")
 
 
-def _of_cap(name: str, cap: Cap, times: int, prefix: str) -> Link:
+def _of_cap(name: str, cap: Cap, times: int, prefix: str) -> LinkLimit:
     profile = profiles.load(name)
     source = getattr(profile, cap.figure).source if getattr(profile, cap.figure) else None
     quantity: Quantity = "in_flight" if cap.quantity == "requests" else cap.quantity
     label = cap.replace(scope="volume").text
     is_fitted = source is not None and profile.sources[source].fitted
     standing: Standing = "measured" if is_fitted else "published"
-    return Link(f"{prefix}{label}", quantity, cap.kind, cap.value * times, profile.cite(source), standing)
+    return LinkLimit(f"{prefix}{label}", quantity, cap.kind, cap.value * times, profile.cite(source), standing)
 
 
-def network_links(vm: str, clients: int) -> Iterator[Link]:
+def network_links(vm: str, clients: int) -> Iterator[LinkLimit]:
     """The network of clients. Azure caps what a machine sends, which are writes; reads are planned at the same rate."""
     family, size = disk_data.vms()[vm]
     capacity = clients * size.network_bytes_per_s
     source = str(family.sources[size.source])
     name = f"network of {clients} × {vm.removeprefix('Standard_')}"
-    yield Link(f"{name}, writes", "bytes_per_s", "write", capacity, source)
-    yield Link(f"{name}, reads", "bytes_per_s", "read", capacity, source, "planned")
+    yield LinkLimit(f"{name}, writes", "bytes_per_s", "write", capacity, source)
+    yield LinkLimit(f"{name}, reads", "bytes_per_s", "read", capacity, source, "planned")
 
 
-def disk_links(disk: DiskPlan, source: str, vm_source: str) -> Iterator[Link]:
+def disk_links(disk: DiskPlan, source: str, vm_source: str) -> Iterator[LinkLimit]:
     """The limits of a disk and of its virtual machine; a host cache for reads is taken to be warm."""
     kind: Kind = "any" if disk.cache == "none" else "write"
     if disk.cache != "read_write":
@@ -125,6 +125,6 @@ def disk_links(disk: DiskPlan, source: str, vm_source: str) -> Iterator[Link]:
         yield from _speed_links(f"{disk.vm.name}'s cached", disk.vm.cached, cached, vm_source)
 
 
-def _speed_links(name: str, limits: IoLimits, kind: Kind, source: str) -> Iterator[Link]:
-    yield Link(f"{name} IOPS", "iops", kind, limits.iops, source)
-    yield Link(f"{name} throughput", "bytes_per_s", kind, limits.bytes_per_s, source)
+def _speed_links(name: str, limits: IoLimits, kind: Kind, source: str) -> Iterator[LinkLimit]:
+    yield LinkLimit(f"{name} IOPS", "iops", kind, limits.iops, source)
+    yield LinkLimit(f"{name} throughput", "bytes_per_s", kind, limits.bytes_per_s, source)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iocurve.advice.observation import FORMAT, Observation, ObservedInterval
 from iocurve.analysis.check_names import Name
-from iocurve.analysis.check_values import Values
+from iocurve.analysis.check_values import PointValues
 from iocurve.errors import ResultError
 from iocurve.result.document import Interval, Point, Result
 from iocurve.units import MIB, MICROSECOND_NS, format_latency, format_number
@@ -19,7 +19,7 @@ _MEAN = Name("mean", 1, "time", statistic="mean")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredDemand:
     """A measured load. Rates are those of the upper bounds of their intervals, so that what is sized carries them."""
 
     text: str
@@ -33,7 +33,7 @@ class Measured:
     warning: str = ""
 
 
-def from_file(path: Path, *, iops: int, bytes_per_s: int, block_bytes: int | None) -> Measured:
+def from_file(path: Path, *, iops: int, bytes_per_s: int, block_bytes: int | None) -> MeasuredDemand:
     """Reads a result and takes the point that carries a demand with the least load, or else the fastest.
 
     Without a demand (0) that is the fastest point, by throughput where operations are large. An observation is taken
@@ -65,7 +65,7 @@ def _is_observation(path: Path) -> bool:
         return False
 
 
-def _of_observation(observed: Observation) -> Measured:
+def _of_observation(observed: Observation) -> MeasuredDemand:
     """The rates of the busiest intervals, with the mean sizes, mix and latency of the whole. Raises ``ResultError``."""
     operations = observed.read.operations + observed.write.operations
     if not operations:
@@ -80,7 +80,7 @@ def _of_observation(observed: Observation) -> Measured:
         f"{format_number(mib_per_s, 4)} MiB/s in the busiest intervals, mean latency "
         f"{format_latency(latency_us * MICROSECOND_NS)}"
     )
-    return Measured(
+    return MeasuredDemand(
         text=text,
         bytes_per_s=math.ceil(mib_per_s * MIB),
         iops=math.ceil(iops),
@@ -91,9 +91,9 @@ def _of_observation(observed: Observation) -> Measured:
     )
 
 
-def _measured(result: Result, point: Point, *, is_short: bool) -> Measured:
+def _measured(result: Result, point: Point, *, is_short: bool) -> MeasuredDemand:
     rate, data = _rate(point, "iops"), _rate(point, "bytes_per_s")
-    latency = Values(result, point).of(_MEAN)
+    latency = PointValues(result, point).of(_MEAN)
     mean_ns = float(latency.value) * MICROSECOND_NS if latency and not isinstance(latency.value, str) else None
     bounds = None
     if latency and latency.low is not None and latency.high is not None and math.isfinite(latency.high - latency.low):
@@ -104,7 +104,7 @@ def _measured(result: Result, point: Point, *, is_short: bool) -> Measured:
         shown += f", mean latency {format_latency(mean_ns)}{spread}"
     carried = f"the fastest point ({point.name}) carried {format_number(data.value / (1 << 20), 4)} MiB/s, "
     short = f"{carried}{format_number(rate.value, 4)} IOPS{_bounds(rate)}: the demand was not measured here"
-    return Measured(
+    return MeasuredDemand(
         text=shown,
         bytes_per_s=math.ceil(data.value if data.high is None else data.high),
         iops=math.ceil(rate.value if rate.high is None else rate.high),

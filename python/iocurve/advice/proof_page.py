@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from iocurve.advice.prove import DEPTHS, Judged, Proof
+from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
 from iocurve.report.page import rendered
 from iocurve.result.document import Result, write_atomically
 from iocurve.result.version import iocurve_version
@@ -97,7 +97,7 @@ def _method(proof: Proof, result: Result, size_bytes: int) -> Iterator[str]:
             yield as_sentence(f"{one.promise.name}: {one.depth} in flight, {one.limited_by}")
 
 
-def _fio(one: Judged, size_bytes: int) -> str:
+def _fio(one: JudgedPromise, size_bytes: int) -> str:
     """The load as fio runs it."""
     jobs = 2 if (one.depth or 1) > 1 else 1
     depth = max(1, (one.depth or 1) // jobs)

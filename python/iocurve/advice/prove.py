@@ -15,7 +15,7 @@ from statistics import fmean, median
 from iocurve.advice.promises import Promise, Promised, value_text
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.analysis.check_values import Value, Values
+from iocurve.analysis.check_values import PointValues, Value
 from iocurve.analysis.checks import Verdict, judged
 from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
@@ -62,7 +62,7 @@ LONGER = 3
 """Runs after the first are this much longer, and more precise."""
 
 
-class Judged(Struct):
+class JudgedPromise(Struct):
     """A promise and what was measured."""
 
     promise: Promise
@@ -103,7 +103,7 @@ class Proof(Struct):
     promised: Promised
     tolerance: float
     """A value may miss its bound by this part of it."""
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedPromise, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -113,7 +113,7 @@ class Proof(Struct):
 
 
 @dataclass(frozen=True)
-class Request:
+class ProofRequest:
     """A proof before it is measured: target, promises, effort."""
 
     target: Target
@@ -128,14 +128,14 @@ class Request:
     effort: Effort = EFFORT
 
 
-def prove(request: Request, directory: Path, *, quiet: bool = False) -> tuple[Result, Proof]:
+def prove(request: ProofRequest, directory: Path, *, quiet: bool = False) -> tuple[Result, Proof]:
     """Measures and judges; ``result.json`` and its report are in ``directory``.
 
     Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     require_reachable(request.target, THIS_MACHINE)
     opened_target.check_overwrites(request.target, overwrite=request.overwrite, writes=True)
-    found: list[Judged] = []
+    found: list[JudgedPromise] = []
 
     def measure(view: View, keep: Keep) -> Result:
         with opened_target.opened(request.target) as target:
@@ -163,14 +163,14 @@ def prove(request: Request, directory: Path, *, quiet: bool = False) -> tuple[Re
 class Prover:
     """Judges promises one after the other on one target; every load is a point of a campaign."""
 
-    request: Request
+    request: ProofRequest
     opened: OpenedTarget
     campaign: Campaign
     _loads: Loads | None = None
     _of_client: dict[tuple[str, int | None], Point] = field(default_factory=dict)
     """Points of this client without the volume's limits, by workload, and by depth for latencies."""
 
-    def judge(self, promise: Promise) -> Judged:
+    def judge(self, promise: Promise) -> JudgedPromise:
         """Measures the load of a promise and judges it."""
         loads = self._loads_of(promise)
         if promise.measure in ("burst_iops", "burst_s"):
@@ -197,7 +197,7 @@ class Prover:
 
     # ---- rates
 
-    def _rate(self, promise: Promise, loads: Loads) -> Judged:
+    def _rate(self, promise: Promise, loads: Loads) -> JudgedPromise:
         points: list[Point] = []
         grows = False
         most = max(1, BYTES_IN_FLIGHT_MAX // promise.block_bytes)
@@ -227,7 +227,7 @@ class Prover:
             return effort
         return replace(effort, precision=effort.precision / 2, longest_ns=effort.longest_ns * LONGER)
 
-    def _hidden(self, found: Judged) -> Judged:
+    def _hidden(self, found: JudgedPromise) -> JudgedPromise:
         """A baseline that is exceeded because credits are left has not been seen."""
         promise = found.promise
         bursts = [one for one in self.request.promised.promises if one.measure == "burst_iops"]
@@ -236,12 +236,12 @@ class Prover:
         why = f"{found.why}: a burst hides the baseline; --burst-time must outlast the credits"
         return found.replace(verdict="cannot_tell", why=why)
 
-    def _excused(self, found: Judged, point: Point, runs: Sequence[float]) -> Judged:
+    def _excused(self, found: JudgedPromise, point: Point, runs: Sequence[float]) -> JudgedPromise:
         """A promise that seems to be broken cannot be told where the client or this machine may be why."""
         excuse = ("" if _agree(runs) else _disturbed(point)) or self._limited_client(found, point)
         return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
 
-    def _limited_client(self, found: Judged, point: Point) -> str:
+    def _limited_client(self, found: JudgedPromise, point: Point) -> str:
         promise = found.promise
         limit = verdict_of(point, self.opened.facts)
         if limit and kind_of(limit.code).is_of_client and is_sure(limit):
@@ -271,7 +271,7 @@ class Prover:
 
     # ---- bursts
 
-    def _burst(self, promise: Promise, loads: Loads) -> Judged:
+    def _burst(self, promise: Promise, loads: Loads) -> JudgedPromise:
         """The rate of a burst by the intervals in which it held, and its length by the first that no longer had it."""
         point, is_short = self._burst_point(loads)
         course = point.course()
@@ -289,7 +289,7 @@ class Prover:
         why = f"the burst ended after {lasted}" if held < len(course) else f"it held to the end, for {lasted}"
         if is_short and verdict == "cannot_tell":
             why += f"; --burst-time {math.ceil(promise.bound)}s decides it"
-        found = Judged(
+        found = JudgedPromise(
             promise=promise, verdict=verdict, value=length_s, low=length_s, high=high_s, why=why,
             points=(point.name,), depth=DEPTHS[1],
         )  # fmt: skip
@@ -309,13 +309,13 @@ class Prover:
             measured = loads.for_time(DEPTHS[1], min(length_s, self.request.burst_s))
         return measured, length_s > self.request.burst_s
 
-    def _burst_rate(self, promise: Promise, point: Point, rates: Sequence[float]) -> Judged:
+    def _burst_rate(self, promise: Promise, point: Point, rates: Sequence[float]) -> JudgedPromise:
         if len(rates) < MEDIAN_OF:
             return _untold(promise, "the burst was too short for an interval", (point.name,))
         mean = sample_mean(list(rates))
         value = Value(mean.mean, mean.mean - mean.half_width, mean.mean + mean.half_width)
         verdict, why = self._compared(promise, value, point)
-        found = Judged(
+        found = JudgedPromise(
             promise=promise, verdict=verdict, value=mean.mean, low=value.low, high=value.high, why=why,
             points=(point.name,), depth=DEPTHS[1],
         )  # fmt: skip
@@ -323,7 +323,7 @@ class Prover:
 
     # ---- latencies
 
-    def _latency(self, promise: Promise, loads: Loads) -> Judged:
+    def _latency(self, promise: Promise, loads: Loads) -> JudgedPromise:
         points: list[Point] = []
         while len(points) < RUNS:
             loads.effort = self._effort(len(points))
@@ -343,10 +343,10 @@ class Prover:
 
     # ---- judging
 
-    def _found(self, promise: Promise, point: Point, points: Sequence[Point]) -> Judged:
+    def _found(self, promise: Promise, point: Point, points: Sequence[Point]) -> JudgedPromise:
         verdict, why, value = self._check(promise, point)
         limit = verdict_of(point, self.opened.facts)
-        return Judged(
+        return JudgedPromise(
             promise=promise,
             verdict=verdict,
             value=float(value.value) if value and not isinstance(value.value, str) else None,
@@ -359,7 +359,7 @@ class Prover:
         )
 
     def _check(self, promise: Promise, point: Point) -> tuple[Verdict, str, Value | None]:
-        values = Values(self.campaign.result, point)
+        values = PointValues(self.campaign.result, point)
         name = Vocabulary.of(self.campaign.result).name(promise.measure, 1)
         value = values.of(name)
         if value is None:
@@ -425,5 +425,7 @@ def _disturbed(point: Point) -> str:
     return f"others disturbed it: {point.disturbance}" if point.disturbance else ""
 
 
-def _untold(promise: Promise, why: str, points: tuple[str, ...]) -> Judged:
-    return Judged(promise=promise, verdict="cannot_tell", value=None, low=None, high=None, why=why, points=points)
+def _untold(promise: Promise, why: str, points: tuple[str, ...]) -> JudgedPromise:
+    return JudgedPromise(
+        promise=promise, verdict="cannot_tell", value=None, low=None, high=None, why=why, points=points
+    )

@@ -9,7 +9,7 @@ from iocurve.advice.alternative import Alternative, Impossible, Prices
 from iocurve.advice.clients import Clients, InFlight, client_links, in_flight, machines
 from iocurve.advice.demand import Demand
 from iocurve.advice.disks import disks
-from iocurve.advice.links import Link, amount, binding, disk_links, most
+from iocurve.advice.links import LinkLimit, amount, binding, disk_links, most
 from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
 from iocurve.engine.structs import Struct
@@ -167,7 +167,9 @@ def chain(
     )
 
 
-def _have_links(have: str, clients: int | None, vm: str | None, nconnect: int | None) -> tuple[list[Link], str, str]:
+def _have_links(
+    have: str, clients: int | None, vm: str | None, nconnect: int | None
+) -> tuple[list[LinkLimit], str, str]:
     """The links of a configuration, its next step up, and its burst."""
     disk = _disk(have, vm)
     if disk is not None:
@@ -237,7 +239,7 @@ def _disk(text: str, vm: str | None) -> DiskPlan | None:
         raise DialectError([Diagnostic(f"--have {error}")]) from None
 
 
-def _carried(links: Sequence[Link], demand: Demand, *, published_only: bool) -> tuple[float | None, float | None]:
+def _carried(links: Sequence[LinkLimit], demand: Demand, *, published_only: bool) -> tuple[float | None, float | None]:
     """Bytes and operations per second that all links carry; with a block size each follows from the other."""
     data = most(links, "bytes_per_s", demand, published_only=published_only)
     rate = most(links, "iops", demand, published_only=published_only)
@@ -257,7 +259,7 @@ def _probe(demand: Demand, carried: tuple[float | None, float | None]) -> Demand
     return demand.replace(bytes_per_s=round(data or 0), iops=round(rate or 0) if demand.block_bytes or not data else 0)
 
 
-def _chain_link(link: Link, demand: Demand) -> ChainLink:
+def _chain_link(link: LinkLimit, demand: Demand) -> ChainLink:
     share = demand.share(link.kind)
     text = amount(link.quantity, link.capacity)
     if share == 0:

@@ -14,7 +14,7 @@ CLIENTS_SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Section:
+class SizingSection:
     """A part of the output."""
 
     title: str
@@ -23,24 +23,24 @@ class Section:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def sizing_sections(sizing: Sizing) -> Iterator[Section]:
+def sizing_sections(sizing: Sizing) -> Iterator[SizingSection]:
     """The sections of a sizing: data, then clients, then the load of each client."""
     about = [f"load: {sizing.demand.text}"]
     if sizing.measured:
         about.append(f"measured: {sizing.measured}")
-    yield Section("", (*about, *sizing.warnings))
+    yield SizingSection("", (*about, *sizing.warnings))
     kinds = {"volume": "Volumes and shares", "disk": "Disks and their virtual machine"}
     for kind, title in kinds.items():
         found = [one for one in sizing.alternatives if one.kind == kind]
         if found:
             yield _alternatives(title, found, sizing.currency)
     if sizing.impossible:
-        yield Section("Not enough", tuple(f"{one.name}: {one.why}" for one in sizing.impossible))
+        yield SizingSection("Not enough", tuple(f"{one.name}: {one.why}" for one in sizing.impossible))
     yield from _clients(sizing)
     yield _in_flight(sizing)
 
 
-def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> Section:
+def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> SizingSection:
     has_price = any(one.month is not None for one in found)
     price = (f"{currency or 'price'} a month",) if has_price else ()
     rows = [
@@ -56,14 +56,16 @@ def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> Se
     ]
     formulas = dict.fromkeys(f"{one.name}: {one.formula} ({one.source})" for one in found)
     columns = ("product", "how", "provisioned", *price, "binds first", "next step, notes")
-    return Section(title, tuple(formulas), columns, tuple(rows))
+    return SizingSection(title, tuple(formulas), columns, tuple(rows))
 
 
-def _clients(sizing: Sizing) -> Iterator[Section]:
+def _clients(sizing: Sizing) -> Iterator[SizingSection]:
     if not sizing.clients_of:
         return
     if not sizing.clients:
-        yield Section("Clients", ("no machine that is known, in any number, carries the load with these connections",))
+        yield SizingSection(
+            "Clients", ("no machine that is known, in any number, carries the load with these connections",)
+        )
         return
     rows = [
         (
@@ -78,24 +80,24 @@ def _clients(sizing: Sizing) -> Iterator[Section]:
     more = len(sizing.clients) - len(rows)
     lines = [f"for {sizing.clients_of}"] + ([f"{more} other sizes are in --json"] if more else [])
     columns = ("clients", "vCPUs", "nconnect", "binds first", "without nconnect")
-    yield Section("Clients", tuple(lines), columns, tuple(rows))
+    yield SizingSection("Clients", tuple(lines), columns, tuple(rows))
 
 
 def _alone(count: int | None) -> str:
     return "–" if count is None else f"{count} clients"
 
 
-def _in_flight(sizing: Sizing) -> Section:
+def _in_flight(sizing: Sizing) -> SizingSection:
     found = sizing.in_flight
     if found is None or not found.formulas:
-        return Section("In flight", ("give --iops or --bs, and --latency, for Little's law and the TCP window",))
+        return SizingSection("In flight", ("give --iops or --bs, and --latency, for Little's law and the TCP window",))
     lines = list(found.formulas)
     if found.low is not None and found.high is not None:
         lines.append(f"by the measured latency: {found.low:,.1f} to {found.high:,.1f} in flight (95 %)")
-    return Section("In flight", tuple(lines))
+    return SizingSection("In flight", tuple(lines))
 
 
-def chain_sections(chain: Chain) -> Iterator[Section]:
+def chain_sections(chain: Chain) -> Iterator[SizingSection]:
     """The sections of a chain."""
     lines = [f"{chain.have} carries {_rates(chain.bytes_per_s, chain.iops)} ({_load(chain)})"]
     if (chain.bytes_per_s_planned, chain.iops_planned) != (chain.bytes_per_s, chain.iops):
@@ -105,7 +107,7 @@ def chain_sections(chain: Chain) -> Iterator[Section]:
         lines.append(f"then: {chain.next_binds}")
     lines += [line for line in (chain.burst, chain.next_step) if line]
     rows = [(one.name, one.carries, one.standing, one.source) for one in chain.links]
-    yield Section("", tuple(lines), ("link", "carries", "figure", "source"), tuple(rows))
+    yield SizingSection("", tuple(lines), ("link", "carries", "figure", "source"), tuple(rows))
 
 
 def _load(chain: Chain) -> str:
@@ -122,7 +124,7 @@ def _rates(bytes_per_s: float | None, iops: float | None) -> str:
     return " and ".join(parts) or "as much as its clients ask for: no limit is published"
 
 
-def markdown(sections: Sequence[Section]) -> str:
+def markdown(sections: Sequence[SizingSection]) -> str:
     """The sections as Markdown."""
     parts: list[str] = []
     for section in sections:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from iocurve.advice import facts, laws
 from iocurve.advice.alternative import Alternative, Impossible
 from iocurve.advice.demand import Demand
-from iocurve.advice.links import Link, amount, binding, carries, volume_links
+from iocurve.advice.links import LinkLimit, amount, binding, carries, volume_links
 from iocurve.errors import DialectError
 from iocurve.units import GIB, MIB, TIB, format_bytes, format_duration, format_latency, format_number
 from iocurve.volume import profile as profiles
@@ -37,13 +37,13 @@ def volumes(demand: Demand) -> Found:
             yield _refused(name, profile, demand)
 
 
-def volume_at(name: str, quota_bytes: int, **settings: int | None) -> tuple[Limits, list[Link]]:
+def volume_at(name: str, quota_bytes: int, **settings: int | None) -> tuple[Limits, list[LinkLimit]]:
     """The limits of a volume and its links. Raises ``DialectError`` for a size or a setting out of bounds."""
     limits = profile_limits.resolve(name, quota_bytes, **settings)
     return limits, list(volume_links(name, limits))
 
 
-def _links_at(name: str, quota_bytes: int, **settings: int | None) -> list[Link]:
+def _links_at(name: str, quota_bytes: int, **settings: int | None) -> list[LinkLimit]:
     return volume_at(name, quota_bytes, **settings)[1]
 
 
@@ -215,16 +215,16 @@ def _sets_iops(profile: Profile) -> bool:
     return profile.iops is not None and profile.iops.settable is not None
 
 
-def _binds(links: list[Link], demand: Demand) -> str:
+def _binds(links: list[LinkLimit], demand: Demand) -> str:
     link = binding(links, demand, published_only=True)
     return f"{link.text}, {_percent(link, demand)} of it in use" if link else "no published limit"
 
 
-def _percent(link: Link, demand: Demand) -> str:
+def _percent(link: LinkLimit, demand: Demand) -> str:
     return f"{format_number(float(link.use(demand)) * 100, 3)} %"
 
 
-def _measured_notes(links: list[Link], demand: Demand) -> Iterator[str]:
+def _measured_notes(links: list[LinkLimit], demand: Demand) -> Iterator[str]:
     """Demands above what was ever measured, though no limit is published."""
     for link in links:
         if not link.is_published and link.use(demand) > 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.headlines import Headline, mark_of, rate_bounds, rate_text
 from iocurve.analysis.load_names import KIND_WORDS, RateUnit, load_name, point_unit, workers_of
@@ -26,7 +26,7 @@ _Compared = tuple[MeasuredPoint, MeasuredPoint, Gain]
 """The base, the other point and its gain."""
 
 
-def answer_of(result: Result, families: Sequence[Family]) -> list[Headline]:
+def answer_of(result: Result, families: Sequence[PointFamily]) -> list[Headline]:
     """The answer as the first headline; none without a question, and where what it asks for was not measured."""
     scenario = result.scenario
     if scenario is None or not scenario.question:
@@ -50,7 +50,7 @@ def answer_of(result: Result, families: Sequence[Family]) -> list[Headline]:
     return [Headline(", ".join(values.values()), "", f"{after}{noun} instead of {before}", detail, mark=mark)]
 
 
-def _rates(families: Sequence[Family]) -> list[Headline]:
+def _rates(families: Sequence[PointFamily]) -> list[Headline]:
     """The highest rate of each kind of operation alone: IOPS, or MiB/s where nothing is counted in IOPS."""
     pure = [one for family in families if not family.is_advice for one in family.members if len(one.summary.kinds) == 1]
     units: list[RateUnit] = ["IOPS", "MiB/s"]
@@ -93,7 +93,7 @@ def _rate_of(member: MeasuredPoint) -> float:
     return member.summary.iops if is_iops else member.summary.bytes_per_s
 
 
-def _growth(family: Family) -> str:
+def _growth(family: PointFamily) -> str:
     """``p50 212 µs at depth 1, 4.1 ms at depth 256``: of the members of a depth series with fewest connections."""
     if not family.is_depth:
         return ""
@@ -106,7 +106,7 @@ def _growth(family: Family) -> str:
     return f"p50 {format_latency(medians[0])} {places[0]}, {format_latency(medians[1])} {places[1]}"
 
 
-def _rates_of_families(families: Iterable[Family]) -> list[Headline]:
+def _rates_of_families(families: Iterable[PointFamily]) -> list[Headline]:
     """The highest rate of each family, and how a family responds to depth."""
     best = [(family, max(family.members, key=_rate_of)) for family in families if not family.is_advice]
     if not best:
@@ -125,13 +125,13 @@ def _rates_of_families(families: Iterable[Family]) -> list[Headline]:
     return [Headline(", ".join(rates), unit, "highest rates", " · ".join(told), mark=mark)]
 
 
-def _short_name(family: Family) -> str:
+def _short_name(family: PointFamily) -> str:
     """The title up to a colon, as in a sentence: ``front end``."""
     name = family.heading.partition(":")[0]
     return name[0].lower() + name[1:]
 
 
-def _gain_of_depth(family: Family) -> str:
+def _gain_of_depth(family: PointFamily) -> str:
     """``9.93 × at depth 64``: over the smallest depth."""
     if not family.is_depth:
         return ""
@@ -140,7 +140,7 @@ def _gain_of_depth(family: Family) -> str:
     return f"{gain.text} at depth {fastest.axis('depth'):g}" if gain else ""
 
 
-def _fewest_clients(family: Family) -> Iterator[Headline]:
+def _fewest_clients(family: PointFamily) -> Iterator[Headline]:
     """The fewest clients that reach the highest rate of a family, for each value of its other axes."""
     best = max(family.members, key=_rate_of)
     unit, texts, used = point_unit(best.point), [], [best]
@@ -156,7 +156,7 @@ def _fewest_clients(family: Family) -> Iterator[Headline]:
     yield Headline(", ".join(texts), "", what, " · ".join(details), mark=mark_of([one.point for one in used]))
 
 
-def _by_axis(axis: str, families: Iterable[Family]) -> Iterator[_Compared]:
+def _by_axis(axis: str, families: Iterable[PointFamily]) -> Iterator[_Compared]:
     """The points at the last value of an axis, compared with those at the first."""
     for family in families:
         values = list(dict.fromkeys(member.point.axes[axis] for member in family.members if axis in member.point.axes))
@@ -165,7 +165,7 @@ def _by_axis(axis: str, families: Iterable[Family]) -> Iterator[_Compared]:
             yield from _one_of_each_kind(sides[0], sides[1], is_slowest=axis == "target")
 
 
-def _by_load(family: Family, axis: str, value: Axis) -> dict[object, MeasuredPoint]:
+def _by_load(family: PointFamily, axis: str, value: Axis) -> dict[object, MeasuredPoint]:
     """The points at one value of an axis, by their places on the others."""
     return {
         tuple((name, place) for name, place in member.point.axes.items() if name != axis): member

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from iocurve.analysis.observations import ERROR_MIN, Kind, Observation
+from iocurve.analysis.observations import ERROR_MIN, Kind, ObservedPoint
 from iocurve.result.document import RateName
 
 Scope = Literal["volume", "connection"]
@@ -40,7 +40,7 @@ UNLOADED = 0.9
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class CommonCeiling:
     """The highest value of a quantity, which several points have."""
 
     quantity: RateName
@@ -50,7 +50,7 @@ class Ceiling:
     """Operations or bytes per second, of a connection where the scope is one."""
     error: float
     """Relative standard error."""
-    members: tuple[Observation, ...]
+    members: tuple[ObservedPoint, ...]
     """The points that prove it, none of which was held up."""
 
     @property
@@ -58,11 +58,11 @@ class Ceiling:
         """The block sizes of its members."""
         return sorted({one.block_bytes for one in self.members})
 
-    def value_of(self, one: Observation) -> float:
+    def value_of(self, one: ObservedPoint) -> float:
         """The value of a point that is compared with the ceiling; 0 if there is none."""
         return _value(one, self.quantity, self.kind, self.scope)
 
-    def holds(self, one: Observation) -> bool:
+    def holds(self, one: ObservedPoint) -> bool:
         """True if a point is at the ceiling, also if this machine held it up."""
         value = self.value_of(one)
         return (
@@ -71,11 +71,11 @@ class Ceiling:
         )
 
 
-def ceiling(found: Iterable[Observation], quantity: RateName, kind: Kind, scope: Scope) -> Ceiling | None:
+def ceiling(found: Iterable[ObservedPoint], quantity: RateName, kind: Kind, scope: Scope) -> CommonCeiling | None:
     """The points at the highest value, if there are several; one alone at the top shows that there is no ceiling."""
     values = [(one, _value(one, quantity, kind, scope)) for one in found if not one.is_held_up]
     ranked = sorted(((one, value) for one, value in values if value), key=lambda pair: -pair[1])
-    members: list[tuple[Observation, float]] = []
+    members: list[tuple[ObservedPoint, float]] = []
     value, error = 0.0, math.inf
     for one, next_value in ranked:
         if members and _distance(next_value, one.rate_error(kind), value, error) > DISTANCE_MAX:
@@ -84,15 +84,15 @@ def ceiling(found: Iterable[Observation], quantity: RateName, kind: Kind, scope:
         value, error = _pooled([(each, member.rate_error(kind)) for member, each in members])
     if len(members) < MEMBERS_MIN:
         return None
-    return Ceiling(quantity, kind, scope, value, error, tuple(one for one, _ in members))
+    return CommonCeiling(quantity, kind, scope, value, error, tuple(one for one, _ in members))
 
 
-def factor(found: Ceiling, depth_excluded: bool) -> float:
+def factor(found: CommonCeiling, depth_excluded: bool) -> float:
     """The Bayes factor of a limit on the ceiling's quantity against unrelated rates at each block size.
 
     If the depth may be the limit, block sizes are not counted whose equality the same latency would explain.
     """
-    logarithm, known = 0.0, list[Observation]()
+    logarithm, known = 0.0, list[ObservedPoint]()
     for size in found.blocks:
         members = [one for one in found.members if one.block_bytes == size]
         if known:
@@ -102,7 +102,7 @@ def factor(found: Ceiling, depth_excluded: bool) -> float:
 
 
 def _log_factor(
-    found: Ceiling, known: Sequence[Observation], further: Sequence[Observation], depth_excluded: bool
+    found: CommonCeiling, known: Sequence[ObservedPoint], further: Sequence[ObservedPoint], depth_excluded: bool
 ) -> float:
     (value, error), (other, other_error) = _group(found, known), _group(found, further)
     together = math.hypot(error, other_error)
@@ -121,11 +121,11 @@ def _log_factor(
     return math.log((sizes + depths) / (together * math.sqrt(2 * math.pi))) - distance**2 / 2
 
 
-def _of_depth(quantity: RateName, one: Observation) -> float:
+def _of_depth(quantity: RateName, one: ObservedPoint) -> float:
     return one.depth * (one.block_bytes if quantity == "bytes_per_s" else 1)
 
 
-def _group(found: Ceiling, members: Sequence[Observation]) -> tuple[float, float]:
+def _group(found: CommonCeiling, members: Sequence[ObservedPoint]) -> tuple[float, float]:
     value, error = _pooled([(found.value_of(one), one.rate_error(found.kind)) for one in members])
     # A bucket lets the same burst through in each, so the burst stays whole in the mean.
     return value, math.hypot(error, ERROR_MIN)
@@ -144,7 +144,7 @@ def _distance(value: float, error: float, other: float, other_error: float) -> f
     return abs(math.log(value / other)) / math.hypot(error, other_error)
 
 
-def _value(one: Observation, quantity: RateName, kind: Kind, scope: Scope) -> float:
+def _value(one: ObservedPoint, quantity: RateName, kind: Kind, scope: Scope) -> float:
     if scope == "connection" and not one.connections:
         return 0.0
     return one.rate(kind, quantity) / (one.connections if scope == "connection" else 1)
@@ -153,12 +153,12 @@ def _value(one: Observation, quantity: RateName, kind: Kind, scope: Scope) -> fl
 # ---- what the depth and the connections do
 
 
-def ratio_bounds(one: Observation, other: Observation) -> tuple[float, float]:
+def ratio_bounds(one: ObservedPoint, other: ObservedPoint) -> tuple[float, float]:
     """The bounds of the ratio of two rates."""
     return _bounds(one.iops / other.iops, one, other)
 
 
-def same_but_depth(found: Iterable[Observation]) -> Iterator[tuple[Observation, Observation]]:
+def same_but_depth(found: Iterable[ObservedPoint]) -> Iterator[tuple[ObservedPoint, ObservedPoint]]:
     """Pairs that differ in their depth alone, by at least a factor of two, the smaller depth first."""
     quiet = [one for one in found if not one.is_held_up]
     for one, other in combinations(quiet, 2):
@@ -168,17 +168,17 @@ def same_but_depth(found: Iterable[Observation]) -> Iterator[tuple[Observation, 
             yield low, high
 
 
-def waiting(low: Observation, high: Observation) -> tuple[float, float]:
+def waiting(low: ObservedPoint, high: ObservedPoint) -> tuple[float, float]:
     """Bounds of the latency at the greater depth relative to that at the smaller."""
     return _bounds(high.latency_ns / low.latency_ns, high, low)
 
 
-def _bounds(ratio: float, one: Observation, other: Observation) -> tuple[float, float]:
+def _bounds(ratio: float, one: ObservedPoint, other: ObservedPoint) -> tuple[float, float]:
     error = DISTANCE_MAX * math.hypot(one.error, other.error)
     return ratio * math.exp(-error), ratio * math.exp(error)
 
 
-def connections_pay(few: Observation, found: Iterable[Observation]) -> Observation | None:
+def connections_pay(few: ObservedPoint, found: Iterable[ObservedPoint]) -> ObservedPoint | None:
     """A point with more connections and else the same load, which has a higher rate: a limit of each connection."""
     for one in found:
         is_same = (one.load, one.workers, one.depth) == (few.load, few.workers, few.depth) and not one.is_held_up

@@ -39,7 +39,7 @@ NESTING_MAX = 50
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ValueComparison:
     """A value compared with a bound."""
 
     name: Name
@@ -58,7 +58,7 @@ class Logic:
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Comparison | Logic
+Condition: TypeAlias = ValueComparison | Logic
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Expression:
         return self.where is None and all(one.name.is_of_result for one in comparisons(self.condition))
 
 
-def comparisons(condition: Condition) -> Iterator[Comparison]:
+def comparisons(condition: Condition) -> Iterator[ValueComparison]:
     """The comparisons of a condition, from left to right."""
-    if isinstance(condition, Comparison):
+    if isinstance(condition, ValueComparison):
         yield condition
     else:
         for part in condition.parts:
@@ -90,7 +90,7 @@ def parse_all(texts: Sequence[str], known: Vocabulary) -> list[Expression]:
     expressions, errors = [], []
     for text in texts:
         try:
-            expressions.append(_Parser(text, known).expression())
+            expressions.append(_ExpressionParser(text, known).expression())
         except _Problem as problem:
             errors.append(Diagnostic(f"--fail-if '{text}', column {problem.column}: {problem}"))
     if errors:
@@ -100,7 +100,7 @@ def parse_all(texts: Sequence[str], known: Vocabulary) -> list[Expression]:
 
 def _negated(condition: Condition) -> Condition:
     """The opposite, with ``not`` moved into the comparisons (De Morgan's laws)."""
-    if isinstance(condition, Comparison):
+    if isinstance(condition, ValueComparison):
         return replace(condition, relation=_OPPOSITE[condition.relation])
     return Logic("and" if condition.operator == "or" else "or", tuple(map(_negated, condition.parts)))
 
@@ -142,7 +142,7 @@ def _unreadable(word: str) -> str:
     return f"'{word}' is neither a name, a relation, a quantity nor a text in quotes"
 
 
-class _Parser:
+class _ExpressionParser:
     """Recursive descent over the tokens of one expression."""
 
     def __init__(self, text: str, known: Vocabulary) -> None:
@@ -195,7 +195,7 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> ValueComparison:
         name = self._name()
         if self._taken("change"):
             try:
@@ -211,7 +211,7 @@ class _Parser:
             raise _Problem(literal.column, f"expected a quantity or a text in quotes after {relation.text}")
         self._place += 1
         found = next(each for each in get_args(Relation) if each == relation.text)
-        return Comparison(name, found, self._bound(name, found, literal), literal.text)
+        return ValueComparison(name, found, self._bound(name, found, literal), literal.text)
 
     def _name(self) -> Name:
         token = self._next

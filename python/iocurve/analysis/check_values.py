@@ -39,7 +39,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Values:
+class PointValues:
     """The values of one point. A value is None where the point has none, such as the p99 of a kind that it lacks."""
 
     result: Result
@@ -87,10 +87,10 @@ def _figure(figures: KindFigures, name: Name) -> float | str | None:
     return value
 
 
-_WITH_INTERVAL: Mapping[str, Callable[[Values, Name], Value | None]] = {
-    "iops": Values._rate,
-    "mib_per_s": Values._rate,
-    "gain": Values._gain,
+_WITH_INTERVAL: Mapping[str, Callable[[PointValues, Name], Value | None]] = {
+    "iops": PointValues._rate,
+    "mib_per_s": PointValues._rate,
+    "gain": PointValues._gain,
 }
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from iocurve.analysis.check_expressions import Comparison, Condition, Expression, comparisons
+from iocurve.analysis.check_expressions import Condition, Expression, ValueComparison, comparisons
 from iocurve.analysis.check_names import Name
-from iocurve.analysis.check_values import Value, Values, found_value, interval_text, text_of
+from iocurve.analysis.check_values import PointValues, Value, found_value, interval_text, text_of
 from iocurve.analysis.compare import Comparison as Comparisons
 from iocurve.analysis.compare import Difference, label
 from iocurve.analysis.doubts import missing_parts
@@ -75,7 +75,7 @@ def _checked(result: Result, expression: Expression) -> Iterator[Check]:
         return
     is_empty = True
     for point in result.points:
-        values = Values(result, point)
+        values = PointValues(result, point)
         one = judged(expression.text, point.name, expression.condition, values.of)
         if one is not None and _selects(expression.where, values.of):
             is_empty = False
@@ -100,10 +100,12 @@ def _changed(comparison: Comparisons, expression: Expression) -> Iterator[Check]
     is_empty = True
     for (other, base_name, name), differences in _by_point(comparison).items():
         result = comparison.results[other if len(comparison.results) > 1 else 0]
-        values = Values(result, next(point for point in result.points if point.name == name))
+        values = PointValues(result, next(point for point in result.points if point.name == name))
         changes = _by_name(differences, values.point)
 
-        def value_of(name: Name, changes: dict[str, Difference] = changes, values: Values = values) -> Value | None:
+        def value_of(
+            name: Name, changes: dict[str, Difference] = changes, values: PointValues = values
+        ) -> Value | None:
             if not name.is_change:
                 return values.of(name)
             key = f"{name.kind}_{name.key}" if name.kind else name.key
@@ -156,7 +158,7 @@ def judged(expression: str, subject: str, condition: Condition, value_of: ValueO
     return Check(expression, subject, "failed" if holds else "cannot_tell", "; ".join(texts))
 
 
-def compared(comparison: Comparison, value: Value) -> bool | None:
+def compared(comparison: ValueComparison, value: Value) -> bool | None:
     """True or False as a comparison holds or not; None where the interval of the value spans the bound."""
     bound, relation = comparison.bound, comparison.relation
     if isinstance(bound, str) or isinstance(value.value, str):
@@ -175,7 +177,7 @@ def compared(comparison: Comparison, value: Value) -> bool | None:
 
 def _holds(condition: Condition, value_of: ValueOf) -> bool | None:
     """Three-valued: True, False, or None where it cannot be told (Kleene's logic). A missing value is False."""
-    if isinstance(condition, Comparison):
+    if isinstance(condition, ValueComparison):
         value = value_of(condition.name)
         return compared(condition, value) if value else False
     found = [_holds(part, value_of) for part in condition.parts]
@@ -195,7 +197,7 @@ def _selects(where: Condition | None, value_of: ValueOf) -> bool:
     return where is None or _holds(where, plain) is True
 
 
-def _text(comparison: Comparison, value: Value) -> str:
+def _text(comparison: ValueComparison, value: Value) -> str:
     """``p99 2.31 ms is 15.5 % above 2ms (95 %: 2.2 ms to 2.4 ms)``."""
     name, bound, literal = comparison.name, comparison.bound, comparison.literal
     what = f"{name.text} change" if name.is_change else name.text

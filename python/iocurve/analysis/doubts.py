@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from iocurve.analysis import disk_limits
 from iocurve.analysis.caches import cache_doubts, cache_remarks
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
@@ -50,7 +50,7 @@ LABELS = {
 """The meaning of each label of the engine; an unknown label is shown as it is."""
 
 
-def doubts_of(result: Result, families: Sequence[Family]) -> list[str]:
+def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
     """Every reason to read the figures with care, as sentences."""
     measured = [member for family in families for member in family.members]
     return [
@@ -148,7 +148,7 @@ def _drift_text(name: str, drift: Drift, intervals: Sequence[SeriesInterval]) ->
     )
 
 
-def _labels(families: Iterable[Family]) -> list[str]:
+def _labels(families: Iterable[PointFamily]) -> list[str]:
     """Each label of the engine once, with the families that have it where not all have it."""
     families = list(families)
     holders: dict[str, list[str]] = {}
@@ -247,7 +247,7 @@ def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
     ]
 
 
-def _single_gains(families: Iterable[Family]) -> list[str]:
+def _single_gains(families: Iterable[PointFamily]) -> list[str]:
     """Families that are compared along an axis although each point was measured once."""
     found = [
         family.heading

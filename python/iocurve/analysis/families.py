@@ -37,7 +37,7 @@ class MeasuredPoint:
 
 
 @dataclass(frozen=True)
-class Family:
+class PointFamily:
     """Points that differ in their axes only, in the order in which they were measured."""
 
     name: str
@@ -45,7 +45,7 @@ class Family:
     title: str = ""
     """The scenario's title for the family; empty where it has none."""
 
-    def each_point(self) -> list[Family]:
+    def each_point(self) -> list[PointFamily]:
         """Each point as a family with the name of the point; points of the same name are numbered."""
         seen: Counter[str] = Counter()
         made = []
@@ -53,7 +53,7 @@ class Family:
             name = member.point.name
             seen[name] += 1
             title = name if seen[name] == 1 else f"{name} ({seen[name]})"
-            made.append(Family(title, (member,), title))
+            made.append(PointFamily(title, (member,), title))
         return made
 
     def varies(self, axis: str) -> bool:
@@ -164,7 +164,7 @@ class Family:
         )
 
 
-def families_of(result: Result, limits: Sequence[Limit | None]) -> list[Family]:
+def families_of(result: Result, limits: Sequence[Limit | None]) -> list[PointFamily]:
     """The families of a result in the order of its points; points that measured nothing are left out.
 
     ``limits`` has the limit of each point.
@@ -174,4 +174,4 @@ def families_of(result: Result, limits: Sequence[Limit | None]) -> list[Family]:
         if point.summary().operations or point.imported:
             members.setdefault(point.family, []).append(MeasuredPoint(point, point.summary(), limit))
     titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
-    return [Family(name, tuple(points), titles.get(name, "")) for name, points in members.items()]
+    return [PointFamily(name, tuple(points), titles.get(name, "")) for name, points in members.items()]

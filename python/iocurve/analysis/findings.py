@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iocurve.analysis import connections
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import knee
@@ -20,12 +20,12 @@ SAME = 0.02
 """Rates that differ by less than this fraction are reported as the same."""
 
 
-def findings_of(families: Iterable[Family]) -> list[str]:
+def findings_of(families: Iterable[PointFamily]) -> list[str]:
     """One sentence for each knee and gain, family by family."""
     return [finding for family in families for finding in _family_findings(family)]
 
 
-def _family_findings(family: Family) -> list[str]:
+def _family_findings(family: PointFamily) -> list[str]:
     if family.is_advice:
         return _advice(family)
     if family.is_depth:
@@ -36,7 +36,7 @@ def _family_findings(family: Family) -> list[str]:
 # ---- connections
 
 
-def _advice(family: Family) -> list[str]:
+def _advice(family: PointFamily) -> list[str]:
     """The smallest and the largest gain of more connections."""
     spread = connections.spread_text(family.members)
     return [f"{family.heading}: more connections give from {spread}."] if spread else []
@@ -45,11 +45,11 @@ def _advice(family: Family) -> list[str]:
 # ---- depth series
 
 
-def _knees(family: Family) -> list[str]:
+def _knees(family: PointFamily) -> list[str]:
     return [_knee(family, name, series) for name, series in family.series.items()]
 
 
-def _knee(family: Family, name: str, series: Sequence[MeasuredPoint]) -> str:
+def _knee(family: PointFamily, name: str, series: Sequence[MeasuredPoint]) -> str:
     subject = f"{family.heading}, {name}" if name else family.heading
     starved = sum(condition(member.point) == "starved" for member in series)
     if starved:
@@ -85,7 +85,7 @@ def _for_iops(at: MeasuredPoint, last: MeasuredPoint) -> str:
     return f"for {100 * gain:+.0f} % IOPS" if abs(gain) >= 0.005 else "for no more IOPS"
 
 
-def _gain(family: Family) -> list[str]:
+def _gain(family: PointFamily) -> list[str]:
     """The best rate of the last series against the first: at the same depth where these points took turns."""
     if len(family.series) < 2:
         return []
@@ -110,7 +110,7 @@ def _best(series: Sequence[MeasuredPoint]) -> MeasuredPoint:
 
 
 def _gain_in_turns(
-    family: Family, first: str, last: str, points: tuple[MeasuredPoint, MeasuredPoint], gain: Gain
+    family: PointFamily, first: str, last: str, points: tuple[MeasuredPoint, MeasuredPoint], gain: Gain
 ) -> str:
     best, base = (format_count(point.summary.iops) for point in points)
     depth = f"depth {points[0].axis('depth'):g}"
@@ -118,7 +118,7 @@ def _gain_in_turns(
 
 
 @dataclass(frozen=True)
-class Knee:
+class KneeFinding:
     """The knee and the capacity that a search found."""
 
     in_flight: float
@@ -134,11 +134,11 @@ def search_load(result: Result, search: SearchFacts) -> str:
     return loads.pop() if len(loads) == 1 else search.workload
 
 
-def found_knee(result: Result) -> Knee | None:
+def found_knee(result: Result) -> KneeFinding | None:
     """The knee; None where the search was for something else."""
     found = {finding.name: finding.figure.value for finding in result.search.findings} if result.search else {}
     try:
-        return Knee(
+        return KneeFinding(
             in_flight=found["knee"],
             iops=found["load at the knee"],
             latency_ns=found["latency at the knee"] * MICROSECOND_NS,

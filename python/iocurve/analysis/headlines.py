@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iocurve.analysis import connections
-from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.findings import search_load
 from iocurve.analysis.load_names import (
     KIND_WORDS,
@@ -60,7 +60,7 @@ class Headline:
 
 def headlines_of(
     result: Result,
-    families: Sequence[Family],
+    families: Sequence[PointFamily],
     published: Sequence[PublishedComparison],
     at_most: int = HEADLINES_MAX,
 ) -> list[Headline]:
@@ -114,7 +114,7 @@ def _chosen(candidates: Sequence[_Candidate], at_most: int) -> list[_Candidate]:
     return [candidate for candidate in candidates if candidate in first]
 
 
-def _candidates(result: Result, family: Family, published: set[int]) -> list[_Candidate]:
+def _candidates(result: Result, family: PointFamily, published: set[int]) -> list[_Candidate]:
     if family.is_advice:
         return _advice(family)
     if result.scenario or family.is_measured_along_axes or family.members[0].point.imported:
@@ -126,7 +126,7 @@ def _candidates(result: Result, family: Family, published: set[int]) -> list[_Ca
 # ---- points along axes
 
 
-def _best_points(family: Family) -> list[MeasuredPoint]:
+def _best_points(family: PointFamily) -> list[MeasuredPoint]:
     """The point with the best rate for each load; of a series of mixes, pure reads and pure writes."""
     pure = [member for member in family.members if member.point.axes.get("read_percent") in (100, 0)]
     best: dict[str, MeasuredPoint] = {}
@@ -138,7 +138,7 @@ def _best_points(family: Family) -> list[MeasuredPoint]:
     return list(best.values())
 
 
-def _rate_of_point(result: Result, family: Family, member: MeasuredPoint, published: set[int]) -> _Candidate:
+def _rate_of_point(result: Result, family: PointFamily, member: MeasuredPoint, published: set[int]) -> _Candidate:
     found = _rate(
         _load(result, member),
         member.summary,
@@ -176,13 +176,13 @@ def _load(result: Result, member: MeasuredPoint) -> str:
     return ", ".join(filter(None, (point_load(member.point), cache)))
 
 
-def _place(family: Family, member: MeasuredPoint, axes: Iterable[str]) -> str:
+def _place(family: PointFamily, member: MeasuredPoint, axes: Iterable[str]) -> str:
     """The values of the axes in which the points of a family differ: ``nconnect 8, depth 64``."""
     named = [axis for axis in axes if family.varies(axis) and axis in member.point.axes]
     return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in named)
 
 
-def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
+def _lowest_latencies(result: Result, family: PointFamily) -> list[_Candidate]:
     """The median latency at the smallest depth, where depths were measured."""
     if not family.is_depth:
         return []
@@ -198,7 +198,7 @@ def _lowest_latencies(result: Result, family: Family) -> list[_Candidate]:
     return [_Candidate(headline, "latency", -latency.percentile(50))]
 
 
-def _advice(family: Family) -> list[_Candidate]:
+def _advice(family: PointFamily) -> list[_Candidate]:
     pairs = connections.pairs(family.members)
     faster = sum(pair.gain.verdict == "faster" and not pair.gain.figure.is_small for pair in pairs)
     _, most = connections.fewest_and_most(family.members)
@@ -209,7 +209,7 @@ def _advice(family: Family) -> list[_Candidate]:
 # ---- jobs
 
 
-def _rates_of_groups(family: Family) -> Iterator[_Candidate]:
+def _rates_of_groups(family: PointFamily) -> Iterator[_Candidate]:
     """The total of each report group of each point. The loads are named by point and jobs where there are several."""
     for member in family.members:
         groups = _groups(member.point)

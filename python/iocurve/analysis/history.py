@@ -24,7 +24,7 @@ SMALLEST = CHANGE_MIN
 
 
 @dataclass(frozen=True)
-class Run:
+class HistoryRun:
     """A result of a history."""
 
     source: str
@@ -66,7 +66,7 @@ class Series:
         return tuple(_levels([one.value for one in self.values], 0))
 
 
-def histories(runs: Sequence[Run], names: Sequence[str]) -> list[Series]:
+def histories(runs: Sequence[HistoryRun], names: Sequence[str]) -> list[Series]:
     """The series of each point, by name, family and axes, in the order of their first run; ``runs`` are in order."""
     found: dict[tuple[Hashable, str], list[tuple[int, Point, Bounded]]] = {}
     for number, run in enumerate(runs):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, next_steps
 from iocurve.analysis.load_names import axis_text
 from iocurve.result.document import Result
@@ -34,12 +34,12 @@ class LimitGroup:
     """The step that gets past the limit; of a limit that is only possible, the step that would name it."""
 
 
-def limit_groups_of(result: Result, families: Sequence[Family]) -> list[LimitGroup]:
+def limit_groups_of(result: Result, families: Sequence[PointFamily]) -> list[LimitGroup]:
     """One group for each kind of limit and confidence, so that each measured point is in one group.
 
     The group with the most points goes first; those that are only possible, and then unknown limits, go last.
     """
-    held: dict[_Verdict, list[tuple[Family, list[MeasuredPoint]]]] = {}
+    held: dict[_Verdict, list[tuple[PointFamily, list[MeasuredPoint]]]] = {}
     for family in families:
         for verdict, members in _by_verdict(family).items():
             held.setdefault(verdict, []).append((family, members))
@@ -50,7 +50,7 @@ def limit_groups_of(result: Result, families: Sequence[Family]) -> list[LimitGro
 _Verdict = tuple[str, Confidence]
 
 
-def _by_verdict(family: Family) -> dict[_Verdict, list[MeasuredPoint]]:
+def _by_verdict(family: PointFamily) -> dict[_Verdict, list[MeasuredPoint]]:
     found: dict[_Verdict, list[MeasuredPoint]] = {}
     for member in family.members:
         verdict = (member.limit.code, member.limit.confidence) if member.limit else (UNKNOWN, "none")
@@ -58,7 +58,7 @@ def _by_verdict(family: Family) -> dict[_Verdict, list[MeasuredPoint]]:
     return found
 
 
-def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[Family, list[MeasuredPoint]]]) -> LimitGroup:
+def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[PointFamily, list[MeasuredPoint]]]) -> LimitGroup:
     code, confidence = verdict
     members = [member for _, of_family in parts for member in of_family]
     limits = [member.limit for member in members if member.limit]
@@ -83,7 +83,7 @@ def _text(confidence: Confidence, text: str) -> str:
     return f"{NOT_KNOWN}; possibly {text}" if confidence == "possible" else text
 
 
-def _points_with_limits(family: Family, members: Iterable[MeasuredPoint]) -> list[str]:
+def _points_with_limits(family: PointFamily, members: Iterable[MeasuredPoint]) -> list[str]:
     """The points of each text of the limit, with that text."""
     by_text: dict[str, list[MeasuredPoint]] = {}
     for member in members:
@@ -91,7 +91,7 @@ def _points_with_limits(family: Family, members: Iterable[MeasuredPoint]) -> lis
     return [f"{_points_text(family, of_text)}: {text}" for text, of_text in by_text.items()]
 
 
-def _points_text(family: Family, members: Sequence[MeasuredPoint]) -> str:
+def _points_text(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
     """The points by what distinguishes them in their family: ``4 KiB random read: depth 32, 64``."""
     if len(family.members) == 1:
         return family.title or members[0].point.name
@@ -100,7 +100,7 @@ def _points_text(family: Family, members: Sequence[MeasuredPoint]) -> str:
     return f"{family.heading}: {_names(family, members)}"
 
 
-def _names(family: Family, members: Sequence[MeasuredPoint]) -> str:
+def _names(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
     if len(members) == len(family.members):
         return "all points"
     if family.is_mix:
@@ -116,7 +116,7 @@ def _names(family: Family, members: Sequence[MeasuredPoint]) -> str:
     return _names_of_points(family, members)
 
 
-def _names_of_points(family: Family, members: Sequence[MeasuredPoint]) -> str:
+def _names_of_points(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
     """The places of the points on the axes of their family, or their names. A search may measure a point repeatedly."""
     axes = [axis for axis in GRID_AXES if family.varies(axis)]
     names = [

@@ -34,7 +34,7 @@ KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
 
 
 @dataclass(frozen=True)
-class Observation:
+class ObservedPoint:
     """A point with what bears on its limit."""
 
     point: Point
@@ -86,12 +86,12 @@ def tells_nothing(target: TargetFacts) -> bool:
     return target.kind in KNOWN_KINDS and not target.caps and not any(told)
 
 
-def observations(points: Iterable[Point], target: TargetFacts) -> list[Observation]:
+def observations(points: Iterable[Point], target: TargetFacts) -> list[ObservedPoint]:
     """The points that can be compared."""
     return [found for point in points if (found := _observation(MeasuredLoad(point, target)))]
 
 
-def _observation(load: MeasuredLoad) -> Observation | None:
+def _observation(load: MeasuredLoad) -> ObservedPoint | None:
     summary, point = load.summary, load.point
     if point.clients or len(point.plan.groups) > 1 or not summary.operations or summary.errors or summary.paced:
         return None
@@ -108,7 +108,7 @@ def _observation(load: MeasuredLoad) -> Observation | None:
     is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
     if size is None or others or kinds - {"read", "write"} or len(load.clients) > 1 or not is_full or error is None:
         return None
-    return Observation(
+    return ObservedPoint(
         point=point,
         block_bytes=size,
         mix=_mix(load),

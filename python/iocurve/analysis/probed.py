@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from iocurve.analysis.ceilings import SAME, Ceiling, Scope
+from iocurve.analysis.ceilings import SAME, CommonCeiling, Scope
 from iocurve.analysis.limit_kinds import Limit, kind_of, limit
-from iocurve.analysis.observations import Kind, Observation, observations
+from iocurve.analysis.observations import Kind, ObservedPoint, observations
 from iocurve.result.document import Point, Probe, RateName, TargetFacts
 
 
@@ -52,7 +52,7 @@ def _verdict(probe: Probe, shown: Limit | None, target: TargetFacts) -> Limit:
     return told.replace(evidence=evidence)
 
 
-def _alike(point: Point, code: str, found: Sequence[Observation]) -> Iterator[Point]:
+def _alike(point: Point, code: str, found: Sequence[ObservedPoint]) -> Iterator[Point]:
     """Other points at the same value of what the limit counts; at the depth, the same load at smaller depths."""
     probed = next((one for one in found if one.point is point), None)
     if probed is None or probed.is_held_up:
@@ -67,6 +67,6 @@ def _alike(point: Point, code: str, found: Sequence[Observation]) -> Iterator[Po
             yield one.point
 
 
-def _at(probed: Observation, quantity: RateName, kind: Kind, scope: Scope) -> Ceiling:
-    value = Ceiling(quantity, kind, scope, 0.0, 0.0, ()).value_of(probed)
-    return Ceiling(quantity, kind, scope, value, probed.rate_error(kind), (probed,))
+def _at(probed: ObservedPoint, quantity: RateName, kind: Kind, scope: Scope) -> CommonCeiling:
+    value = CommonCeiling(quantity, kind, scope, 0.0, 0.0, ()).value_of(probed)
+    return CommonCeiling(quantity, kind, scope, value, probed.rate_error(kind), (probed,))

@@ -11,7 +11,7 @@ from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import NfsEngine
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, Result, TargetFacts
-from iocurve.result.reference import Figure, Reference
+from iocurve.result.reference import PublishedFigure, Reference
 from iocurve.result.summary import Totals
 from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes, format_number
 
@@ -24,7 +24,7 @@ class PublishedComparison:
     """A measured figure and the published one that belongs to it."""
 
     point: Point
-    figure: Figure
+    figure: PublishedFigure
     reference: Reference
     measured: float
     speed: float = 1.0
@@ -127,7 +127,7 @@ def _client(result: Result) -> str:
     return f"{result.host.cpus} processors, {format_bytes(result.host.memory_bytes)}; one machine"
 
 
-def described(figure: Figure) -> str:
+def described(figure: PublishedFigure) -> str:
     """A published figure as the page gives it: ``about 12,800 IOPS``."""
     word = {"stated": "", "about": "about ", "derived": "worked out: "}[figure.how]
     return word + figure_text(*_ends(figure), figure.unit)
@@ -139,7 +139,7 @@ def figure_text(low: float, high: float, unit: str) -> str:
     return f"{' to '.join(ends)} {unit}"
 
 
-def _ends(figure: Figure) -> tuple[float, float]:
+def _ends(figure: PublishedFigure) -> tuple[float, float]:
     return figure.value, figure.value if figure.value_max is None else figure.value_max
 
 
@@ -148,7 +148,7 @@ def _at_speed(value: float, unit: str, speed: float) -> float:
     return value if unit == "×" else value / speed if unit == "ms" else value * speed
 
 
-def _measured(point: Point, figure: Figure) -> float | None:
+def _measured(point: Point, figure: PublishedFigure) -> float | None:
     summary = point.summary()
     totals: Totals | None = summary if figure.kind == "total" else summary.kinds.get(figure.kind)
     if totals is None or figure.unit == "×":

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from iocurve.analysis.answers import answer_of
 from iocurve.analysis.doubts import doubts_of, remarks_of, trust_of
-from iocurve.analysis.families import Family, MeasuredPoint, families_of
-from iocurve.analysis.findings import Knee, findings_of, found_knee
+from iocurve.analysis.families import MeasuredPoint, PointFamily, families_of
+from iocurve.analysis.findings import KneeFinding, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
@@ -42,7 +42,7 @@ class Reading:
         return tuple(verdict if verdict and verdict.code != UNKNOWN else None for verdict in self.verdicts)
 
     @cached_property
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[PointFamily, ...]:
         """The points that measured anything, with their summaries and limits, by family."""
         return tuple(families_of(self.result, self.limits))
 
@@ -64,7 +64,7 @@ class Reading:
         return tuple(limit_groups_of(self.result, self.families))
 
     @cached_property
-    def knee(self) -> Knee | None:
+    def knee(self) -> KneeFinding | None:
         """The knee that a search found; None where there was no such search."""
         return found_knee(self.result)
 

@@ -17,7 +17,7 @@ from iocurve.analysis.ceilings import (
     MIXES_DIFFER,
     UNLOADED,
     WAITS,
-    Ceiling,
+    CommonCeiling,
     ceiling,
     connections_pay,
     factor,
@@ -26,7 +26,7 @@ from iocurve.analysis.ceilings import (
     waiting,
 )
 from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
-from iocurve.analysis.observations import Observation, observations
+from iocurve.analysis.observations import ObservedPoint, observations
 from iocurve.result.document import Point, RateName, TargetFacts
 from iocurve.units import MIB, counted, format_bytes, format_latency, format_number
 
@@ -43,7 +43,7 @@ def limits_together(points: Iterable[Point], target: TargetFacts) -> dict[int, L
     return limits_shown(observations(points, target), target)
 
 
-def limits_shown(found: Sequence[Observation], target: TargetFacts) -> dict[int, Limit]:
+def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[int, Limit]:
     """The same of points that are observed already."""
     pairs = list(same_but_depth(found))
     judged = sorted(_judged_ceilings(found, pairs, target), key=_rank)
@@ -54,7 +54,7 @@ def limits_shown(found: Sequence[Observation], target: TargetFacts) -> dict[int,
     return {key: verdict for key, verdict in verdicts.items() if verdict}
 
 
-Judged = tuple[Ceiling, Limit]
+Judged = tuple[CommonCeiling, Limit]
 """A ceiling with the limit that it shows."""
 
 
@@ -67,10 +67,10 @@ def _rank(judged: Judged) -> tuple[int, int]:
 
 # ---- ceilings
 
-Pairs = Sequence[tuple[Observation, Observation]]
+Pairs = Sequence[tuple[ObservedPoint, ObservedPoint]]
 
 
-def _judged_ceilings(found: Sequence[Observation], pairs: Pairs, target: TargetFacts) -> Iterator[Judged]:
+def _judged_ceilings(found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts) -> Iterator[Judged]:
     for scope in ("volume", "connection"):
         for quantity in ("bytes_per_s", "iops"):
             for kind in ("any", "read", "write"):
@@ -80,7 +80,9 @@ def _judged_ceilings(found: Sequence[Observation], pairs: Pairs, target: TargetF
                     yield at, verdict
 
 
-def _ceiling_limit(at: Ceiling, found: Sequence[Observation], pairs: Pairs, target: TargetFacts) -> Limit | None:
+def _ceiling_limit(
+    at: CommonCeiling, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
+) -> Limit | None:
     depth = _not_the_depth(at, pairs)
     is_equal = factor(at, depth is not None) >= FACTOR_MIN
     if not (_scope_fits(at, found) and _kind_fits(at, found)):
@@ -100,20 +102,20 @@ def _ceiling_limit(at: Ceiling, found: Sequence[Observation], pairs: Pairs, targ
     return limit(_code(at), _text(at), target, confidence=confidence, evidence=evidence)
 
 
-def _open(at: Ceiling, found: Sequence[Observation], target: TargetFacts, depth: str) -> Limit:
+def _open(at: CommonCeiling, found: Sequence[ObservedPoint], target: TargetFacts, depth: str) -> Limit:
     """A ceiling of which is known that the depth is not the cause, and no more."""
     text = "not at the depth: a limit on bytes or on operations, or the server's own speed"
     return limit(UNKNOWN, text, target, confidence="none", evidence=[_equality(at, found), depth])
 
 
-def _code(at: Ceiling) -> str:
+def _code(at: CommonCeiling) -> str:
     if at.scope == "connection":
         return "connection_throughput" if at.quantity == "bytes_per_s" else "connection_requests"
     of = "" if at.kind == "any" else f"{at.kind}_"
     return f"volume_{of}{'throughput' if at.quantity == 'bytes_per_s' else 'iops'}"
 
 
-def _text(at: Ceiling) -> str:
+def _text(at: CommonCeiling) -> str:
     of = "" if at.kind == "any" else f" on {at.kind}s"
     if at.scope == "connection":
         if at.quantity == "iops":
@@ -124,18 +126,18 @@ def _text(at: Ceiling) -> str:
     return f"at a limit of about {_amount(at)}{of}"
 
 
-def _amount(at: Ceiling) -> str:
+def _amount(at: CommonCeiling) -> str:
     if at.quantity == "iops":
         return f"{at.value:,.0f} IOPS"
     return f"{format_number(at.value / MIB, 4)} MiB/s"
 
 
-def _scope_fits(at: Ceiling, found: Sequence[Observation]) -> bool:
+def _scope_fits(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
     """A limit of each connection shows only where their number matters."""
     return at.scope == "volume" or _scope_is_told(at, found)
 
 
-def _scope_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
+def _scope_is_told(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
     """True if other numbers of connections show what they do at one block size, or if there are no connections."""
     numbers: dict[int, set[int]] = {}
     for one in _held(at, found):
@@ -145,40 +147,40 @@ def _scope_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
     return at.scope == "connection" and any(connections_pay(one, found) for one in at.members)
 
 
-def _kind_fits(at: Ceiling, found: Sequence[Observation]) -> bool:
+def _kind_fits(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
     """A limit of one kind shows only where mixes have equal rates of that kind, or where all kinds have more."""
     return at.kind == "any" or _mixes_differ(_held(at, found)) or _all_have_more(at, found)
 
 
-def _kind_is_told(at: Ceiling, found: Sequence[Observation]) -> bool:
+def _kind_is_told(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
     """True if several mixes are at the ceiling, or if no others were measured."""
     return at.kind != "any" or _mixes_differ(_held(at, found)) or not _mixes_differ(found)
 
 
-def _held(at: Ceiling, found: Iterable[Observation]) -> list[Observation]:
+def _held(at: CommonCeiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint]:
     """The points at a ceiling. This machine may have held some up: they do not prove it, but tell what it counts."""
     return [one for one in found if at.holds(one)]
 
 
-def _mixes_differ(found: Iterable[Observation]) -> bool:
+def _mixes_differ(found: Iterable[ObservedPoint]) -> bool:
     shares = [one.mix for one in found]
     return max(shares) - min(shares) >= MIXES_DIFFER
 
 
-def _all_have_more(at: Ceiling, found: Iterable[Observation]) -> bool:
+def _all_have_more(at: CommonCeiling, found: Iterable[ObservedPoint]) -> bool:
     """True if reads and writes together exceed the ceiling of one kind."""
     of_all = replace(at, kind="any")
     return any(of_all.value_of(one) >= MORE * at.value for one in found if not one.is_held_up)
 
 
-def _exceeded(at: Ceiling, found: Iterable[Observation]) -> bool:
+def _exceeded(at: CommonCeiling, found: Iterable[ObservedPoint]) -> bool:
     """True if a load has more of the other quantity, which therefore does not hold the ceiling's points."""
     other: RateName = "iops" if at.quantity == "bytes_per_s" else "bytes_per_s"
     most = max(one.rate(at.kind, other) for one in at.members)
     return any(one.rate(at.kind, other) >= MORE * most for one in found if not one.is_held_up)
 
 
-def _not_the_depth(at: Ceiling, pairs: Pairs) -> str | None:
+def _not_the_depth(at: CommonCeiling, pairs: Pairs) -> str | None:
     """The figures that show that the depth does not hold a ceiling's points; None where nothing shows it."""
     members = set(map(id, at.members))
     of_members = [(low, high) for low, high in pairs if id(high) in members]
@@ -193,7 +195,7 @@ def _not_the_depth(at: Ceiling, pairs: Pairs) -> str | None:
     return None
 
 
-def _latencies(low: Observation, high: Observation) -> str:
+def _latencies(low: ObservedPoint, high: ObservedPoint) -> str:
     """``3.91 ms in flight at depth 64, 1.09 ms at depth 1``."""
     return (
         f"{format_latency(high.latency_ns)} in flight at depth {high.depth:g}, {format_latency(low.latency_ns)} at "
@@ -204,7 +206,7 @@ def _latencies(low: Observation, high: Observation) -> str:
 # ---- evidence in words
 
 
-def _equality(at: Ceiling, found: Sequence[Observation]) -> str:
+def _equality(at: CommonCeiling, found: Sequence[ObservedPoint]) -> str:
     """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.3%)``."""
     of = "" if at.kind == "any" else f" of {at.kind}s"
     each = " on each connection" if at.scope == "connection" else ""
@@ -217,12 +219,12 @@ def _equality(at: Ceiling, found: Sequence[Observation]) -> str:
     return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{spread:.1%})"
 
 
-def _refuted(at: Ceiling) -> str:
+def _refuted(at: CommonCeiling) -> str:
     other = "IOPS" if at.quantity == "bytes_per_s" else "MiB/s"
     return f"other block sizes have more {other}, so that is not the limit here"
 
 
-def _connections_evidence(at: Ceiling, found: Sequence[Observation]) -> Iterator[str]:
+def _connections_evidence(at: CommonCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
     for one in at.members:
         if at.scope == "connection" and (more := connections_pay(one, found)):
             yield f"{more.connections} instead of {counted(one.connections, 'connection')}: {_times(more, one)}"
@@ -232,7 +234,7 @@ def _connections_evidence(at: Ceiling, found: Sequence[Observation]) -> Iterator
         yield f"{_listed(list(map(str, numbers)))} connections reach the same"
 
 
-def _caveats(at: Ceiling, found: Sequence[Observation]) -> Iterator[str]:
+def _caveats(at: CommonCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
     if at.kind == "any" and not _mixes_differ(_held(at, found)):
         kind = "read" if at.members[0].mix > 0.5 else "write"
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
@@ -248,7 +250,7 @@ def _listed(words: Sequence[str]) -> str:
 # ---- depth
 
 
-def _depth_verdict(one: Observation, pairs: Pairs, target: TargetFacts) -> Limit | None:
+def _depth_verdict(one: ObservedPoint, pairs: Pairs, target: TargetFacts) -> Limit | None:
     """The depth where no operation waits for another, saturation from the knee on, or None.
 
     A point just below the knee is neither.
@@ -270,7 +272,7 @@ def _depth_verdict(one: Observation, pairs: Pairs, target: TargetFacts) -> Limit
     return _at_depth(one, target, f"depth {growing[0].depth:g} gives {_times(growing[0], one)}") if growing else None
 
 
-def _times(one: Observation, other: Observation) -> str:
+def _times(one: ObservedPoint, other: ObservedPoint) -> str:
     return f"{format_number(one.iops / other.iops, 3)} times the IOPS"
 
 
@@ -280,6 +282,6 @@ def _saturated(target: TargetFacts, evidence: str) -> Limit:
     )
 
 
-def _at_depth(one: Observation, target: TargetFacts, evidence: str) -> Limit:
+def _at_depth(one: ObservedPoint, target: TargetFacts, evidence: str) -> Limit:
     text = f"at the requested depth, {one.depth:.6g} in flight all the time; more gives more"
     return limit("depth", text, target, confidence="likely", evidence=[evidence])

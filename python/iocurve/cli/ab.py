@@ -28,7 +28,7 @@ from iocurve.units import GIB, SECOND_NS
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class LoadOptions:
+class ComparedLoadOptions:
     """The load on two targets."""
 
     workload: str = "rw=randread bs=4k"
@@ -49,14 +49,14 @@ class LoadOptions:
         return measured.TargetLoad(self.workload, self.iodepth, self.numjobs, self.size, self.runtime, self.ramp)
 
 
-LOAD = LoadOptions()
+LOAD = ComparedLoadOptions()
 
 
 def ab(
     *commands: str,
     target: Annotated[tuple[str, ...], Many] = (),
     runs: Rounds = 5,
-    load: LoadOptions = LOAD,
+    load: ComparedLoadOptions = LOAD,
     margin: Ratio = MARGIN,
     repeats: AtLeast0 = REPEATS_MAX,
     files: FileOptions = FILES,

@@ -32,7 +32,7 @@ OUT = Path("iocurve-report")
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class OutputOptions:
     """The form of a measurement's output."""
 
     json: Flag = False
@@ -44,7 +44,7 @@ class Output:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class MeasuredOutput(Output):
+class MeasuredOutput(OutputOptions):
     """The form of a measurement's output, also while it runs."""
 
     metrics: MetricsAddress | None = None
@@ -56,7 +56,7 @@ class MeasuredOutput(Output):
         return served_metrics(self.metrics)
 
 
-OUTPUT = Output()
+OUTPUT = OutputOptions()
 MEASURED_OUTPUT = MeasuredOutput()
 
 

@@ -15,7 +15,7 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check_changes
 from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.doubts import missing_parts
-from iocurve.analysis.history import Run, histories
+from iocurve.analysis.history import HistoryRun, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import Flag, Many, Ratio
@@ -143,7 +143,7 @@ def show_history(
     return 0
 
 
-def _runs(directory: Path) -> list[Run]:
+def _runs(directory: Path) -> list[HistoryRun]:
     """The results of a directory by time. One that cannot be read or is incomplete is named and left out."""
     paths = {*directory.glob("*.json"), *directory.rglob(RESULT_NAME)}
     runs = []
@@ -157,7 +157,7 @@ def _runs(directory: Path) -> list[Run]:
             print(f"warning: left out: {path}: {'; '.join(missing)}", file=sys.stderr)
             continue
         name = path.parent if path.name == RESULT_NAME and path.parent != directory else path
-        runs.append(Run(str(name.relative_to(directory)), result))
+        runs.append(HistoryRun(str(name.relative_to(directory)), result))
     if not runs:
         raise DialectError([Diagnostic(f"{directory} has no results; name a directory with results below it")])
     return sorted(runs, key=lambda run: run.result.created)

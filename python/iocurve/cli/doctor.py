@@ -13,7 +13,7 @@ from iocurve.advice.doctor import azure, fixes, gain, text
 from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
-from iocurve.advice.doctor.host import Bundle, Host
+from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.cli.common import TargetText, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
@@ -40,13 +40,13 @@ class HostOptions:
     quota: SizeBytes | None = None
     """Size of the volume, with --profile: compares its throughput with what the VM size sends."""
 
-    def host(self) -> Host:
+    def host(self) -> HostFiles:
         """The machine. Raises ``ResultError`` and ``TargetError``."""
         if self.bundle_read is not None:
-            return Host.of_bundle(Bundle.load(self.bundle_read))
+            return HostFiles.of_bundle(Bundle.load(self.bundle_read))
         if not (self.root / "proc").is_dir():
             raise TargetError(f"--root {self.root}: there is no directory {self.root / 'proc'}")
-        host = Host(self.root)
+        host = HostFiles(self.root)
         # Only the live machine has a metadata service, and only machines of Azure are asked.
         if host.is_live and self.vm is None and may_be_azure(host):
             host.instance = azure.ask()
@@ -63,7 +63,7 @@ class HostOptions:
         return Known(self.profile, found.nconnect, limits, self.vm)
 
 
-def may_be_azure(host: Host) -> bool:
+def may_be_azure(host: HostFiles) -> bool:
     """Azure's machines state Microsoft as their vendor; a machine without that table may be anything."""
     vendor = host.word("sys/class/dmi/id/sys_vendor")
     return not vendor or "Microsoft" in vendor
@@ -169,7 +169,7 @@ def _write(path: Path, content: bytes, option: str) -> None:
         raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
-def _fix(machine: Host, found: Diagnosis, *, write: bool) -> None:
+def _fix(machine: HostFiles, found: Diagnosis, *, write: bool) -> None:
     wanted = fixes.files(found)
     changes = fixes.diff(machine, wanted)
     # --json keeps stdout for the document.
@@ -195,7 +195,7 @@ def _measured(found: Diagnosis, options: MeasureOptions, subject: str | None) ->
         raise TargetError(
             f"--measure needs a directory on the target for its data file; {directory} is none: --directory DIR"
         )
-    load = gain.Load(directory, options.size, options.runtime, options.runs)
+    load = gain.DoctorLoad(directory, options.size, options.runtime, options.runs)
     print(gain.plan_text(rows, load), file=sys.stderr)
     for number, row in enumerate(rows, 1):
         out = options.out if len(rows) == 1 else options.out / f"{number}-{row.check}"

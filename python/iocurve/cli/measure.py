@@ -16,7 +16,7 @@ from iocurve.cli.common import (
     MEASURED_OUTPUT,
     OUT,
     MeasuredOutput,
-    Output,
+    OutputOptions,
     TargetText,
     show_tables,
 )
@@ -128,7 +128,7 @@ def envelope(
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ScenarioOptions:
+class ScenarioRunOptions:
     """The targets, the form and the points of a scenario."""
 
     target: Annotated[tuple[str, ...], Many] = ()
@@ -171,14 +171,14 @@ class ScenarioOptions:
         return replace(request.in_rounds(self.rounds), margin=self.margin, repeats_max=self.repeats)
 
 
-SCENARIO = ScenarioOptions()
+SCENARIO = ScenarioRunOptions()
 
 
 def run(
     job: Scenario,
     /,
     *,
-    scenario: ScenarioOptions = SCENARIO,
+    scenario: ScenarioRunOptions = SCENARIO,
     out: Path | None = None,
     resume: Flag = False,
     files: FileOptions = FILES,
@@ -355,7 +355,7 @@ def draw_curve(
     return _shown(result, options.out, output, expressions)
 
 
-def _shown(result: Result, out: Path | None, output: Output, expressions: Sequence[Expression]) -> int:
+def _shown(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:
     """Prints the figures, the path of the report and the checks, or the result document; gives the exit status."""
     if output.json:
         sys.stdout.write(result.document().decode())

@@ -10,11 +10,11 @@ from typing import Literal
 from cyclopts import Parameter
 
 from iocurve.advice.doctor import azure
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import job as jobs
 from iocurve.advice.observe import limits
-from iocurve.advice.observe.counters import Processes, Sample, find_subject
+from iocurve.advice.observe.counters import CounterSample, Processes, find_subject
 from iocurve.advice.observe.watch import interval as between
 from iocurve.advice.observe.watch import observation
 from iocurve.advice.observe.watch import samples as watched
@@ -33,7 +33,7 @@ COLUMNS = ("at", "kind", "IOPS", "MiB/s", "size", "latency", "in client", "serve
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class LimitOptions:
+class ExpectedLimitOptions:
     """The limits to compare with."""
 
     profile: str | None = None
@@ -49,7 +49,7 @@ class LimitOptions:
             raise DialectError([Diagnostic("--profile and --quota belong together: --profile anf-ultra --quota 4TiB")])
         return resolve(self.profile, self.quota).caps if self.profile and self.quota else ()
 
-    def vm_size(self, host: Host) -> str | None:
+    def vm_size(self, host: HostFiles) -> str | None:
         """The size of this machine, if it is known."""
         if self.vm is not None or not may_be_azure(host):
             return self.vm
@@ -81,7 +81,7 @@ class JobOptions:
             raise TargetError(f"--job {self.job}: there is no directory {self.job.parent}")
 
 
-LIMITS, JOB = LimitOptions(), JobOptions()
+LIMITS, JOB = ExpectedLimitOptions(), JobOptions()
 
 
 def observe(
@@ -90,7 +90,7 @@ def observe(
     *,
     seconds: float = 60.0,
     interval: TimeNs = 5 * SECOND_NS,
-    known: LimitOptions = LIMITS,
+    known: ExpectedLimitOptions = LIMITS,
     job: JobOptions = JOB,
     out: Path | None = None,
     json: Flag = False,
@@ -119,9 +119,9 @@ def observe(
     job.check()
     if out is not None and not out.parent.is_dir():
         raise TargetError(f"--out {out}: there is no directory {out.parent}")
-    host = Host()
+    host = HostFiles()
     found, vm = find_subject(str(subject), host), known.vm_size(host)
-    samples: list[Sample] = []
+    samples: list[CounterSample] = []
     before, interrupted = Processes.now(), False
     try:
         for sample in watched(found, seconds, interval / SECOND_NS):
@@ -152,7 +152,7 @@ def _write(path: Path, content: bytes, option: str) -> None:
         raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
-def _tell(earlier: Sample, later: Sample, start_s: float) -> None:
+def _tell(earlier: CounterSample, later: CounterSample, start_s: float) -> None:
     """A line for an interval, while it is watched; stdout gets the tables at the end."""
     one = between(earlier, later, earlier.time_s - start_s)
     parts = [

@@ -114,7 +114,7 @@ def prove(
     """
     machine = machine_of(vm)
     network = disk_data.vms()[machine][1].network_bytes_per_s if machine else None
-    request = proofs.Request(
+    request = proofs.ProofRequest(
         target=targets.parse(str(target), create=files.create),
         promised=promised.promised(),
         size_bytes=size,

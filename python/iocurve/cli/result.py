@@ -14,7 +14,7 @@ from cyclopts import App, Parameter, validators
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
-from iocurve.cli.common import OUT, OUTPUT, Output, example, show_tables
+from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, show_tables
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
@@ -167,7 +167,7 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
     return 0
 
 
-def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Output = OUTPUT) -> int:
+def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: OutputOptions = OUTPUT) -> int:
     """Import results of fio, vdbench, DiskSpd, elbencho and mdtest.
 
     The format is recognised from the content. The result has the values that the tool states; values that it does not

@@ -13,7 +13,7 @@ from iocurve.advice import demand as demands
 from iocurve.advice import measured, sizing, sizing_text
 from iocurve.advice.alternative import read_prices
 from iocurve.advice.demand import Demand
-from iocurve.advice.sizing_text import Section
+from iocurve.advice.sizing_text import SizingSection
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, unknown
@@ -165,10 +165,10 @@ def _sources(*, json: bool, markdown: bool) -> int:
         show_json(rows)
         return 0
     columns = ("subject", "fact", "value", "source")
-    return _show([Section("", (), columns, tuple(tuple(row.values()) for row in rows))], markdown=markdown)
+    return _show([SizingSection("", (), columns, tuple(tuple(row.values()) for row in rows))], markdown=markdown)
 
 
-def _show(sections: Sequence[Section], *, markdown: bool) -> int:
+def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
     if markdown:
         print(sizing_text.markdown(sections), end="")
         return 0

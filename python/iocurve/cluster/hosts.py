@@ -109,7 +109,7 @@ class Greeting(msgspec.Struct):
     """The Python of a host that has none of this minor version. There is no keeper yet, so nothing else is known."""
 
 
-class Answer(msgspec.Struct):
+class HostAnswer(msgspec.Struct):
     """A later line of the keeper."""
 
     unpacked: str | None = None
@@ -204,7 +204,7 @@ class Connection:
         """Sends the packages. Raises ``HostError``."""
         self.send({"carry": archive.stat().st_size})
         self._send_file(archive)
-        answer = self.answer(CARRY_S, Answer)
+        answer = self.answer(CARRY_S, HostAnswer)
         if answer.error:
             raise HostError(answer.error)
 
@@ -456,12 +456,12 @@ def _told(failed: Mapping[Host, HostError], hosts: int) -> str:
     return f"{len(failed)} of {counted(hosts, 'host')} cannot take part:{lines}"
 
 
-def _next_end(connection: Connection) -> Answer | None:
+def _next_end(connection: Connection) -> HostAnswer | None:
     """The next end of a node that the keeper tells; a line that is none ends the host's part."""
     try:
-        return connection.next_reply(Answer)
+        return connection.next_reply(HostAnswer)
     except HostError as error:
-        return Answer(error=str(error))
+        return HostAnswer(error=str(error))
 
 
 def _reply(connection: Connection, key: str, seconds: float = GREET_S) -> Greeting:

@@ -32,7 +32,7 @@ _ALIVE = 0
 """``GcsNodeInfo.GcsNodeState.ALIVE``."""
 
 
-class Node(NamedTuple):
+class ClusterNode(NamedTuple):
     """A node that the head takes for alive."""
 
     address: str
@@ -51,7 +51,7 @@ def load_ray() -> ModuleType:
     return cast("ModuleType", ray)
 
 
-def listed(head: str, seconds: float = REACH_S) -> list[Node]:
+def listed(head: str, seconds: float = REACH_S) -> list[ClusterNode]:
     """The nodes in the order of their addresses. Raises ``RunError`` if the head does not answer in that time."""
     load_ray()
     host, _, port = head.rpartition(":")
@@ -76,7 +76,7 @@ def listed(head: str, seconds: float = REACH_S) -> list[Node]:
     with ThreadPoolExecutor(max(1, len(alive))) as pool:
         heard = pool.map(lambda one: answers(one[0], one[1], ANSWER_S), alive)
         found = [
-            Node(address, hostname, is_load_client, is_heard)
+            ClusterNode(address, hostname, is_load_client, is_heard)
             for (address, _, hostname, is_load_client), is_heard in zip(alive, heard, strict=True)
         ]
     return sorted(found, key=lambda node: int(ip_address(node.address)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from iocurve._native import VERSION
 from iocurve.cluster import credentials, nodes
-from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, Node
+from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, ClusterNode
 from iocurve.cluster.ray_options import ENVIRONMENT
 from iocurve.cluster.started import StartedCluster
 from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
@@ -171,7 +171,7 @@ def _unusable(head: str, why: object) -> str:
 
 def _awaited(
     head: str, expected: Mapping[str, str], clients: int | None, seconds: float
-) -> tuple[list[Node], tuple[str, ...]]:
+) -> tuple[list[ClusterNode], tuple[str, ...]]:
     """The load clients that answer, and those that do not after that time, or their number where no name is known.
 
     Raises ``RunError`` if the head does not answer.
@@ -191,7 +191,7 @@ def _awaited(
         time.sleep(0.5)
 
 
-def _missing(found: Sequence[Node], expected: Mapping[str, str], clients: int | None) -> tuple[str, ...]:
+def _missing(found: Sequence[ClusterNode], expected: Mapping[str, str], clients: int | None) -> tuple[str, ...]:
     known = dict(expected) or {node.address: node.address for node in found if node.is_load_client}
     answering = {node.address for node in found if node.is_load_client and node.answers}
     silent = {node.address for node in found if not node.answers}
@@ -213,7 +213,9 @@ def _lacking(missing: Sequence[str], found: int) -> str:
     )
 
 
-def _chosen(found: Sequence[Node], clients: int | None, on: Sequence[str], expected: Mapping[str, str]) -> list[Node]:
+def _chosen(
+    found: Sequence[ClusterNode], clients: int | None, on: Sequence[str], expected: Mapping[str, str]
+) -> list[ClusterNode]:
     """The nodes of these names: hostnames, addresses, or the names by which iocurve started them."""
     if not on:
         return list(found[:clients])
@@ -258,7 +260,7 @@ def _joined(head: str) -> Iterator[ModuleType]:
 
 
 @contextmanager
-def _reserved(ray: ModuleType, chosen: Sequence[Node]) -> Iterator[list[RayLink]]:
+def _reserved(ray: ModuleType, chosen: Sequence[ClusterNode]) -> Iterator[list[RayLink]]:
     """A load client on each node, all or none. Raises ``RunError``, at once if another run has them."""
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -299,7 +301,7 @@ def _wait_for_group(group: PlacementGroup) -> None:
 
 
 @contextmanager
-def _guests(ray: ModuleType, found: Sequence[Node]) -> Iterator[list[RayLink]]:
+def _guests(ray: ModuleType, found: Sequence[ClusterNode]) -> Iterator[list[RayLink]]:
     """A process on each node that takes no load client from a run."""
     links = [
         RayLink(ray, _remote(ray, {f"node:{node.address}": 0.001}).remote(is_under_daemons=True), node.address)

@@ -10,8 +10,8 @@ from typing import TypeVar
 from xml.etree import ElementTree
 
 from iocurve.engine.outcome import State
-from iocurve.imports.measured import Load, Measured
-from iocurve.imports.parsing import Source, number, scaled, size, whole
+from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
+from iocurve.imports.parsing import SourceFile, number, scaled, size, whole
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
@@ -25,12 +25,12 @@ _KINDS = {"read": "Read", "write": "Write"}
 # ---- XML
 
 
-def is_xml(source: Source) -> bool:
+def is_xml(source: SourceFile) -> bool:
     """True of results, not of a profile alone."""
     return "<Results" in source.text and "<TimeSpan" in source.text
 
 
-def read_xml(source: Source) -> list[Measured]:
+def read_xml(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each time span. Raises ``ResultError``."""
     text = source.text
     end = text.find("</Results>")
@@ -56,13 +56,13 @@ def read_xml(source: Source) -> list[Measured]:
 
 
 def _xml_span(
-    source: Source,
+    source: SourceFile,
     span: ElementTree.Element,
     profile: ElementTree.Element | None,
     name: str,
     tool: str,
     created: datetime | None,
-) -> Measured:
+) -> ImportedMeasurement:
     seconds = number(span.findtext("TestTimeSeconds"))
     counts = {kind: [_sum(span, f"{word}Count"), _sum(span, f"{word}Bytes")] for kind, word in _KINDS.items()}
     latencies = {kind: _xml_latency(span, word) for kind, word in {**_KINDS, "": "Total"}.items()}
@@ -74,7 +74,7 @@ def _xml_span(
     total = total_of(kinds).replace(latency=_counted(latencies[""], sum(count for count, _ in counts.values())))
     error = span.findtext("Error")
     state, reasons = ("failed", (error,)) if error else _end(source)
-    return Measured(
+    return ImportedMeasurement(
         tool=tool,
         source=source.name,
         name=name,
@@ -150,10 +150,10 @@ def _xml_intervals(span: ElementTree.Element, profile: ElementTree.Element | Non
                 )
 
 
-def _xml_load(profile: ElementTree.Element | None, kinds: Mapping[str, ImportedKind]) -> Load:
+def _xml_load(profile: ElementTree.Element | None, kinds: Mapping[str, ImportedKind]) -> ImportedLoad:
     targets = profile.findall("./Targets/Target") if profile is not None else []
     if profile is None or not targets:
-        return Load(kind=_kind_of(kinds))
+        return ImportedLoad(kind=_kind_of(kinds))
     total_threads = whole(profile.findtext("ThreadCount")) or 0
     outstanding = [whole(target.findtext("RequestCount")) or 1 for target in targets]
     threads = [whole(target.findtext("ThreadsPerFile")) or 1 for target in targets]
@@ -177,12 +177,12 @@ def _is_random(target: ElementTree.Element) -> bool | None:
 # ---- text
 
 
-def is_text(source: Source) -> bool:
+def is_text(source: SourceFile) -> bool:
     """True of a text with a table of results."""
     return bool(re.search(r"^\W*Total IO\s*$", source.text, re.MULTILINE)) and "thread |" in source.text
 
 
-def read_text(source: Source) -> list[Measured]:
+def read_text(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each time span. Raises ``ResultError``."""
     parts = re.split(r"^\W*Results for timespan.*$", source.text, flags=re.MULTILINE)
     if len(parts) == 1:
@@ -203,7 +203,7 @@ def _text_inputs(text: str) -> list[str]:
     return re.split(r"^\s*timespan:\s+\d+\s*$", text, flags=re.MULTILINE)[1:]
 
 
-def _text_span(source: Source, text: str, inputs: str, name: str) -> Measured | None:
+def _text_span(source: SourceFile, text: str, inputs: str, name: str) -> ImportedMeasurement | None:
     seconds = number(_found(r"actual test time:\s*([\d.]+)s", text))
     tables = {kind: _table(text, title) for kind, title in (("", "Total"), ("read", "Read"), ("write", "Write"))}
     if not tables[""]:
@@ -215,7 +215,7 @@ def _text_span(source: Source, text: str, inputs: str, name: str) -> Measured | 
     notes = [("diskspd_rounded", ROUNDED)]
     if stated[""].latency.mean_ns is None:
         notes.append(("diskspd_no_latency", NO_LATENCY))
-    return Measured(
+    return ImportedMeasurement(
         tool="DiskSpd",
         source=source.name,
         name=name,
@@ -293,10 +293,10 @@ def _percent(name: str) -> str:
     return nth[1] if nth else ""
 
 
-def _text_load(inputs: str, kinds: Mapping[str, ImportedKind]) -> Load:
+def _text_load(inputs: str, kinds: Mapping[str, ImportedKind]) -> ImportedLoad:
     paths = re.split(r"^\s*path:", inputs, flags=re.MULTILINE)[1:]
     if not paths:
-        return Load(kind=_kind_of(kinds))
+        return ImportedLoad(kind=_kind_of(kinds))
     total_threads = whole(_found(r"(?:total )?thread count:\s*(\d+)|total number of threads:\s*(\d+)", inputs))
     outstanding = [whole(_found(r"outstanding I/O operations[^:\n]*:\s*(\d+)", path)) or 1 for path in paths]
     threads = [whole(_found(r"threads per file:\s*(\d+)", path)) or total_threads or 1 for path in paths]
@@ -317,7 +317,7 @@ def _written_percent(path: str) -> float:
 # ---- both
 
 
-def _named(spans: Sequence[Measured]) -> list[Measured]:
+def _named(spans: Sequence[ImportedMeasurement]) -> list[ImportedMeasurement]:
     """A single time span has the name of its target, as in results of ``iocurve diskspd``."""
     return [replace(spans[0], name=spans[0].target)] if len(spans) == 1 and spans[0].target else list(spans)
 
@@ -329,9 +329,9 @@ def _load(
     blocks: Sequence[int | None],
     written: Sequence[float],
     depth: int,
-) -> Load:
+) -> ImportedLoad:
     is_random, block_bytes, percent, kind = _one(random), _one(blocks), _one(written), _kind_of(kinds)
-    return Load(
+    return ImportedLoad(
         kind=kind,
         order=None if is_random is None else "random" if is_random else "sequential",
         block_bytes=block_bytes,
@@ -360,7 +360,7 @@ def _time(text: str | None) -> datetime | None:
         return None
 
 
-def _end(source: Source) -> tuple[State, tuple[str, ...]]:
+def _end(source: SourceFile) -> tuple[State, tuple[str, ...]]:
     """The state of the run, and the reason where it ended early: iocurve's last line has it then."""
     found = re.search(r"^(?:<!-- )?incomplete: (.*?)(?: -->)?\s*\Z", source.text, re.MULTILINE)
     return ("interrupted", (found[1],)) if found else ("finished", ())

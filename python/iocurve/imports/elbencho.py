@@ -6,8 +6,8 @@ import csv
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from iocurve.imports.measured import Load, Measured
-from iocurve.imports.parsing import Source, documents, number, scaled, whole
+from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
+from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedKind, ImportedLatency, total_of
 from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS
@@ -32,12 +32,12 @@ CSV_NAMES = {
 """Names in CSV by those in JSON."""
 
 
-def is_json(source: Source) -> bool:
+def is_json(source: SourceFile) -> bool:
     """True of a text with a phase of elbencho."""
     return '"phase_type"' in source.text and '"last_done"' in source.text
 
 
-def read_json(source: Source) -> list[Measured]:
+def read_json(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each phase. Raises ``ResultError``."""
     parsed = documents(source.text)
     phases = [each for each in parsed.found if isinstance(each.get("last_done"), dict)]
@@ -45,12 +45,12 @@ def read_json(source: Source) -> list[Measured]:
     return _some(source, found, f"elbencho's JSON is damaged or truncated ({parsed.error})" if parsed.error else "")
 
 
-def is_csv(source: Source) -> bool:
+def is_csv(source: SourceFile) -> bool:
     """True of a table with elbencho's columns."""
     return "operation,time ms [first],time ms [last]" in source.text.replace('"', "")
 
 
-def read_csv(source: Source) -> list[Measured]:
+def read_csv(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each line. Raises ``ResultError``."""
     try:
         rows = list(csv.DictReader(source.text.splitlines()))
@@ -59,7 +59,7 @@ def read_csv(source: Source) -> list[Measured]:
     return _some(source, [_csv_phase(source, row) for row in rows if row.get("operation") not in (None, "operation")])
 
 
-def _some(source: Source, found: Sequence[Measured], error: str = "") -> list[Measured]:
+def _some(source: SourceFile, found: Sequence[ImportedMeasurement], error: str = "") -> list[ImportedMeasurement]:
     ran = [one for one in found if one.total.iops]
     if not ran:
         raise source.error(error or "no phase of elbencho has a rate")
@@ -69,7 +69,7 @@ def _some(source: Source, found: Sequence[Measured], error: str = "") -> list[Me
 # ---- JSON
 
 
-def _json_phase(source: Source, phase: Json) -> Measured:
+def _json_phase(source: SourceFile, phase: Json) -> ImportedMeasurement:
     done, config = _part(phase, "last_done"), _part(phase, "config")
     latency = _part(done, "latency")
     values = [(done, latency)]
@@ -107,7 +107,7 @@ def _json_latency(latency: Json, is_io: bool) -> ImportedLatency:
 # ---- CSV
 
 
-def _csv_phase(source: Source, row: Mapping[str, str]) -> Measured:
+def _csv_phase(source: SourceFile, row: Mapping[str, str]) -> ImportedMeasurement:
     kinds = [_csv_kind(row, "")]
     if number(row.get("rwmix read IOPS [last]")) or number(row.get("rwmix read entries/s [last]")):
         kinds.append(_csv_kind(row, "rwmix read "))
@@ -142,12 +142,12 @@ def _kind(values: Mapping[str, object], latency: ImportedLatency) -> ImportedKin
 
 
 def _measured(
-    source: Source,
+    source: SourceFile,
     phase: str,
     found: Sequence[ImportedKind],
     config: Mapping[str, object],
     times: tuple[object, object],
-) -> Measured:
+) -> ImportedMeasurement:
     first = next((kind for start, kind in KINDS.items() if phase.lower().startswith(start)), phase.lower())
     kinds = dict(zip((first, "read"), found, strict=False))
     elapsed_ms, started = number(times[0]), times[1]
@@ -156,12 +156,12 @@ def _measured(
     kind = first if len(kinds) == 1 else "mixed"
     is_data = kind in ("read", "write", "mixed")
     random = str(config.get("random") or "").lower()
-    return Measured(
+    return ImportedMeasurement(
         tool=f"elbencho {config.get('version') or ''}".strip(),
         source=source.name,
         name=phase,
         state="failed" if phase.endswith("]") else "finished",
-        load=Load(
+        load=ImportedLoad(
             kind=kind,
             order=("random" if random in ("1", "true") else "sequential") if is_data and random else None,
             block_bytes=whole(config.get("block size")) if is_data else None,

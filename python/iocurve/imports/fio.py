@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 from iocurve.imports import fio_logs
 from iocurve.imports.fio_options import copies_of, load_of, workers_of
-from iocurve.imports.measured import Measured
-from iocurve.imports.parsing import Source, documents, number, scaled, whole
+from iocurve.imports.measured import ImportedMeasurement
+from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
 from iocurve.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
@@ -39,13 +39,13 @@ NONE = "fio wrote no percentiles."
 NO_OPTIONS = "fio wrote no job options (versions before 2.16, or a client): block size and depth are not known."
 
 
-def is_fio(source: Source) -> bool:
+def is_fio(source: SourceFile) -> bool:
     """True of a text with a document of fio, whole or truncated."""
     text = source.text
     return '"jobname"' in text and ('"jobs"' in text or '"client_stats"' in text)
 
 
-def read(source: Source) -> list[Measured]:
+def read(source: SourceFile) -> list[ImportedMeasurement]:
     """The points of a file. Raises ``ResultError``."""
     parsed = documents(source.text)
     found = [document for each in parsed.found for document in _documents_in(each)]
@@ -88,20 +88,20 @@ def _jobs_of(document: Json) -> list[Json] | None:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _JobRun:
     document: Json
     snapshots: int
     """Documents that ``--status-interval`` printed before."""
 
 
-def _runs(found: Sequence[Json]) -> list[_Run]:
+def _runs(found: Sequence[Json]) -> list[_JobRun]:
     """Each run with its last document."""
-    runs: list[_Run] = []
+    runs: list[_JobRun] = []
     for document in found:
         if runs and _is_later(document, runs[-1].document):
-            runs[-1] = _Run(document, runs[-1].snapshots + 1)
+            runs[-1] = _JobRun(document, runs[-1].snapshots + 1)
         else:
-            runs.append(_Run(document, 0))
+            runs.append(_JobRun(document, 0))
     return runs
 
 
@@ -141,7 +141,7 @@ def _jobs(document: Json) -> list[Json]:
 # ---- points
 
 
-def _points(source: Source, run: _Run, notes: Sequence[tuple[str, str]]) -> list[Measured]:
+def _points(source: SourceFile, run: _JobRun, notes: Sequence[tuple[str, str]]) -> list[ImportedMeasurement]:
     jobs = _jobs(run.document)
     several = [job for job in jobs if job.get("jobname") != ALL_CLIENTS]
     groups: dict[object, list[Json]] = {}
@@ -155,8 +155,8 @@ def _points(source: Source, run: _Run, notes: Sequence[tuple[str, str]]) -> list
 
 
 def _point(
-    source: Source, document: Json, jobs: Sequence[Json], clients: Sequence[Json], notes: Sequence[tuple[str, str]]
-) -> Measured:
+    source: SourceFile, document: Json, jobs: Sequence[Json], clients: Sequence[Json], notes: Sequence[tuple[str, str]]
+) -> ImportedMeasurement:
     options = [_options(document, job) for job in jobs]
     of_jobs = [_kinds(job) for job in jobs]
     kinds = _kinds(clients[0]) if clients else _merged(of_jobs)
@@ -165,7 +165,7 @@ def _point(
     distinct = list(dict.fromkeys(names))
     errors = [f"{name}: error {job['error']}" for name, job in zip(names, jobs, strict=True) if job.get("error")]
     reports = [ImportedJob(name=name, kinds=each) for name, each in zip(names, of_jobs, strict=True)]
-    return Measured(
+    return ImportedMeasurement(
         tool=_tool(document),
         source=source.name,
         name=", ".join(distinct[:NAMED_MAX]) + (f" and {len(distinct) - NAMED_MAX} more" * (len(distinct) > NAMED_MAX)),
@@ -383,7 +383,7 @@ def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -
 
 
 def _notes(
-    source: Source, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
+    source: SourceFile, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
 ) -> Iterable[tuple[str, str]]:
     names = {_latency_name(_part(job, kind)) for job in jobs for kind in KINDS if kind in kinds and _part(job, kind)}
     if any(name.startswith("clat") for name in names):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from iocurve.imports.parsing import Source, number, whole
+from iocurve.imports.parsing import SourceFile, number, whole
 from iocurve.result.imported import ImportedInterval
 from iocurve.units import KIB, MILLISECOND_NS
 
@@ -27,7 +27,7 @@ class _Cell:
 
 
 def intervals(
-    source: Source, numbers: Sequence[Sequence[int]], options: Sequence[Mapping[str, str] | None], unit_ns: int
+    source: SourceFile, numbers: Sequence[Sequence[int]], options: Sequence[Mapping[str, str] | None], unit_ns: int
 ) -> tuple[ImportedInterval, ...]:
     """The series of the jobs of one point, from the logs that are in the same directory; empty without any.
 
@@ -54,7 +54,7 @@ def _window_ms(options: Sequence[Mapping[str, str] | None]) -> float | None:
     return windows.pop() or None if len(windows) == 1 else None
 
 
-def _entries(source: Source, prefix: str, which: str, place: int) -> Iterator[tuple[float, float, str]]:
+def _entries(source: SourceFile, prefix: str, which: str, place: int) -> Iterator[tuple[float, float, str]]:
     """Time in ms, value and kind of each line that is whole."""
     log = source.sibling(f"{prefix}_{which}.{place}.log") or source.sibling(f"{prefix}_{which}.log")
     for line in log.text.splitlines() if log else ():

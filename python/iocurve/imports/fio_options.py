@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from iocurve.imports.measured import Load
+from iocurve.imports.measured import ImportedLoad
 from iocurve.imports.parsing import number, size, whole
 from iocurve.result.imported import ImportedKind
 from iocurve.units import KIB
@@ -17,17 +17,17 @@ SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", 
 DEFAULT_BLOCK_BYTES = 4 * KIB
 
 
-def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapping[str, ImportedKind]) -> Load:
+def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapping[str, ImportedKind]) -> ImportedLoad:
     """The load of jobs that ran together; what differs between them, or is not known, is None."""
     moved = [kind for kind in ("read", "write") if kind in kinds]
     kind = moved[0] if len(moved) == 1 else "mixed" if moved else None
     known = [one for one in options if one is not None]
     if len(known) < len(options):
-        return Load(kind=kind)
+        return ImportedLoad(kind=kind)
     blocks = {_block_bytes(one, name) for one in known for name in _kinds_of(_pattern(one))}
     depths = [_depth(one) for one in known]
     counts = copies_of(known, names)
-    return Load(
+    return ImportedLoad(
         kind=kind,
         order=_single(map(_order, known)),
         block_bytes=_single(blocks),

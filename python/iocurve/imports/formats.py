@@ -8,8 +8,8 @@ from pathlib import Path
 
 from iocurve.errors import ResultError
 from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
-from iocurve.imports.measured import Measured
-from iocurve.imports.parsing import Source
+from iocurve.imports.measured import ImportedMeasurement
+from iocurve.imports.parsing import SourceFile
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Format:
     name: str
     looked_for: str
     """The content of such a file, for messages."""
-    is_recognised: Callable[[Source], bool]
-    read: Callable[[Source], list[Measured]]
+    is_recognised: Callable[[SourceFile], bool]
+    read: Callable[[SourceFile], list[ImportedMeasurement]]
     files: tuple[str, ...] = ()
     """Names of files of which the first in a directory has all; empty where each file counts."""
 
@@ -42,12 +42,12 @@ FORMATS = (
 )
 
 
-def read_all(paths: Sequence[Path]) -> tuple[list[Measured], list[str]]:
+def read_all(paths: Sequence[Path]) -> tuple[list[ImportedMeasurement], list[str]]:
     """The loads of files and directories, and the names of files in directories that are of no known format.
 
     Raises ``ResultError`` for a file that was given and is of no known format, and for one that is damaged.
     """
-    measured: list[Measured] = []
+    measured: list[ImportedMeasurement] = []
     left_out: list[str] = []
     for path in paths:
         if path.is_dir():
@@ -55,33 +55,33 @@ def read_all(paths: Sequence[Path]) -> tuple[list[Measured], list[str]]:
             measured += of_directory
             left_out += others
         else:
-            measured += _read_file(Source(path))
+            measured += _read_file(SourceFile(path))
     return measured, left_out
 
 
-def _read_file(source: Source) -> list[Measured]:
+def _read_file(source: SourceFile) -> list[ImportedMeasurement]:
     found = _format_of(source)
     if found is None:
         raise source.error(f"not an output that iocurve reads; looked for {_looked_for()}")
     return _read_as(found, source)
 
 
-def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
+def _read_directory(directory: Path) -> tuple[list[ImportedMeasurement], list[str]]:
     """The files of a directory and those below it, by name."""
-    measured: list[Measured] = []
+    measured: list[ImportedMeasurement] = []
     left_out: list[str] = []
     try:
         files = sorted(path for path in directory.rglob("*") if path.is_file())
     except OSError as error:
         raise ResultError(f"{directory} cannot be read: {error.strerror}") from None
-    formats = {path: _format_of(Source(path)) for path in files}
+    formats = {path: _format_of(SourceFile(path)) for path in files}
     read_of = {path.parent: found for path, found in formats.items() if found and found.files}
     for path, found in formats.items():
         of_directory = read_of.get(path.parent)
         if of_directory and path != _first(path.parent, of_directory):
             continue
         if found:
-            measured += _read_as(found, Source(path))
+            measured += _read_as(found, SourceFile(path))
         else:
             left_out.append(str(path))
     if not measured:
@@ -92,17 +92,17 @@ def _read_directory(directory: Path) -> tuple[list[Measured], list[str]]:
 def _first(directory: Path, found: Format) -> Path | None:
     """The file that has all of an output of several files."""
     paths = [directory / name for name in found.files]
-    return next((path for path in paths if path.is_file() and found.is_recognised(Source(path))), None)
+    return next((path for path in paths if path.is_file() and found.is_recognised(SourceFile(path))), None)
 
 
-def _read_as(found: Format, source: Source) -> list[Measured]:
+def _read_as(found: Format, source: SourceFile) -> list[ImportedMeasurement]:
     try:
         return found.read(source)
     except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
         raise source.error(f"{found.name} is damaged: {error}") from None
 
 
-def _format_of(source: Source) -> Format | None:
+def _format_of(source: SourceFile) -> Format | None:
     return next((one for one in FORMATS if one.is_recognised(source)), None)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from iocurve.imports.measured import Load, Measured
-from iocurve.imports.parsing import Source, number, whole
+from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
+from iocurve.imports.parsing import SourceFile, number, whole
 from iocurve.result.imported import ImportedKind
 from iocurve.units import SECOND_NS
 
@@ -35,14 +35,14 @@ _STARTED = re.compile(r"started at (\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)")
 _VERSION = re.compile(r"mdtest-(\S+) was launched")
 
 
-def is_mdtest(source: Source) -> bool:
+def is_mdtest(source: SourceFile) -> bool:
     """True of a text with a table of rates."""
     return bool(_HEADING.search(source.text))
 
 
-def read(source: Source) -> list[Measured]:
+def read(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each row of each table of rates. Raises ``ResultError``."""
-    tables: list[_Table] = []
+    tables: list[_RateTable] = []
     facts: dict[str, str] = {}
     table = ""
     for line in source.text.splitlines():
@@ -51,7 +51,7 @@ def read(source: Source) -> list[Measured]:
         if heading:
             table = heading[1] or "rate"
             if table == "rate":
-                tables.append(_Table(dict(facts), {}, {}))
+                tables.append(_RateTable(dict(facts), {}, {}))
         elif table and tables and row and row[1].lower() in KINDS:
             rows = tables[-1].rates if table == "rate" else tables[-1].seconds
             rows[row[1]] = number(row[2].split()[2]) or 0.0
@@ -64,7 +64,7 @@ def read(source: Source) -> list[Measured]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _RateTable:
     """The mean rates of the operations, and the mean seconds that an iteration took for them."""
 
     facts: Mapping[str, str]
@@ -82,18 +82,18 @@ def _facts(line: str) -> dict[str, str]:
     }
 
 
-def _point(source: Source, name: str, rate: float, table: _Table) -> Measured:
+def _point(source: SourceFile, name: str, rate: float, table: _RateTable) -> ImportedMeasurement:
     """The point of a row. A time limit (stone wall) ends an operation before all items had it."""
     kind, facts, seconds = KINDS[name.lower()], table.facts, table.seconds.get(name)
     # The tree is made by one task, and its size is not in the output.
     items = round(rate * seconds) if seconds else None if name.startswith("Tree") else whole(facts.get("items"))
     tasks = whole(facts.get("tasks"))
     stated = ImportedKind(operations=items, iops=rate)
-    return Measured(
+    return ImportedMeasurement(
         tool=f"mdtest {facts.get('version', '')}".strip(),
         source=source.name,
         name=name,
-        load=Load(kind=kind, depth=tasks),
+        load=ImportedLoad(kind=kind, depth=tasks),
         kinds={kind: stated},
         total=stated,
         window_ns=round(items / rate * SECOND_NS) if items else None,

@@ -12,7 +12,7 @@ from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind
 
 
 @dataclass(frozen=True)
-class Load:
+class ImportedLoad:
     """The load as far as a tool tells it. None is not known."""
 
     kind: str | None = None
@@ -41,14 +41,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ImportedMeasurement:
     """One load with its figures."""
 
     tool: str
     """``fio 3.33``."""
     source: str
     name: str
-    load: Load
+    load: ImportedLoad
     kinds: Mapping[str, ImportedKind]
     total: ImportedKind
     jobs: tuple[ImportedJob, ...] = ()

@@ -22,7 +22,7 @@ _MARKS = (
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file that a tool wrote."""
 
     path: Path
@@ -45,10 +45,10 @@ class Source:
         # A byte that is not text, in a path for example, does not make the figures unreadable.
         return content.decode(encoding, errors="replace").replace("\r\n", "\n")
 
-    def sibling(self, name: str) -> Source | None:
+    def sibling(self, name: str) -> SourceFile | None:
         """A file in the same directory; None if it does not exist."""
         path = self.path.parent / name
-        return Source(path) if path.is_file() else None
+        return SourceFile(path) if path.is_file() else None
 
     def error(self, text: str) -> ResultError:
         """An error in the file."""

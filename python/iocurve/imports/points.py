@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
-from iocurve.imports.measured import Load, Measured
+from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportFacts
 from iocurve.result.version import iocurve_version
@@ -30,7 +30,7 @@ UNKNOWN = Limit(
 """The verdict on an imported point."""
 
 
-def result_of(measured: Sequence[Measured], name: str) -> Result:
+def result_of(measured: Sequence[ImportedMeasurement], name: str) -> Result:
     """The result with a point for each load, in their order."""
     created = [one.created for one in measured if one.created is not None]
     tools = ", ".join(dict.fromkeys(one.tool for one in measured))
@@ -60,7 +60,7 @@ def result_of(measured: Sequence[Measured], name: str) -> Result:
 NO_DATE = "The files do not tell when they were measured: the date is that of the import."
 
 
-def _names(measured: Sequence[Measured]) -> list[str]:
+def _names(measured: Sequence[ImportedMeasurement]) -> list[str]:
     """The name of each point; with its file, or its directory, where several files have a load of that name."""
     sources: dict[str, list[PurePath]] = {}
     for one in measured:
@@ -68,7 +68,7 @@ def _names(measured: Sequence[Measured]) -> list[str]:
     return [_name(one, list(dict.fromkeys(sources[one.name]))) for one in measured]
 
 
-def _name(one: Measured, sources: Sequence[PurePath]) -> str:
+def _name(one: ImportedMeasurement, sources: Sequence[PurePath]) -> str:
     if len(sources) == 1:
         return one.name
     has_names = len({source.name for source in sources}) == len(sources)
@@ -76,7 +76,7 @@ def _name(one: Measured, sources: Sequence[PurePath]) -> str:
     return f"{path.name if has_names else path.parent.name}: {one.name}"
 
 
-def _point(one: Measured, name: str) -> Point:
+def _point(one: ImportedMeasurement, name: str) -> Point:
     axes = one.load.axes()
     load = load_text(one.load)
     # Points of a family share what they have no axis for; a depth that is not known is no axis.
@@ -105,14 +105,14 @@ def _point(one: Measured, name: str) -> Point:
     )
 
 
-def _is_in_bytes(one: Measured) -> bool:
+def _is_in_bytes(one: ImportedMeasurement) -> bool:
     if any(kind.bytes_per_s is None for kind in (one.total, *one.kinds.values())):
         return False
     load = one.load
     return load.order == "sequential" or (load.block_bytes or 0) >= LARGE_BLOCK_BYTES
 
 
-def load_text(load: Load) -> str:
+def load_text(load: ImportedLoad) -> str:
     """The load in words: ``4 KiB random reads``, ``4 KiB random, 70 % reads``; empty where too little is known."""
     if load.kind is None:
         return ""

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from html import unescape
 from typing import TypeAlias
 
-from iocurve.imports.measured import Load, Measured
-from iocurve.imports.parsing import Source, number, scaled
+from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
+from iocurve.imports.parsing import SourceFile, number, scaled
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, histogram_of, total_of
 from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
@@ -56,20 +56,20 @@ class _Row:
 
 
 @dataclass
-class _Run:
+class _RunTables:
     name: str
     intervals: list[_Row] = field(default_factory=list)
     average: _Row | None = None
 
 
-def is_vdbench(source: Source) -> bool:
+def is_vdbench(source: SourceFile) -> bool:
     """True of a flat file, and of a report with intervals or averages."""
     text = source.text
     is_report = "Vdbench summary report" in text or "Run totals" in text
     return is_report or any(_COLUMNS.match(line) for line in text.splitlines()[:200])
 
 
-def read(source: Source) -> list[Measured]:
+def read(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each run of a report. Raises ``ResultError``."""
     runs = _runs(_flat_rows(source) or _report_rows(source))
     if not runs:
@@ -90,7 +90,7 @@ def _milliseconds(parts: Sequence[str]) -> int:
     return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
 
 
-def _flat_rows(source: Source) -> list[_Row]:
+def _flat_rows(source: SourceFile) -> list[_Row]:
     columns: list[str] = []
     rows = []
     for line in source.text.splitlines():
@@ -108,7 +108,7 @@ def _flat_rows(source: Source) -> list[_Row]:
     return [row for row in rows if _INTERVAL.match(row.label)]
 
 
-def _report_rows(source: Source) -> list[_Row]:
+def _report_rows(source: SourceFile) -> list[_Row]:
     """The lines of ``summary.html`` or ``totals.html``; two lines above them name the columns."""
     run, upper = "", ""
     columns: list[str] = []
@@ -157,15 +157,15 @@ _REPORT_COLUMNS = {
 }
 
 
-def _runs(rows: Sequence[_Row]) -> list[_Run]:
+def _runs(rows: Sequence[_Row]) -> list[_RunTables]:
     """The lines by run: one ends with its average, or where intervals count from 1 again."""
-    runs: list[_Run] = []
+    runs: list[_RunTables] = []
     for row in rows:
         last = runs[-1] if runs else None
         is_average = row.label.startswith("avg")
         starts = last is None or last.name != row.run or last.average is not None or _is_restart(last, row)
         if last is None or starts:
-            last = _Run(row.run)
+            last = _RunTables(row.run)
             runs.append(last)
         if is_average:
             last.average = row
@@ -174,7 +174,7 @@ def _runs(rows: Sequence[_Row]) -> list[_Run]:
     return runs
 
 
-def _is_restart(run: _Run, row: _Row) -> bool:
+def _is_restart(run: _RunTables, row: _Row) -> bool:
     return row.label.isdigit() and bool(run.intervals) and int(row.label) <= int(run.intervals[-1].label)
 
 
@@ -182,17 +182,17 @@ def _is_restart(run: _Run, row: _Row) -> bool:
 
 
 @dataclass
-class _Table:
+class _Histogram:
     """The histogram of a kind: operations by the upper end of their bin in ms, infinite for the last."""
 
     kind: str
     counts: dict[float, int]
 
 
-def _histograms(source: Source, names: Sequence[str]) -> list[list[_Table]]:
+def _histograms(source: SourceFile, names: Sequence[str]) -> list[list[_Histogram]]:
     """The tables of each run in ``histogram.html``, by the order of the runs."""
     file = source.sibling("histogram.html")
-    found: list[tuple[str, list[_Table]]] = []
+    found: list[tuple[str, list[_Histogram]]] = []
     title = ""
     for line in file.text.splitlines() if file else ():
         started, one = _STARTING.search(line), _BIN.match(line)
@@ -201,7 +201,7 @@ def _histograms(source: Source, names: Sequence[str]) -> list[list[_Table]]:
         elif line.strip().endswith(":") and found:
             title = line.strip()
         elif "min(ms)" in line and found:
-            found[-1][1].append(_Table(_kind_of(title), {}))
+            found[-1][1].append(_Histogram(_kind_of(title), {}))
         elif one and found and found[-1][1]:
             upper = math.inf if one[2] == "max" else float(one[2])
             found[-1][1][-1].counts[upper] = int(one[3].replace(",", ""))
@@ -219,7 +219,7 @@ def _kind_of(title: str) -> str:
     return kinds[0] if len(kinds) == 1 else ""
 
 
-def _binned(tables: Sequence[_Table], kind: str, max_ns: float | None) -> str | None:
+def _binned(tables: Sequence[_Histogram], kind: str, max_ns: float | None) -> str | None:
     """The histogram of a kind; each operation counts at the upper end of its bin."""
     for table in tables:
         if table.kind == kind:
@@ -229,17 +229,17 @@ def _binned(tables: Sequence[_Table], kind: str, max_ns: float | None) -> str | 
     return None
 
 
-def _of_each_kind(tables: Sequence[_Table], kinds: Sequence[str]) -> list[_Table]:
+def _of_each_kind(tables: Sequence[_Histogram], kinds: Sequence[str]) -> list[_Histogram]:
     """A run with one kind of operation has one table: that of the kind, or that of all."""
     if len(kinds) != 1 or len(tables) != 1:
         return list(tables)
-    return [_Table(kind, tables[0].counts) for kind in ("", kinds[0])]
+    return [_Histogram(kind, tables[0].counts) for kind in ("", kinds[0])]
 
 
 # ---- points
 
 
-def _measured(source: Source, run: _Run, tables: Sequence[_Table]) -> Measured | None:
+def _measured(source: SourceFile, run: _RunTables, tables: Sequence[_Histogram]) -> ImportedMeasurement | None:
     """The point of a run; None if it has no rate."""
     counted = run.intervals[1:] or run.intervals
     values = run.average.values if run.average else _mean(counted)
@@ -256,7 +256,7 @@ def _measured(source: Source, run: _Run, tables: Sequence[_Table]) -> Measured |
     if run.average is None:
         text = f"{source.name}: {run.name} has no average, as if interrupted; the mean of its intervals counts"
         notes.append(("vdbench_no_average", text))
-    return Measured(
+    return ImportedMeasurement(
         tool=_tool(source),
         source=source.name,
         name=run.name,
@@ -298,7 +298,7 @@ def _elapsed_ms(later: _Row, earlier: _Row) -> int:
     return (later.time_ms - earlier.time_ms) % _DAY_MS
 
 
-def _window_ns(run: _Run) -> int | None:
+def _window_ns(run: _RunTables) -> int | None:
     """The time between the first line, whose interval vdbench leaves out, and the last."""
     if len(run.intervals) < 2:
         return None
@@ -307,7 +307,7 @@ def _window_ns(run: _Run) -> int | None:
     return sum(_elapsed_ms(later, earlier) for earlier, later in pairs) * MILLISECOND_NS or None
 
 
-def _kinds(values: Values, window_ns: int | None, tables: Sequence[_Table]) -> dict[str, ImportedKind]:
+def _kinds(values: Values, window_ns: int | None, tables: Sequence[_Histogram]) -> dict[str, ImportedKind]:
     named = [kind for kind in ("read", "write", *METADATA) if values.get(f"{kind}_rate")]
     if "read_rate" in values or named:
         return {kind: _kind(values, kind, window_ns, tables) for kind in named}
@@ -329,7 +329,7 @@ def _kinds(values: Values, window_ns: int | None, tables: Sequence[_Table]) -> d
     return kinds
 
 
-def _kind(values: Values, kind: str, window_ns: int | None, tables: Sequence[_Table]) -> ImportedKind:
+def _kind(values: Values, kind: str, window_ns: int | None, tables: Sequence[_Histogram]) -> ImportedKind:
     """The values of a kind, or with an empty name those of all operations."""
     prefix = f"{kind}_" if kind else ""
     rate = values.get(f"{prefix}rate")
@@ -356,12 +356,12 @@ def _ns(milliseconds: float | None) -> float | None:
     return scaled(milliseconds, MILLISECOND_NS)
 
 
-def _load(values: Values, kinds: Mapping[str, ImportedKind]) -> Load:
+def _load(values: Values, kinds: Mapping[str, ImportedKind]) -> ImportedLoad:
     moved = [kind for kind in ("read", "write") if kind in kinds]
     seek, size, moved_bytes = values.get("seekpct"), values.get("xfersize"), values.get("bytes/io")
     threads, in_flight = values.get("threads"), (values.get("rate") or 0.0) * (values.get("resp") or 0.0) / 1000
     kind = moved[0] if len(moved) == 1 else "mixed" if moved else None
-    return Load(
+    return ImportedLoad(
         kind=kind,
         order={100.0: "random", 0.0: "sequential"}.get(seek) if seek is not None else None,
         # Of several sizes vdbench gives one.
@@ -371,7 +371,7 @@ def _load(values: Values, kinds: Mapping[str, ImportedKind]) -> Load:
     )
 
 
-def _intervals(run: _Run) -> Iterator[ImportedInterval]:
+def _intervals(run: _RunTables) -> Iterator[ImportedInterval]:
     """The intervals after the first, whose start is not in the report."""
     start_ns = 0
     for earlier, row in zip(run.intervals, run.intervals[1:], strict=False):
@@ -391,7 +391,7 @@ def _intervals(run: _Run) -> Iterator[ImportedInterval]:
 # ---- facts
 
 
-def _tool(source: Source) -> str:
+def _tool(source: SourceFile) -> str:
     for name in ("logfile.html", "summary.html"):
         file = source.sibling(name)
         found = re.search(r"distribution:\s*vdbench(\d)(\d\d)(\d\d)", file.text) if file else None
@@ -402,7 +402,7 @@ def _tool(source: Source) -> str:
     return "vdbench, version not stated"
 
 
-def _created(source: Source) -> datetime | None:
+def _created(source: SourceFile) -> datetime | None:
     file = source.sibling("summary.html")
     found = _CREATED.search(file.text) if file else None
     try:

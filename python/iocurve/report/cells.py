@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.report import charts
-from iocurve.report.charts import Cap, Chart, PublishedMark
+from iocurve.report.charts import CapLine, Chart, PublishedMark
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, limit_cell
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
@@ -25,7 +25,7 @@ LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportFigure:
     """Charts, and a table with their exact values."""
 
     slug: str
@@ -109,7 +109,7 @@ def count(value: float) -> str:
 # ---- rates
 
 
-def rate_unit(family: Family) -> RateUnit:
+def rate_unit(family: PointFamily) -> RateUnit:
     """``MiB/s`` for sequential loads, ``IOPS`` for others."""
     return "MiB/s" if family.is_sequential else "IOPS"
 
@@ -131,7 +131,7 @@ def bounds(member: MeasuredPoint, unit: str, kind: str | None = None) -> tuple[f
 # ---- limits in charts
 
 
-def caps(members: Iterable[MeasuredPoint], reading: Reading, unit: str) -> list[Cap]:
+def caps(members: Iterable[MeasuredPoint], reading: Reading, unit: str) -> list[CapLine]:
     """The limits of the targets that some points load, at the block size that all of them share."""
     points = [member.point for member in members]
     targets = {name: facts for point in points for name, facts in targets_of(point, reading.result).items()}
@@ -159,24 +159,24 @@ def block_bytes(point: Point) -> int:
     return sizes.pop() if len(sizes) == 1 else 0
 
 
-def cap_caption(found: Sequence[Cap], near: Sequence[Cap], target: TargetFacts) -> str:
+def cap_caption(found: Sequence[CapLine], near: Sequence[CapLine], target: TargetFacts) -> str:
     """Names the limits that are drawn, and those that are too far above; empty without limits."""
     drawn = f"Dashed: {_named(near, target)}." if near else ""
     return caption(drawn, far_cap_caption(found, near, target))
 
 
-def far_cap_caption(found: Sequence[Cap], near: Sequence[Cap], target: TargetFacts) -> str:
+def far_cap_caption(found: Sequence[CapLine], near: Sequence[CapLine], target: TargetFacts) -> str:
     """Names the limits that are too far above to be drawn; empty without such limits."""
     far = [cap for cap in found if cap not in near]
     return capitalised(f"{_named(far, target)} {'is' if len(far) == 1 else 'are'} far above.") if far else ""
 
 
-def target_of(family: Family, reading: Reading) -> TargetFacts:
+def target_of(family: PointFamily, reading: Reading) -> TargetFacts:
     """The target that the first point of a family loads."""
     return reading.result.target_of(family.members[0].point)
 
 
-def _named(found: Sequence[Cap], target: TargetFacts) -> str:
+def _named(found: Sequence[CapLine], target: TargetFacts) -> str:
     if len(found) > 1:
         return f"the targets' limits ({'; '.join(cap.label for cap in found)})"
     origin = volume_description(target)
@@ -188,7 +188,11 @@ def _named(found: Sequence[Cap], target: TargetFacts) -> str:
 
 
 def published_marks(
-    family: Family, reading: Reading, unit: str, place: Callable[[MeasuredPoint], str], series_axis: str | None = None
+    family: PointFamily,
+    reading: Reading,
+    unit: str,
+    place: Callable[[MeasuredPoint], str],
+    series_axis: str | None = None,
 ) -> list[PublishedMark]:
     """Marks for the published figures of a family that are in the unit of its chart."""
     members = {id(member.point): member for member in family.members}

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 
 from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
-from iocurve.analysis.families import Family
+from iocurve.analysis.families import PointFamily
 from iocurve.report import charts
-from iocurve.report.cells import LAST_COLUMNS, Figure, caps, count, cpu, last_cells, percentile, rate, slug, target_of
+from iocurve.report.cells import (
+    LAST_COLUMNS,
+    ReportFigure,
+    caps,
+    count,
+    cpu,
+    last_cells,
+    percentile,
+    rate,
+    slug,
+    target_of,
+)
 from iocurve.report.charts import Chart
 from iocurve.report.table import Cell, Table, clients_cell, decimal, fairness_cells
 from iocurve.result.caps import EGRESS
@@ -25,10 +36,10 @@ OPEN_MAX = 24
 """A table with more rows is folded."""
 
 
-def scale_out(family: Family, reading: Reading) -> Figure:
+def scale_out(family: PointFamily, reading: Reading) -> ReportFigure:
     """Throughput and IOPS by the number of clients, with the limits of the volume and of all clients together."""
     title = f"{family.subject}: by number of clients"
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption=sentence(family.fixed),
@@ -37,7 +48,7 @@ def scale_out(family: Family, reading: Reading) -> Figure:
     )
 
 
-def _curve(family: Family, reading: Reading, unit: str) -> Chart:
+def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
     dots = [
         charts.ClientsDot(series, int(member.axis("clients")), rate(member.summary, unit))
         for series, members in family.scale_out_series.items()
@@ -48,14 +59,14 @@ def _curve(family: Family, reading: Reading, unit: str) -> Chart:
     return charts.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
 
 
-def _egress(family: Family, reading: Reading) -> charts.Cap | None:
+def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
     """The limit on the writes of each client, where all points only write."""
     limit = target_of(family, reading).cap(EGRESS)
     only_writes = all(member.summary.kinds.keys() == {"write"} for member in family.members)
-    return charts.Cap(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
+    return charts.CapLine(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
 
 
-def _by_clients(family: Family) -> Table:
+def _by_clients(family: PointFamily) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             series,
@@ -71,7 +82,7 @@ def _by_clients(family: Family) -> Table:
     return Table.of(("load", "clients", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS), rows)
 
 
-def shared(reading: Reading) -> list[Figure]:
+def shared(reading: Reading) -> list[ReportFigure]:
     """A table with a row for each point that ran on load clients, and one with a row for each client of each point."""
     result = reading.result
     judged = [(point, client_verdicts(point, result.target_of(point))) for point in result.points if point.clients]
@@ -82,8 +93,8 @@ def shared(reading: Reading) -> list[Figure]:
     each = Table.of(EACH_COLUMNS, rows, text_columns=2)
     is_long = len(rows) > OPEN_MAX
     return [
-        Figure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table),
-        Figure("each-load-client", "Each load client", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
+        ReportFigure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table),
+        ReportFigure("each-load-client", "Each load client", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
     ]
 
 

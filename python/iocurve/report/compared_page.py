@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from iocurve.analysis.compare import NAMES, Difference, label
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.report import charts
-from iocurve.report.cells import Figure, rate_unit, slug
+from iocurve.report.cells import ReportFigure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
 from iocurve.report.charts import changes
 from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, table
@@ -40,17 +40,17 @@ def page(compared: Compared) -> str:
     )
 
 
-def _conditions(compared: Compared) -> Iterator[Figure]:
+def _conditions(compared: Compared) -> Iterator[ReportFigure]:
     if differing := conditions_table(compared):
         named = replace(differing, columns=("condition", *compared.labels))
-        yield Figure("conditions", "Conditions that differ", "", (), named)
+        yield ReportFigure("conditions", "Conditions that differ", "", (), named)
 
 
-def _table(compared: Compared) -> Figure:
-    return Figure("differences", "All differences", "", (), table(compared))
+def _table(compared: Compared) -> ReportFigure:
+    return ReportFigure("differences", "All differences", "", (), table(compared))
 
 
-def _changes(compared: Compared) -> Iterator[Figure]:
+def _changes(compared: Compared) -> Iterator[ReportFigure]:
     """A chart for each figure, of all operations of a point and of each kind."""
     comparison = compared.comparison
     for name in NAMES:
@@ -62,7 +62,7 @@ def _changes(compared: Compared) -> Iterator[Figure]:
             shown = Table(
                 ("point", "change", "verdict"), [_row(compared, one) for one in found], sentences=("verdict",)
             )
-            yield Figure(slug(title), title, caption, (chart,), shown)
+            yield ReportFigure(slug(title), title, caption, (chart,), shown)
 
 
 def _change(compared: Compared, one: Difference) -> changes.Change:
@@ -78,7 +78,7 @@ def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:
     return name, change_text(one), one.verdict_text
 
 
-def _curves(compared: Compared) -> Iterator[Figure]:
+def _curves(compared: Compared) -> Iterator[ReportFigure]:
     """Latency over the rate of each family that has an axis of loads, all results over each other."""
     results = compared.comparison.results
     names = dict.fromkeys(point.family for result in results for point in result.points)
@@ -92,16 +92,16 @@ def _curves(compared: Compared) -> Iterator[Figure]:
             is_joined = all(len({_load(member, axis) for member in one.members}) == len(one.members) for one in known)
             chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
             dots_table = Table.of(("result", axis, unit, "percentile", "latency"), [_cells(dot) for dot in dots])
-            yield Figure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), dots_table)
+            yield ReportFigure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), dots_table)
 
 
-def _family(compared: Compared, place: int, name: str) -> Family | None:
+def _family(compared: Compared, place: int, name: str) -> PointFamily | None:
     points = [point for point in compared.comparison.results[place].points if point.family == name]
     members = tuple(MeasuredPoint(point, point.summary(), None) for point in points if point.summary().operations)
-    return Family(label(place), members) if members else None
+    return PointFamily(label(place), members) if members else None
 
 
-def _dots(family: Family, axis: str, unit: str) -> list[charts.LatencyDot]:
+def _dots(family: PointFamily, axis: str, unit: str) -> list[charts.LatencyDot]:
     return [
         charts.LatencyDot(
             family.name,

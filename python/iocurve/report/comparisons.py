@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from iocurve.analysis import Reading, connections, published
 from iocurve.analysis.connections import Pair
-from iocurve.analysis.families import GRID_AXES, Family, MeasuredPoint
+from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
-    Figure,
+    ReportFigure,
     bars_caption,
     bounds,
     cap_caption,
@@ -48,7 +48,7 @@ ADVICE_CAPTION = (
 # ---- loads of one family
 
 
-def grid(family: Family, reading: Reading) -> Figure:
+def grid(family: PointFamily, reading: Reading) -> ReportFigure:
     """Loads of a family as bars side by side."""
     unit = rate_unit(family)
     series_axis = next((axis for axis in COMPARED_AXES if family.varies(axis)), None)
@@ -62,7 +62,7 @@ def grid(family: Family, reading: Reading) -> Figure:
     limits = caps(family.members, reading, unit)
     drawn = charts.within_sight(limits, highest)
     base, ratios = _gain_bars(family, series_axis)
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} {unit}"),
         title=f"{family.subject}: {unit}",
         caption=caption(
@@ -76,7 +76,7 @@ def grid(family: Family, reading: Reading) -> Figure:
     )
 
 
-def _gain_bars(family: Family, series_axis: str | None) -> tuple[str, list[charts.GainBar]]:
+def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[charts.GainBar]]:
     """The name of the first series, and the gains of the others over it, load by load."""
     first: dict[str, MeasuredPoint] = {}
     found: list[charts.GainBar] = []
@@ -95,7 +95,7 @@ def _bar(group: str, series: str, member: MeasuredPoint, unit: str) -> charts.Gr
     return charts.GroupBar(group, series, rate(member.summary, unit), p99_ns, *bounds(member, unit))
 
 
-def _place(family: Family, member: MeasuredPoint, series_axis: str | None) -> str:
+def _place(family: PointFamily, member: MeasuredPoint, series_axis: str | None) -> str:
     """The axes in which a load differs from others, in words: ``4 KiB read``."""
     axes = member.point.axes
     varying = [axis for axis in GRID_AXES if axis in axes and axis != series_axis and family.varies(axis)]
@@ -108,7 +108,7 @@ def _value_text(axis: str, value: int | float | str) -> str:
     return f"{axis} {value}" if axis in COMPARED_AXES else str(value)
 
 
-def _grid_table(family: Family, series_axis: str | None) -> Table:
+def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
     """A row for each load; in a series, its gain over the first one of the same load."""
     first: dict[str, MeasuredPoint] = {}
     rows: list[tuple[Cell, ...]] = []
@@ -133,7 +133,7 @@ def _grid_table(family: Family, series_axis: str | None) -> Table:
 # ---- several families
 
 
-def comparisons(reading: Reading) -> list[Figure]:
+def comparisons(reading: Reading) -> list[ReportFigure]:
     """The families that the scenario compares, mix by mix or depth by depth."""
     named = {family.name: family for family in reading.families}
     scenario = reading.result.scenario
@@ -146,7 +146,7 @@ def comparisons(reading: Reading) -> list[Figure]:
     return figures
 
 
-def _comparison(title: str, families: Sequence[Family], axis: str, reading: Reading) -> Figure:
+def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading: Reading) -> ReportFigure:
     unit = rate_unit(families[0])
     common = _common_places(families, axis)
     bars = [_bar(place, name, member, unit) for place, at in common.items() for name, member in at.items()]
@@ -156,7 +156,7 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     ratios = [
         bar for place, at in common.items() for name in others for bar in gain_bar(place, name, at[name], at[first])
     ]
-    return Figure(
+    return ReportFigure(
         slug=slug(title),
         title=title,
         caption=caption("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
@@ -168,7 +168,7 @@ def _comparison(title: str, families: Sequence[Family], axis: str, reading: Read
     )
 
 
-def _common_places(families: Sequence[Family], axis: str) -> dict[str, dict[str, MeasuredPoint]]:
+def _common_places(families: Sequence[PointFamily], axis: str) -> dict[str, dict[str, MeasuredPoint]]:
     """The points of each family by place on the axis, for the places that all families have."""
     by_place: dict[str, dict[str, MeasuredPoint]] = {}
     for family in families:
@@ -198,7 +198,7 @@ def _comparison_table(
 # ---- connections
 
 
-def advice_table(family: Family) -> Figure:
+def advice_table(family: PointFamily) -> ReportFigure:
     """The gain of more connections, load by load, in green, yellow and red."""
     pairs = connections.pairs(family.members)
     few, many = connections.fewest_and_most(family.members)
@@ -213,7 +213,7 @@ def advice_table(family: Family) -> Figure:
         f"mean {{unit}}, nconnect {many}",
         "verdict",
     )
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} advice"),
         title=family.title or f"Where nconnect {many} pays",
         caption=ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.figure.margin if pairs else MARGIN)),
@@ -260,7 +260,7 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
 # ---- published figures
 
 
-def with_published(reading: Reading) -> list[Figure]:
+def with_published(reading: Reading) -> list[ReportFigure]:
     """A table for each reference that has figures for the points of the result."""
     return [
         _published_table(reference, found, reading)
@@ -269,7 +269,7 @@ def with_published(reading: Reading) -> list[Figure]:
     ]
 
 
-def _published_table(reference: Reference, found: Sequence[PublishedComparison], reading: Reading) -> Figure:
+def _published_table(reference: Reference, found: Sequence[PublishedComparison], reading: Reading) -> ReportFigure:
     at_speed = [f"at {speed:.3g} of the speed" for speed in dict.fromkeys(one.speed for one in found) if speed != 1]
     columns = ("point", "kind", "measured", "published", *at_speed[:1], "ratio", "of the figure")
     rows = [_published_row(one, is_slowed=bool(at_speed)) for one in found]
@@ -280,7 +280,7 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
         if (part := reference.charts_only.get(family.name))
         for member in family.members
     ]
-    return Figure(
+    return ReportFigure(
         slug=slug(f"published {reference.name}"),
         title=f"Beside published figures: {reference.title}",
         caption=_published_caption(reference, found, reading),

@@ -8,17 +8,17 @@ are bars side by side, and their course over time is folded.
 from __future__ import annotations
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import Family
-from iocurve.analysis.findings import Knee
+from iocurve.analysis.families import PointFamily
+from iocurve.analysis.findings import KneeFinding
 from iocurve.report import charts, clients, comparisons, kinds, loads, single_loads
-from iocurve.report.cells import Figure, caps, slug
+from iocurve.report.cells import ReportFigure, caps, slug
 from iocurve.report.charts import Chart
 from iocurve.report.table import Table
 from iocurve.result.document import SearchFacts
 from iocurve.units import format_number
 
 
-def figures(reading: Reading) -> list[Figure]:
+def figures(reading: Reading) -> list[ReportFigure]:
     """The loads side by side, the figures of each family, then those that compare families; folded ones last."""
     of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
     return [
@@ -32,11 +32,11 @@ def figures(reading: Reading) -> list[Figure]:
     ]
 
 
-def _family_figures(family: Family, reading: Reading) -> list[Figure]:
+def _family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     return [*_by_axes(family, reading), *kinds.by_kind(family, reading)]
 
 
-def _by_axes(family: Family, reading: Reading) -> list[Figure]:
+def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     if family.varies("files"):
         return [kinds.by_files(family, reading)]
     if family.is_scale_out:
@@ -64,7 +64,7 @@ KNEE_CAPTION = (
 )
 
 
-def search_figures(reading: Reading) -> list[Figure]:
+def search_figures(reading: Reading) -> list[ReportFigure]:
     """All that a search found; of a knee also the rate by the operations in flight, between both bounds."""
     search = reading.result.search
     if search is None:
@@ -73,7 +73,7 @@ def search_figures(reading: Reading) -> list[Figure]:
     chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
     title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
     return [
-        Figure(
+        ReportFigure(
             slug=slug(title),
             title=title,
             caption=KNEE_CAPTION if chart else "",
@@ -83,7 +83,7 @@ def search_figures(reading: Reading) -> list[Figure]:
     ]
 
 
-def _knee_chart(family: Family, reading: Reading, knee: Knee) -> Chart:
+def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Chart:
     dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
     return charts.knee_curve(dots, limits, knee)

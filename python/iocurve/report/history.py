@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, Level, Run, Series
+from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
 from iocurve.report.compared import value_text
 from iocurve.report.table import Table
 from iocurve.result.stats import CONFIDENCE
@@ -17,7 +17,7 @@ COLUMNS = ("point", "figure", "runs", "first", "last", "changes")
 class History:
     """Runs in order of time, and the series of their figures."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[HistoryRun, ...]
     series: tuple[Series, ...]
 
     @property

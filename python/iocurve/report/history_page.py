@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iocurve.analysis.history import Series
-from iocurve.report.cells import Figure, slug
+from iocurve.report.cells import ReportFigure, slug
 from iocurve.report.charts import changes as charts
 from iocurve.report.compared import value_text
 from iocurve.report.history import History, changes, table
@@ -17,7 +17,7 @@ CAPTION = "Bars are 95 % intervals of a run. Lines are levels, and dashed ones t
 
 def page(history: History) -> str:
     """The page, which needs nothing but itself."""
-    overview = Figure("series", "All series", "", (), table(history))
+    overview = ReportFigure("series", "All series", "", (), table(history))
     first, last = history.runs[0].result.created, history.runs[-1].result.created
     return rendered(
         "compared.html",
@@ -31,7 +31,7 @@ def page(history: History) -> str:
     )
 
 
-def _figure(history: History, series: Series) -> Figure:
+def _figure(history: History, series: Series) -> ReportFigure:
     values = list(zip(series.runs, series.values, strict=True))
     texts = [history.run_text(series, index) for index in range(len(values))]
     dots = [
@@ -46,4 +46,4 @@ def _figure(history: History, series: Series) -> Figure:
     title = f"{series.point}: {unit}"
     found = changes(history, series)
     listed = Table(("change",), [(text,) for text in found or ["none"]])
-    return Figure(slug(title), title, CAPTION, (charts.history(dots, levels, unit),), listed)
+    return ReportFigure(slug(title), title, CAPTION, (charts.history(dots, levels, unit),), listed)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
 from iocurve.report import charts
-from iocurve.report.cells import LAST_COLUMNS, Figure, caption, count, last_cells, percentile, slug
+from iocurve.report.cells import LAST_COLUMNS, ReportFigure, caption, count, last_cells, percentile, slug
 from iocurve.report.table import Cell, Nanoseconds, Table, decimal
 from iocurve.units import sentence
 
@@ -17,7 +17,7 @@ RATE_CAPTION = "The kinds of operation fill a bar."
 LATENCY_CAPTION = "Below, full dots are medians and hollow ones 99th percentiles."
 
 
-def by_kind(family: Family, reading: Reading) -> list[Figure]:
+def by_kind(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     """The rate and the latency of each kind at each point; no figures for one kind, or for reads and writes alone."""
     del reading
     kinds = kinds_of(family)
@@ -34,7 +34,7 @@ def by_kind(family: Family, reading: Reading) -> list[Figure]:
     ]
     latencies = [bar for bar in bars if not math.isnan(bar.p50_ns)]
     return [
-        Figure(
+        ReportFigure(
             slug=slug(f"{family.name} {title}"),
             title=title,
             caption=caption(RATE_CAPTION, LATENCY_CAPTION, sentence(family.fixed)),
@@ -44,7 +44,7 @@ def by_kind(family: Family, reading: Reading) -> list[Figure]:
     ]
 
 
-def by_files(family: Family, reading: Reading) -> Figure:
+def by_files(family: PointFamily, reading: Reading) -> ReportFigure:
     """The rate over the number of files in each directory."""
     del reading
     title = f"{family.subject}: IOPS by files in each directory"
@@ -58,7 +58,7 @@ def by_files(family: Family, reading: Reading) -> Figure:
         )
         for member in family.members
     ]
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption=sentence(family.fixed),
@@ -67,19 +67,19 @@ def by_files(family: Family, reading: Reading) -> Figure:
     )
 
 
-def kinds_of(family: Family) -> list[str]:
+def kinds_of(family: PointFamily) -> list[str]:
     """The kinds of all points, in the order of the first that has each."""
     done = (member.summary.kinds.items() for member in family.members)
     return list(dict.fromkeys(kind for kinds in done for kind, totals in kinds if totals.operations))
 
 
-def place(family: Family, member: MeasuredPoint) -> str:
+def place(family: PointFamily, member: MeasuredPoint) -> str:
     """The difference of a point from the others of its family: ``depth 8``."""
     axes = [axis for axis in member.point.axes if family.varies(axis)]
     return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in axes) or family.subject
 
 
-def _table(family: Family, kinds: list[str]) -> Table:
+def _table(family: PointFamily, kinds: list[str]) -> Table:
     columns = ("point", "kind", "share %", "ops/s", "MiB/s", "entries/s", "mean", "p50", "p99", "p99.9", "errors")
     rows: list[tuple[Cell, ...]] = [
         (

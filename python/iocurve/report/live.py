@@ -22,7 +22,7 @@ OTHER_LINES = 5
 """Lines of the view above the rates, and below for the cursor."""
 
 
-class LiveView(Progress):
+class TerminalView(Progress):
     """Shows the running point, the progress of the whole plan and the latest rates, redrawn in place."""
 
     def __init__(

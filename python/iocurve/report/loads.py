@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import Family, MeasuredPoint
+from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
-    Figure,
+    ReportFigure,
     bars_caption,
     bounds,
     cap_caption,
@@ -53,7 +53,7 @@ RATE_CAPTION = (
 # ---- by mix
 
 
-def mix(family: Family, reading: Reading) -> Figure:
+def mix(family: PointFamily, reading: Reading) -> ReportFigure:
     """Reads and writes by mix."""
     unit, target = rate_unit(family), target_of(family, reading)
     highest = max(rate(member.summary, unit) for member in family.members)
@@ -62,7 +62,7 @@ def mix(family: Family, reading: Reading) -> Figure:
     near, far = near_and_far(published_marks(family, reading, unit, lambda member: member.mix), highest)
     title = f"{family.subject}: {unit} by mix"
     bars = mix_bars(family, unit, lambda member: member.mix)
-    return Figure(
+    return ReportFigure(
         slug=slug(title),
         title=title,
         caption=caption(
@@ -77,7 +77,7 @@ def mix(family: Family, reading: Reading) -> Figure:
     )
 
 
-def mix_bars(family: Family, unit: str, place: Callable[[MeasuredPoint], str]) -> list[charts.MixBar]:
+def mix_bars(family: PointFamily, unit: str, place: Callable[[MeasuredPoint], str]) -> list[charts.MixBar]:
     """Reads and writes of each point; those at the same place are stacked."""
     return [
         charts.MixBar(
@@ -93,7 +93,7 @@ def mix_bars(family: Family, unit: str, place: Callable[[MeasuredPoint], str]) -
     ]
 
 
-def _mix_table(family: Family) -> Table:
+def _mix_table(family: PointFamily) -> Table:
     columns = (
         "read:write",
         "IOPS",
@@ -123,7 +123,7 @@ def _mix_table(family: Family) -> Table:
 # ---- by depth
 
 
-def latency(family: Family, reading: Reading) -> Figure:
+def latency(family: PointFamily, reading: Reading) -> ReportFigure:
     """Latency over the rate, a dot for each depth."""
     unit, target = rate_unit(family), target_of(family, reading)
     limits = caps(family.members, reading, unit)
@@ -135,7 +135,7 @@ def latency(family: Family, reading: Reading) -> Figure:
         for dot in _dots(series, member, unit, "depth", f"{member.axis('depth'):g}")
     ]
     title = f"{family.subject}: latency against {unit}"
-    return Figure(
+    return ReportFigure(
         slug=slug(title),
         title=title,
         caption=caption(DEPTH_CAPTION, sentence(family.fixed), cap_caption(limits, drawn, target)),
@@ -156,7 +156,7 @@ def _dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) 
     ]
 
 
-def _depth_table(family: Family) -> Table:
+def _depth_table(family: PointFamily) -> Table:
     columns = ("depth", "IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "in flight")
     has_series = family.series.keys() != {""}
     rows: list[tuple[Cell, ...]] = [
@@ -177,7 +177,7 @@ def _depth_table(family: Family) -> Table:
     return Table.of((*first, *columns, *LAST_COLUMNS), rows, text_columns=2 if has_series else 1)
 
 
-def side_by_side(family: Family, reading: Reading) -> list[Figure]:
+def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     """Several depth series as bars side by side; no figure for a single series."""
     series, unit = family.series, rate_unit(family)
     if len(series) < 2:
@@ -199,7 +199,7 @@ def side_by_side(family: Family, reading: Reading) -> list[Figure]:
     ]
     names = " and ".join(series) if len(series) == 2 else "all series"
     return [
-        Figure(
+        ReportFigure(
             slug=slug(f"{family.subject} side by side"),
             title=f"{family.subject}: {names} side by side",
             caption=caption(
@@ -239,7 +239,7 @@ def _side_by_side_table(series: dict[str, list[MeasuredPoint]], unit: str) -> Ta
 # ---- by rate
 
 
-def by_rate(family: Family, reading: Reading) -> Figure:
+def by_rate(family: PointFamily, reading: Reading) -> ReportFigure:
     """Latency over IOPS, a dot for each rate."""
     limits = caps(family.members, reading, "IOPS")
     drawn = charts.within_sight(limits, family.fastest.summary.iops)
@@ -254,7 +254,7 @@ def by_rate(family: Family, reading: Reading) -> Figure:
         )
     ]
     title = f"{family.subject}: latency by load"
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption=caption(RATE_CAPTION, cap_caption(limits, drawn, target_of(family, reading))),
@@ -263,7 +263,7 @@ def by_rate(family: Family, reading: Reading) -> Figure:
     )
 
 
-def _rate_table(family: Family) -> Table:
+def _rate_table(family: PointFamily) -> Table:
     columns = ("IOPS due", "IOPS", "MiB/s", "p50", "p99", "p99.9", "in flight")
     rows: list[tuple[Cell, ...]] = [
         (
@@ -282,13 +282,13 @@ def _rate_table(family: Family) -> Table:
 # ---- over time
 
 
-def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> Figure:
+def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False) -> ReportFigure:
     """Rate and latency of the point of a family over time, and a row for each job."""
     (member,) = family.members
     title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
     drawings = tuple(charts.over_time(member.point.series(), limits))
-    return Figure(
+    return ReportFigure(
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption="All jobs together. Faint dots are the ramp, which is not counted." if drawings else "",
@@ -298,10 +298,10 @@ def over_time(family: Family, reading: Reading, *, is_folded: bool = False) -> F
     )
 
 
-def by_job(family: Family) -> Figure:
+def by_job(family: PointFamily) -> ReportFigure:
     """A row for each job of each point."""
     title = family.title or "By job"
-    return Figure(slug(f"{family.name} {title}"), title, "", (), _job_table(family.members))
+    return ReportFigure(slug(f"{family.name} {title}"), title, "", (), _job_table(family.members))
 
 
 def _job_table(members: Sequence[MeasuredPoint]) -> Table:

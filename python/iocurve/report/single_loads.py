@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iocurve.analysis import Reading, load_names
-from iocurve.analysis.families import Family
+from iocurve.analysis.families import PointFamily
 from iocurve.report import charts
 from iocurve.report.cells import (
-    Figure,
+    ReportFigure,
     bars_caption,
     bounds,
     caps,
@@ -31,14 +31,14 @@ BARS_MAX = 24
 """More loads than this have a table and no chart."""
 
 
-def beside_each_other(reading: Reading) -> list[Figure]:
+def beside_each_other(reading: Reading) -> list[ReportFigure]:
     """One chart for each unit; no figure for fewer than two such loads."""
     singles = single_families(reading)
     if not singles:
         return []
     drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s") if len(singles) <= BARS_MAX]
     return [
-        Figure(
+        ReportFigure(
             slug="all-loads",
             title="All loads side by side",
             caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
@@ -48,7 +48,7 @@ def beside_each_other(reading: Reading) -> list[Figure]:
     ]
 
 
-def single_families(reading: Reading) -> list[Family]:
+def single_families(reading: Reading) -> list[PointFamily]:
     """The loads without axes, each as a family of one point, where there are several."""
     found = [one for family in reading.families if not family.is_measured_along_axes for one in family.each_point()]
     if reading.result.scenario:
@@ -56,7 +56,7 @@ def single_families(reading: Reading) -> list[Family]:
     return found if len(found) > 1 else []
 
 
-def _single_chart(unit: str, singles: Sequence[Family], reading: Reading) -> tuple[Chart | None, tuple[str, ...]]:
+def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -> tuple[Chart | None, tuple[str, ...]]:
     """The loads that are counted in a unit, and sentences on limits and published figures that are not drawn.
 
     Bars are stacked where reads and writes share a limit, which is that of one target.
@@ -87,15 +87,15 @@ def _single_chart(unit: str, singles: Sequence[Family], reading: Reading) -> tup
     return charts.grouped(bars, unit, drawn, near), (*told, bars_caption(bars))
 
 
-def _stack(family: Family, unit: str) -> list[charts.MixBar]:
+def _stack(family: PointFamily, unit: str) -> list[charts.MixBar]:
     return mix_bars(family, unit, lambda _: family.subject)
 
 
-def _unit_of(family: Family) -> str:
+def _unit_of(family: PointFamily) -> str:
     return load_names.point_unit(family.members[0].point)
 
 
-def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.PublishedMark]:
+def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[charts.PublishedMark]:
     """The published rates of reads and writes of a family with one point."""
     (member,) = family.members
     return [
@@ -105,7 +105,7 @@ def _single_marks(family: Family, reading: Reading, unit: str) -> list[charts.Pu
     ]
 
 
-def _singles_table(singles: Sequence[Family]) -> Table:
+def _singles_table(singles: Sequence[PointFamily]) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             family.subject,

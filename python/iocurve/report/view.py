@@ -121,6 +121,6 @@ def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
     if not sys.stderr.isatty():
         return nullcontext(PlainView(sys.stderr, keeps_lines=keeps_lines))
     # Only a terminal needs the library that draws on one.
-    from iocurve.report.live import LiveView
+    from iocurve.report.live import TerminalView
 
-    return LiveView(keeps_lines=keeps_lines)
+    return TerminalView(keeps_lines=keeps_lines)

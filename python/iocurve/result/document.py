@@ -275,7 +275,7 @@ class FamilyFacts(Struct):
     cache: CachePolicy
 
 
-class Comparison(Struct):
+class FamilyComparison(Struct):
     """Families of points to compare."""
 
     title: str
@@ -300,7 +300,7 @@ class ScenarioFacts(Struct):
     targets: dict[str, TargetFacts]
     """Targets by their names in the scenario."""
     families: tuple[FamilyFacts, ...]
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[FamilyComparison, ...] = ()
     tag: str
     """Part of the names of the files that it creates."""
 

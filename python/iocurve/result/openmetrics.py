@@ -29,7 +29,7 @@ def text(metrics: Collector) -> bytes:
 def metrics_server(metrics: Collector, address: str, port: int) -> Iterator[str]:
     """Answers ``GET /metrics`` while the context lasts; yields the URL. Raises ``TargetError``."""
     try:
-        server = (_Server6 if ":" in address else _Server)((address, port), _handler(metrics))
+        server = (_Server6 if ":" in address else _MetricsServer)((address, port), _handler(metrics))
     except OSError as error:
         raise TargetError(f"--metrics {port}: cannot listen on {address}: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
@@ -41,11 +41,11 @@ def metrics_server(metrics: Collector, address: str, port: int) -> Iterator[str]
         server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _MetricsServer(ThreadingHTTPServer):
     daemon_threads = True
 
 
-class _Server6(_Server):
+class _Server6(_MetricsServer):
     address_family = socket.AF_INET6
 
 

@@ -39,7 +39,7 @@ class Conditions(Struct):
     """Caveats: contradictions and errors of the page."""
 
 
-class Figure(Struct):
+class PublishedFigure(Struct):
     """One published figure."""
 
     family: str
@@ -71,12 +71,12 @@ class Reference(Struct):
     date: str | None = None
     """Date of the page, if it has one."""
     conditions: Conditions = Conditions()
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[PublishedFigure, ...] = ()
 
     charts_only: dict[str, str] = {}
     """By family: the part of the page that shows its results in a chart, as an image without figures."""
 
-    def of(self, family: str, axes: dict[str, Axis]) -> list[Figure]:
+    def of(self, family: str, axes: dict[str, Axis]) -> list[PublishedFigure]:
         """Figures to compare with a point: same family, and every axis of the figure matches the point's."""
         return [
             figure

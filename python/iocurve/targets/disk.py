@@ -198,7 +198,7 @@ def _sized(size: data.DiskSize | None, burst_ns: int | None) -> IoLimits:
     return _limits(size, None if burst_ns == 0 else size.burst, burst_ns)
 
 
-def _limits(speed: data.Speed, burst: data.Burst | None, burst_ns: int | None) -> IoLimits:
+def _limits(speed: data.Speed, burst: data.DiskBurst | None, burst_ns: int | None) -> IoLimits:
     """Converts to plan limits; ``burst_ns`` replaces the published burst duration."""
     above = None
     if burst is not None:

@@ -22,7 +22,7 @@ MBIT_BYTES = 125_000
 Positive = Annotated[int, Meta(gt=0)]
 
 
-class Source(Struct):
+class DataSource(Struct):
     """The page that a figure was published on."""
 
     page: str
@@ -44,7 +44,7 @@ class Speed(Struct):
         return f"{self.iops:,} IOPS, {self.mb_per_s:,} MB/s"
 
 
-class Burst(Speed):
+class DiskBurst(Speed):
     """Limits while burst credits last."""
 
     minutes: Positive
@@ -52,7 +52,7 @@ class Burst(Speed):
     source: str
 
 
-class Number(Struct):
+class SourcedNumber(Struct):
     """One figure."""
 
     value: Positive
@@ -63,7 +63,7 @@ class DiskSize(Speed):
     """A disk of one size."""
 
     size_gib: Positive
-    burst: Burst | None = None
+    burst: DiskBurst | None = None
     source: str
 
 
@@ -101,9 +101,9 @@ class DiskFamily(Struct):
     title: str
     host_cache: bool
     """True if a virtual machine can cache the disk."""
-    io_kib: Number
+    io_kib: SourcedNumber
     """The largest operation that counts as one I/O."""
-    sources: dict[str, Source]
+    sources: dict[str, DataSource]
     sizes: dict[str, DiskSize] = {}
     provisioned: Provisioned | None = None
 
@@ -114,7 +114,7 @@ class VmSize(Struct):
     vcpus: Positive
     uncached: Speed | None = None
     """None: the size takes no Premium SSD."""
-    burst: Burst | None = None
+    burst: DiskBurst | None = None
     """Burst limits of uncached disk I/O."""
     cached: Speed | None = None
     """Limits of disk I/O with a host cache."""
@@ -134,7 +134,7 @@ class VmFamily(Struct):
     """Virtual machines of one cloud."""
 
     title: str
-    sources: dict[str, Source]
+    sources: dict[str, DataSource]
     sizes: dict[str, VmSize]
 
 

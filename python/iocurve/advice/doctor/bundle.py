@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from iocurve.advice.doctor.host import Bundle, Host
-from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, NfsMount, mounts
+from iocurve.advice.doctor.host import Bundle, HostFiles
+from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, ClientMount, mounts
 from iocurve.advice.doctor.nfs import AZURE_FILES
 from iocurve.machine.mounts import nearest, unescaped
 from iocurve.machine.servers import tcp_address
@@ -70,11 +70,11 @@ class _StandIns:
         return self.words[text]
 
 
-def bundle(host: Host, subject: str | None, about: str = "") -> Bundle:
+def bundle(host: HostFiles, subject: str | None, about: str = "") -> Bundle:
     """The bundle of everything that ``host`` has read."""
     names = _StandIns()
     known = mounts(host)
-    servers = {mount.address for mount in known if isinstance(mount, NfsMount)}
+    servers = {mount.address for mount in known if isinstance(mount, ClientMount)}
     rewrites: dict[str, Callable[[str], str]] = {
         "proc/self/mountinfo": lambda text: _lines(text, lambda line: _mountinfo(line, names)),
         "proc/self/mountstats": lambda text: _mountstats(text, names),
@@ -95,7 +95,7 @@ def bundle(host: Host, subject: str | None, about: str = "") -> Bundle:
     return Bundle(about=about, subject=point, texts=texts, directories=dict(host.directories), instance=host.instance)
 
 
-def _subject(host: Host, subject: str | None, names: _StandIns) -> str | None:
+def _subject(host: HostFiles, subject: str | None, names: _StandIns) -> str | None:
     """The stand-in of the subject: that of its mount point for a path below it."""
     if subject is None or not subject.startswith("/") or subject.startswith("/dev/"):
         return None if subject and subject.startswith("nfs://") else subject

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from iocurve.advice.doctor import local, machine, nconnect, nfs
-from iocurve.advice.doctor.checks import Diagnosis, Finding, Judged, Setting, State, diagnosis
-from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount, fstab_options, mounts
+from iocurve.advice.doctor.checks import Diagnosis, Finding, Judgement, State, TunedSetting, diagnosis
+from iocurve.advice.doctor.host import HostFiles
+from iocurve.advice.doctor.mounts import ClientMount, fstab_options, mounts
 from iocurve.errors import TargetError
 from iocurve.machine.mounts import nearest
 from iocurve.result.caps import Cap
@@ -42,7 +42,7 @@ class Known:
     """The size of the virtual machine. Default: what the instance metadata says."""
 
 
-def diagnose(host: Host, subject: str | None, known: Known) -> Diagnosis:
+def diagnose(host: HostFiles, subject: str | None, known: Known) -> Diagnosis:
     """Examines a mount, directory, device or ``nfs://`` URL; None: all NFS mounts and disks.
 
     Raises ``TargetError`` if the subject is not on the host.
@@ -61,11 +61,11 @@ def diagnose(host: Host, subject: str | None, known: Known) -> Diagnosis:
 class _Examination:
     """The checks of one subject."""
 
-    def __init__(self, host: Host, known: Known, bytes_per_s: float | None) -> None:
+    def __init__(self, host: HostFiles, known: Known, bytes_per_s: float | None) -> None:
         self.host, self.known, self.bytes_per_s = host, known, bytes_per_s
         self.mounts = mounts(host)
         self.devices = local.devices(host)
-        self.nfs = [mount for mount in self.mounts if isinstance(mount, NfsMount)]
+        self.nfs = [mount for mount in self.mounts if isinstance(mount, ClientMount)]
 
     def everything(self) -> Iterator[Finding]:
         """All NFS mounts, and the disks that file systems are on."""
@@ -94,7 +94,7 @@ class _Examination:
         if mount is None or (not self.host.is_live and mount.point == "/" and path != "/"):
             points = ", ".join(one.point for one in self.nfs) or "none"
             raise TargetError(f"{subject}: no mount of the captured machine; its NFS mounts: {points}")
-        if isinstance(mount, NfsMount):
+        if isinstance(mount, ClientMount):
             return self._nfs(mount)
         device = local.device_of(mount, self.devices)
         if device is None:
@@ -112,14 +112,14 @@ class _Examination:
         text = f"nconnect={connections} in the URL" + (f"; {wanted} advised" if wanted else "")
         options = [f"nconnect={number}" for number in (connections, wanted or 8)]
         now, better = (_with_option(subject, option) for option in options)
-        setting = Setting(
+        setting = TunedSetting(
             now=str(connections), wanted=str(wanted or 8), load=nconnect.CONNECTIONS_LOAD, urls=(now, better)
         )
         state: State = "green" if is_good else "yellow"
-        yield "nfs.nconnect", subject, Judged(state, text, fix=options[1], undo=options[0], setting=setting)
+        yield "nfs.nconnect", subject, Judgement(state, text, fix=options[1], undo=options[0], setting=setting)
         yield "nfs.tcp_buffers", subject, nfs.windows(connections, None, self.host, self.bytes_per_s)
 
-    def _nfs(self, mount: NfsMount) -> Iterator[Finding]:
+    def _nfs(self, mount: ClientMount) -> Iterator[Finding]:
         service = nfs.service_of(mount, self.known.profile, self.known.nconnect)
         yield from nfs.check(mount, self.host, service, self.bytes_per_s)
         yield from nconnect.check(mount, self.nfs, fstab_options(self.host), self.host, service)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from iocurve.advice.doctor.checks import Diagnosis
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.nfs import READ_AHEAD_KIB, SERVER_SLOTS, SESSION_SLOTS
 from iocurve.errors import TargetError
 from iocurve.units import MIB
@@ -58,7 +58,7 @@ def files(diagnosis: Diagnosis) -> dict[str, str]:
     return found
 
 
-def diff(host: Host, wanted: Mapping[str, str]) -> str:
+def diff(host: HostFiles, wanted: Mapping[str, str]) -> str:
     """The changes as a unified diff; empty if all files have this content."""
     return "".join(
         line

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from iocurve.advice.doctor.checks import Row
+from iocurve.advice.doctor.checks import DoctorRow
 from iocurve.analysis.compare import Difference, compare_turns
 from iocurve.errors import TargetError
 from iocurve.measure import ab, interrupts
@@ -37,7 +37,7 @@ REPEATS = 1
 
 
 @dataclass(frozen=True)
-class Load:
+class DoctorLoad:
     """The load that shows a gain."""
 
     directory: Path | None
@@ -48,14 +48,14 @@ class Load:
     runs: int
     """Runs of each setting."""
 
-    def commands(self, row: Row) -> tuple[str, str]:
+    def commands(self, row: DoctorRow) -> tuple[str, str]:
         """The command lines with a row's setting as it is and as wanted, in fio's words."""
         setting = row.setting
         assert setting is not None, "only settings are measured"
         before, after = (self._command(self._at(row, url), setting.load) for url in setting.urls or ("", ""))
         return before, after
 
-    def _at(self, row: Row, url: str) -> list[str]:
+    def _at(self, row: DoctorRow, url: str) -> list[str]:
         """The place of the data file: the directory, or the same one below an export."""
         if not url:
             return [f"--directory={self.directory}"]
@@ -78,10 +78,10 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Gain:
+class TuningGain:
     """The gain of one setting."""
 
-    row: Row
+    row: DoctorRow
     result: Result
     difference: Difference | None
     """The throughput with the wanted setting against that before; None if the measurement did not finish."""
@@ -99,7 +99,7 @@ class Gain:
         return f"{what}: {one.change_percent:+.1f} % throughput ({interval}): {one.verdict_text}"
 
 
-def gain_of(row: Row) -> str:
+def gain_of(row: DoctorRow) -> str:
     """``connections of /mnt/a, 8 instead of 1, by iocurve's own NFS client``."""
     setting = row.setting
     assert setting is not None, "only settings are measured"
@@ -135,7 +135,9 @@ def apply(path: Path, value: str) -> None:
         raise TargetError(f"{path} cannot be set to {value}: {error.strerror}; --measure needs root") from None
 
 
-def measure(row: Row, load: Load, directory: Path, root: Path = Path("/"), *, quiet: bool = False) -> Gain:
+def measure(
+    row: DoctorRow, load: DoctorLoad, directory: Path, root: Path = Path("/"), *, quiet: bool = False
+) -> TuningGain:
     """Measures the gain of a row's setting; ``directory`` gets result.json and the report.
 
     Raises ``TargetError`` if the setting cannot be written, and as ``ab.of_commands``.
@@ -154,21 +156,21 @@ def measure(row: Row, load: Load, directory: Path, root: Path = Path("/"), *, qu
         return _gain(row, campaigns.into_directory(directory, measured, quiet=quiet))
 
 
-def _gain(row: Row, result: Result) -> Gain:
+def _gain(row: DoctorRow, result: Result) -> TuningGain:
     differences = compare_turns(result).differences if result.state == "finished" else ()
-    return Gain(row, result, next((one for one in differences if one.name == "iops"), None))
+    return TuningGain(row, result, next((one for one in differences if one.name == "iops"), None))
 
 
-def measurable(rows: Sequence[Row]) -> list[Row]:
+def measurable(rows: Sequence[DoctorRow]) -> list[DoctorRow]:
     """The rows whose gain can be measured while the target is in use: one for each setting."""
-    found: dict[object, Row] = {}
+    found: dict[object, DoctorRow] = {}
     for row in rows:
         if row.setting is not None:
             found.setdefault(row.setting.path or (row.check, row.setting.urls), row)
     return list(found.values())
 
 
-def plan_text(rows: Sequence[Row], load: Load) -> str:
+def plan_text(rows: Sequence[DoctorRow], load: DoctorLoad) -> str:
     """The settings that --measure is about to measure, and the time that takes."""
     seconds = format_duration(2 * load.runs * load.runtime_ns * len(rows))
     names = ", ".join(f"{row.title} of {row.subject}" for row in rows)

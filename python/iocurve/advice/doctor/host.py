@@ -52,7 +52,7 @@ class Bundle(Struct):
 
 
 @dataclass
-class Host:
+class HostFiles:
     """Reads files below a root, and keeps what it read. Paths have no leading slash.
 
     Without a root only what is kept exists.
@@ -64,7 +64,7 @@ class Host:
     instance: Instance | None = None
 
     @classmethod
-    def of_bundle(cls, bundle: Bundle) -> Host:
+    def of_bundle(cls, bundle: Bundle) -> HostFiles:
         """The machine of a bundle."""
         return cls(None, dict(bundle.texts), dict(bundle.directories), bundle.instance)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iocurve.advice.doctor.checks import Finding, Judged, Setting
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.checks import Finding, Judgement, TunedSetting
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.machine.mounts import Mount
 from iocurve.units import KIB, MIB, format_bytes
 
@@ -35,7 +35,7 @@ class Device:
         return self.path != self.disk
 
 
-def devices(host: Host) -> dict[str, Device]:
+def devices(host: HostFiles) -> dict[str, Device]:
     """All block devices by number (``MAJOR:MINOR``)."""
     found = {}
     for name in host.names("sys/block"):
@@ -53,7 +53,7 @@ def device_of(mount: Mount, known: dict[str, Device]) -> Device | None:
     return known.get(mount.number) or by_name.get(mount.source.removeprefix("/dev/"))
 
 
-def members(device: Device, known: dict[str, Device], host: Host) -> Iterator[Device]:
+def members(device: Device, known: dict[str, Device], host: HostFiles) -> Iterator[Device]:
     """The devices that a device consists of: itself, if it has no parts."""
     by_name = {one.name: one for one in known.values()}
     parts = [by_name[name] for name in host.names(f"{device.path}/slaves") if name in by_name]
@@ -63,7 +63,7 @@ def members(device: Device, known: dict[str, Device], host: Host) -> Iterator[De
         yield from members(part, known, host)
 
 
-def check(device: Device, mount: Mount | None, known: dict[str, Device], host: Host) -> Iterator[Finding]:
+def check(device: Device, mount: Mount | None, known: dict[str, Device], host: HostFiles) -> Iterator[Finding]:
     """The checks of a device, of its members, and of the file system on it."""
     leaves = list(dict.fromkeys(members(device, known, host)))
     for disk in dict.fromkeys(leaf.disk for leaf in leaves):
@@ -83,7 +83,7 @@ def _name(disk: str) -> str:
     return disk.rpartition("/")[2]
 
 
-def _scheduler(disk: str, host: Host) -> Judged | str:
+def _scheduler(disk: str, host: HostFiles) -> Judgement | str:
     path = f"{disk}/queue/scheduler"
     offered = host.word(path).split()
     now = next((word.strip("[]") for word in offered if word.startswith("[")), offered[0] if len(offered) == 1 else "")
@@ -94,45 +94,45 @@ def _scheduler(disk: str, host: Host) -> Judged | str:
     names = [word.strip("[]") for word in offered]
     wanted = "none" if "none" in names and not rotates else "mq-deadline"
     kind = "NVMe" if is_nvme else "rotating" if rotates else "does not rotate"
-    return Judged(
+    return Judgement(
         "green" if is_good else "yellow",
         f"{now} ({kind})",
         fix=f"echo {wanted} > /{path}; for later boots the udev rule of iocurve doctor --fix",
         undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/60-iocurve-scheduler.rules, if it was written",
-        setting=Setting(path=path, now=now, wanted=wanted, load=RANDOM_READS),
+        setting=TunedSetting(path=path, now=now, wanted=wanted, load=RANDOM_READS),
     )
 
 
-def _requests(disk: str, host: Host) -> Judged | str:
+def _requests(disk: str, host: HostFiles) -> Judgement | str:
     path = f"{disk}/queue/nr_requests"
     now, depth = host.number(path), host.number(f"{disk}/device/queue_depth") or 0
     if now is None:
         return f"/{path} is not there"
     wanted = max(REQUESTS_MIN, depth)
-    return Judged(
+    return Judgement(
         "green" if now >= wanted else "yellow",
         f"{now} requests" + (f"; the device takes {depth}" if depth else ""),
         fix=f"echo {wanted} > /{path} (devices without a scheduler take at most their own depth)",
         undo=f"echo {now} > /{path}",
-        setting=Setting(path=path, now=str(now), wanted=str(wanted), load=RANDOM_READS),
+        setting=TunedSetting(path=path, now=str(now), wanted=str(wanted), load=RANDOM_READS),
     )
 
 
-def _queue_depth(disk: str, host: Host) -> Judged | str:
+def _queue_depth(disk: str, host: HostFiles) -> Judgement | str:
     path = f"{disk}/device/queue_depth"
     now = host.number(path)
     if now is None:
         return f"/{path} is not there: only SCSI devices state it"
-    return Judged(
+    return Judgement(
         "green" if now >= QUEUE_DEPTH_MIN else "yellow",
         f"{now} commands",
         fix=f"echo {QUEUE_DEPTH_MIN} > /{path} (as far as its driver allows)",
         undo=f"echo {now} > /{path}",
-        setting=Setting(path=path, now=str(now), wanted=str(QUEUE_DEPTH_MIN), load=RANDOM_READS),
+        setting=TunedSetting(path=path, now=str(now), wanted=str(QUEUE_DEPTH_MIN), load=RANDOM_READS),
     )
 
 
-def _host_cache(disk: str, host: Host) -> Judged | str:
+def _host_cache(disk: str, host: HostFiles) -> Judgement | str:
     if host.instance is None:
         return "a guest cannot see it, and Azure's instance metadata was not reached"
     # Azure's data disks have the LUN of their SCSI address, HOST:CHANNEL:TARGET:LUN.
@@ -141,7 +141,7 @@ def _host_cache(disk: str, host: Host) -> Judged | str:
     caching = next((one.caching for one in host.instance.data_disks if str(one.lun) == lun), "")
     if not caching:
         return f"{_name(disk)} is no data disk of the virtual machine"
-    return Judged(
+    return Judgement(
         "green" if caching != "ReadWrite" else "yellow",
         f"{caching} (LUN {lun})",
         fix=f"az vm update -g GROUP -n VM --disk-caching {lun}=ReadOnly, or {lun}=None for logs and heavy writes",
@@ -149,7 +149,7 @@ def _host_cache(disk: str, host: Host) -> Judged | str:
     )
 
 
-def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host: Host) -> Judged | str:
+def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host: HostFiles) -> Judgement | str:
     if len(leaves) < 2:
         return f"{device.name} is one disk"
     sizes = {host.number(f"{leaf.path}/size") or 0 for leaf in leaves}
@@ -165,7 +165,7 @@ def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host:
     if mount is not None and width > chunk and stated != width:
         problems.append(f"the file system knows {format_bytes(stated) if stated else 'no stripe'}")
     text = f"{len(leaves)} members, chunk {format_bytes(chunk)}, stripe {format_bytes(width)}"
-    return Judged(
+    return Judgement(
         "yellow" if problems else "green",
         "; ".join([text, *problems]),
         fix=f"mkfs.xfs -d su={chunk},sw={max(1, width // max(1, chunk))}, or mke2fs -E stride={chunk // 4096},"
@@ -174,7 +174,7 @@ def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host:
     )
 
 
-def _alignment(device: Device, host: Host) -> Judged | str:
+def _alignment(device: Device, host: HostFiles) -> Judgement | str:
     block = host.number(f"{device.disk}/queue/physical_block_size") or SECTOR_BYTES
     offset = host.number(f"{device.path}/alignment_offset") or 0
     start = (host.number(f"{device.path}/start") or 0) * SECTOR_BYTES if device.is_partition else 0
@@ -182,7 +182,7 @@ def _alignment(device: Device, host: Host) -> Judged | str:
         return f"/{device.path}/size is not there"
     text = f"starts at {start:,} bytes" if device.is_partition else "the whole device"
     text += f", alignment_offset {offset}" if offset else ""
-    return Judged(
+    return Judgement(
         "red" if offset > 0 or start % max(4 * KIB, block) else "yellow" if start % MIB else "green",
         f"{text}; physical blocks of {block:,} bytes",
         fix=f"back up, then make the partition again: parted -a optimal /dev/{_name(device.disk)}",
@@ -197,7 +197,7 @@ COSTLY_OPTIONS = {
 """Mount options, each with the one that should be there instead."""
 
 
-def _mount_options(mount: Mount) -> Judged:
+def _mount_options(mount: Mount) -> Judgement:
     options = mount.options
     stated = {name if not value else f"{name}={value}" for name, value in options.items()}
     # Tables of mounts state atime as the absence of the others.
@@ -206,7 +206,7 @@ def _mount_options(mount: Mount) -> Judged:
     bad, costly = ([name for name in names if name in stated] for names in (BAD_OPTIONS, COSTLY_OPTIONS))
     wanted = ",".join(dict.fromkeys((BAD_OPTIONS | COSTLY_OPTIONS)[name] for name in (*bad, *costly)))
     fix = f"mount -o remount,{wanted} {mount.point}; the same in /etc/fstab"
-    return Judged(
+    return Judgement(
         "red" if bad else "yellow" if costly else "green",
         ", ".join([*bad, *costly]) or ("noatime" if "noatime" in options else "relatime"),
         fix=fix + ("; fstrim.timer instead of discard" if "discard" in costly else ""),
@@ -214,11 +214,11 @@ def _mount_options(mount: Mount) -> Judged:
     )
 
 
-def file_system(mount: Mount) -> Judged:
+def file_system(mount: Mount) -> Judgement:
     """Judges the kind of file system of a mount."""
     kind = mount.kind
     is_costly = kind in COSTLY_FILE_SYSTEMS or kind.startswith("fuse")
-    return Judged(
+    return Judgement(
         "red" if kind in ("tmpfs", "ramfs", "rootfs") else "yellow" if is_costly else "green",
         kind,
         fix="use a directory on ext4 or xfs",

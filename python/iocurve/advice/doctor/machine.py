@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from iocurve.advice.doctor.checks import MACHINE, Finding, Judged, Setting
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.checks import MACHINE, Finding, Judgement, TunedSetting
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.machine.files import memory
 from iocurve.machine.processors import ALL, STAT, ticks
 from iocurve.result.caps import EGRESS, Cap, cap_value
@@ -36,7 +36,7 @@ def network_bytes_per_s(name: str | None) -> float | None:
     return mbit * MBIT / 8 if mbit else None
 
 
-def check(host: Host, vm: str | None, limits: Sequence[Cap]) -> Iterator[Finding]:
+def check(host: HostFiles, vm: str | None, limits: Sequence[Cap]) -> Iterator[Finding]:
     """The checks of the machine; ``limits`` are those of the profile that the user gave."""
     yield "machine.vm_size", MACHINE, _vm_size(vm, limits)
     yield "machine.governor", MACHINE, _governor(host)
@@ -46,27 +46,27 @@ def check(host: Host, vm: str | None, limits: Sequence[Cap]) -> Iterator[Finding
     yield "machine.load", MACHINE, _load(host)
 
 
-def _vm_size(name: str | None, limits: Sequence[Cap]) -> Judged | str:
+def _vm_size(name: str | None, limits: Sequence[Cap]) -> Judgement | str:
     if name is None:
         return "Azure's instance metadata was not reached; give --vm SIZE"
     known = find_vm(name)
     if known is None:
         fix = "add its figures from its vendor's page by hand; iocurve disk list has the known sizes"
-        return Judged("yellow", f"{name}: not in the list", fix=fix)
+        return Judgement("yellow", f"{name}: not in the list", fix=fix)
     size, network = known[0], network_bytes_per_s(known[0])
     text = f"{size}: {'; '.join(f'{label} {value}' for label, value, _ in describe_vm(size))}"
     volume = cap_value(tuple(limits), "throughput_bytes_per_s")
     egress = cap_value(tuple(limits), EGRESS)
     carried = min(filter(None, (network, egress)), default=None)
     if not volume or not carried or volume <= carried:
-        return Judged("green", text, fix="")
+        return Judgement("green", text, fix="")
     text += f"; the volume carries {volume / MIB:,.0f} MiB/s, this machine sends {carried / MIB:,.0f}"
     clients = -(-Fraction(volume) // Fraction(int(carried)))
     fix = f"{counted(int(clients), 'client')} of this size, or a size with more network bandwidth"
-    return Judged("yellow", text, fix=fix, undo="the former size")
+    return Judgement("yellow", text, fix=fix, undo="the former size")
 
 
-def _governor(host: Host) -> Judged | str:
+def _governor(host: HostFiles) -> Judgement | str:
     cpus = [name for name in host.names(CPU) if re.fullmatch(r"cpu\d+", name)]
     paths = [f"{CPU}/{name}/cpufreq/scaling_governor" for name in cpus]
     governors = {path: word for path in paths if (word := host.word(path))}
@@ -74,8 +74,8 @@ def _governor(host: Host) -> Judged | str:
         return "the processors' frequency is not controlled here, as in most guests"
     others = sorted(set(governors.values()) - {"performance"})
     first, now = next(iter(governors.items()))
-    setting = Setting(path=first, now=now, wanted="performance", load="rw=randread bs=4k")
-    return Judged(
+    setting = TunedSetting(path=first, now=now, wanted="performance", load="rw=randread bs=4k")
+    return Judgement(
         "yellow" if others else "green",
         ", ".join(others) or "performance",
         fix=f"cpupower frequency-set -g performance (or echo performance > /{CPU}/cpu*/cpufreq/scaling_governor)",
@@ -84,19 +84,19 @@ def _governor(host: Host) -> Judged | str:
     )
 
 
-def _steal(host: Host) -> Judged | str:
+def _steal(host: HostFiles) -> Judgement | str:
     since_boot = ticks(host.text(STAT)).get(ALL, [])
     if not sum(since_boot):
         return "/proc/stat states no steal"
     share = since_boot[7] / sum(since_boot)
-    return Judged(
+    return Judgement(
         "green" if share < 0.01 else "yellow" if share < 0.05 else "red",
         f"{share:.2%} since boot",
         fix="a size with dedicated processors, or another host (stop and start the machine)",
     )
 
 
-def _interrupts(host: Host) -> Judged | str:
+def _interrupts(host: HostFiles) -> Judgement | str:
     lines = host.text("proc/interrupts").splitlines()
     cpus = len(lines[0].split()) if lines else 0
     if cpus < IRQ_CPUS_MIN:
@@ -112,7 +112,7 @@ def _interrupts(host: Host) -> Judged | str:
             (crowded if share > IRQ_SHARE_MAX else spread).append(text)
     if not crowded and not spread:
         return "no device with several queues has had enough interrupts"
-    return Judged(
+    return Judgement(
         "yellow" if crowded else "green",
         "; ".join(crowded or spread),
         fix="systemctl start irqbalance, or echo CPU > /proc/irq/N/smp_affinity_list for each queue",
@@ -135,7 +135,7 @@ def _queues(lines: Sequence[str], cpus: int) -> dict[str, list[list[int]]]:
     return queues
 
 
-def _huge_pages(host: Host) -> Judged | str:
+def _huge_pages(host: HostFiles) -> Judgement | str:
     directory = "sys/kernel/mm/transparent_hugepage"
     enabled, defrag = (_chosen(host.word(f"{directory}/{name}")) for name in ("enabled", "defrag"))
     found = memory(host.text("proc/meminfo"))
@@ -146,7 +146,7 @@ def _huge_pages(host: Host) -> Judged | str:
     compacts = defrag == "always" and enabled == "always"
     fixes = [f"echo madvise > /{directory}/defrag"] if compacts else []
     fixes += ["sysctl -w vm.nr_hugepages=N for what the application uses"] if share > 0.5 else []
-    return Judged(
+    return Judgement(
         "yellow" if fixes else "green",
         f"transparent: {enabled or 'none'}, defrag {defrag or 'none'}; reserved: {share:.0%} of memory",
         fix="; ".join(fixes),
@@ -158,12 +158,12 @@ def _chosen(text: str) -> str:
     return next((word.strip("[]") for word in text.split() if word.startswith("[")), "")
 
 
-def _load(host: Host) -> Judged | str:
+def _load(host: HostFiles) -> Judgement | str:
     words, cpus = host.text("proc/loadavg").split(), host.cpus
     if len(words) < 3 or not cpus:
         return "/proc/loadavg is not there"
     load = float(words[0])
-    return Judged(
+    return Judgement(
         "green" if load / cpus < 0.7 else "yellow" if load / cpus < 1.5 else "red",
         f"{load:g} tasks (1 min) on {counted(cpus, 'CPU')}",
         fix="stop or move the other work (top, pidstat -d), then run doctor again",

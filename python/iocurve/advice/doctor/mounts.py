@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.machine.mounts import MOUNTINFO, Mount, mounts_in, options_of, unescaped
 from iocurve.machine.servers import ESTABLISHED, NFS_PORT, tcp_sockets
 
@@ -53,7 +53,7 @@ class Transport:
 
 
 @dataclass(frozen=True)
-class NfsMount(Mount):
+class ClientMount(Mount):
     """An NFS mount with its counters."""
 
     operations: dict[str, Operation] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class NfsMount(Mount):
         return int(value) if value.isdigit() else None
 
 
-def mounts(host: Host) -> list[Mount]:
+def mounts(host: HostFiles) -> list[Mount]:
     """All mounts in the order of mountinfo; those hidden by a later mount at the same point are left out."""
     stats = dict(nfs_statistics(host.text("proc/self/mountstats")))
     connections = _connections(host)
@@ -110,7 +110,7 @@ def mounts(host: Host) -> list[Mount]:
     for mount in mounts_in(host.text(MOUNTINFO)):
         if mount.kind in NETWORK_FILE_SYSTEMS:
             operations, moved, transports = stats.get(mount.point, ({}, (), ()))
-            mount = NfsMount(**vars(mount), operations=operations, bytes=moved, transports=transports)
+            mount = ClientMount(**vars(mount), operations=operations, bytes=moved, transports=transports)
             if connections is not None:
                 mount = replace(mount, open_connections=connections.count((mount.address, mount.port)))
         found.append(mount)
@@ -138,7 +138,7 @@ def nfs_statistics(text: str) -> Iterator[tuple[str, Statistics]]:
             yield unescaped(head[1]), (operations, sums, transports)
 
 
-def fstab_options(host: Host) -> dict[str, dict[str, str]]:
+def fstab_options(host: HostFiles) -> dict[str, dict[str, str]]:
     """Options of the NFS mounts that /etc/fstab asks for, by mount point."""
     lines = (line.split() for line in host.text("etc/fstab").splitlines() if not line.lstrip().startswith("#"))
     return {
@@ -148,7 +148,7 @@ def fstab_options(host: Host) -> dict[str, dict[str, str]]:
     }
 
 
-def _connections(host: Host) -> list[tuple[str, int]] | None:
+def _connections(host: HostFiles) -> list[tuple[str, int]] | None:
     """The remote ends of all open connections; None if there is no table."""
     tables = [text for text in (host.text("proc/net/tcp"), host.text("proc/net/tcp6")) if text]
     if not tables:

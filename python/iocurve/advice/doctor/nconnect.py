@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from iocurve.advice.doctor.checks import Finding, Judged, Setting, State
-from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount
+from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
+from iocurve.advice.doctor.host import HostFiles
+from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.advice.doctor.nfs import AZURE_FILES, Service, remount, url
 from iocurve.units import counted
 
@@ -21,7 +21,11 @@ CONNECTIONS_LOAD = "rw=randread bs=64k iodepth=64"
 
 
 def check(
-    mount: NfsMount, every: Sequence[NfsMount], asked: Mapping[str, Mapping[str, str]], host: Host, service: Service
+    mount: ClientMount,
+    every: Sequence[ClientMount],
+    asked: Mapping[str, Mapping[str, str]],
+    host: HostFiles,
+    service: Service,
 ) -> Iterator[Finding]:
     """The checks of one mount's connections; ``asked`` has the options in /etc/fstab by mount point."""
     sharing = [other for other in every if other is not mount and shares(mount, other)]
@@ -29,7 +33,7 @@ def check(
     yield "nfs.nconnect_shared", mount.point, _shared(mount, sharing, every, asked.get(mount.point))
 
 
-def _connections(mount: NfsMount, sharing: Sequence[NfsMount], host: Host, service: Service) -> Judged:
+def _connections(mount: ClientMount, sharing: Sequence[ClientMount], host: HostFiles, service: Service) -> Judgement:
     count, wanted = len(mount.transports) or mount.nconnect, service.nconnect
     state: State = "yellow"
     if wanted is None:
@@ -48,16 +52,16 @@ def _connections(mount: NfsMount, sharing: Sequence[NfsMount], host: Host, servi
     text += f"; {wanted} advised for {service.name}" if wanted and service.name else ""
     if host.kernel != (0, 0) and host.kernel < NCONNECT_SINCE:
         text += f"; kernel {host.kernel[0]}.{host.kernel[1]} has no nconnect, which came with 5.3"
-        return Judged("yellow", text, fix="a kernel of 5.3 or later, then nconnect")
+        return Judgement("yellow", text, fix="a kernel of 5.3 or later, then nconnect")
     fix = remount(mount, f"nconnect={wanted or 8}", *sharing)
     urls = (url(mount, nconnect=count), url(mount, nconnect=wanted or 8))
-    setting = Setting(now=str(count), wanted=str(wanted or 8), load=CONNECTIONS_LOAD, urls=urls)
-    return Judged(state, text, fix=fix, undo=f"mount again with nconnect={count}", setting=setting)
+    setting = TunedSetting(now=str(count), wanted=str(wanted or 8), load=CONNECTIONS_LOAD, urls=urls)
+    return Judgement(state, text, fix=fix, undo=f"mount again with nconnect={count}", setting=setting)
 
 
 def _shared(
-    mount: NfsMount, sharing: Sequence[NfsMount], every: Sequence[NfsMount], asked: Mapping[str, str] | None
-) -> Judged:
+    mount: ClientMount, sharing: Sequence[ClientMount], every: Sequence[ClientMount], asked: Mapping[str, str] | None
+) -> Judgement:
     wanted = int(asked.get("nconnect", 1) or 1) if asked is not None else None
     have = len(mount.transports) or mount.nconnect
     most = max(wanted or 1, mount.nconnect)
@@ -73,7 +77,7 @@ def _shared(
     parts += [f"{', '.join(trunked)} is mounted by another address of this server"] if trunked else []
     parts += [scenario] if scenario else []
     private = "" if is_guaranteed else "; or use a private endpoint for each storage account"
-    return Judged(
+    return Judgement(
         "red" if has_lost and have < most else "yellow" if has_lost or not is_guaranteed else "green",
         "; ".join(parts),
         fix=f"{remount(mount, f'nconnect={most}', *sharing)}: the first decides{private}",
@@ -81,7 +85,7 @@ def _shared(
     )
 
 
-def shares(one: NfsMount, other: NfsMount) -> bool:
+def shares(one: ClientMount, other: ClientMount) -> bool:
     """True if two mounts use the same connections.
 
     A connection has the same source port and counters in all mounts that use it. Where the kernel states no port
@@ -97,7 +101,7 @@ def shares(one: NfsMount, other: NfsMount) -> bool:
     return bool(busy & busy_there) or same_client
 
 
-def _scenario(mount: NfsMount, every: Sequence[NfsMount]) -> tuple[str, bool]:
+def _scenario(mount: ClientMount, every: Sequence[ClientMount]) -> tuple[str, bool]:
     """The scenario of Microsoft's page, for shares of Azure Files; False if nothing is guaranteed there."""
     shares_there = [other for other in every if other.server.endswith(AZURE_FILES)]
     if mount not in shares_there or len(shares_there) < 2:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from iocurve.advice.doctor.checks import Finding, Judged, Setting, State
-from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount
+from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
+from iocurve.advice.doctor.host import HostFiles
+from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.machine.mounts import options_of
 from iocurve.machine.servers import NFS_PORT
 from iocurve.units import GIB, KIB, MIB, counted, format_bytes
@@ -50,7 +50,7 @@ class Service:
         return self.name == "Azure NetApp Files"
 
 
-def service_of(mount: NfsMount, profile: str | None, nconnect: int | None) -> Service:
+def service_of(mount: ClientMount, profile: str | None, nconnect: int | None) -> Service:
     """The server's service; ``nconnect`` is the profile's advice."""
     if profile and profile.startswith("azure-files"):
         return Service("Azure Files", nconnect)
@@ -61,7 +61,7 @@ def service_of(mount: NfsMount, profile: str | None, nconnect: int | None) -> Se
     return Service("", nconnect)
 
 
-def check(mount: NfsMount, host: Host, service: Service, bytes_per_s: float | None) -> Iterator[Finding]:
+def check(mount: ClientMount, host: HostFiles, service: Service, bytes_per_s: float | None) -> Iterator[Finding]:
     """The checks of one mount; ``bytes_per_s`` is what the machine's network carries, if that is known."""
     point, connections = mount.point, len(mount.transports) or mount.nconnect
     yield "nfs.read_ahead", point, _read_ahead(mount, host)
@@ -93,12 +93,12 @@ KEPT_FLAGS = {
 """Flags that it must repeat, with those that replace them."""
 
 
-def remount(mount: NfsMount, options: str, *sharing: NfsMount) -> str:
+def remount(mount: ClientMount, options: str, *sharing: ClientMount) -> str:
     """As ``mount_again``, with further options, and where they last."""
     return f"{mount_again(mount, options, *sharing)}; {options} in /etc/fstab as well"
 
 
-def mount_again(mount: NfsMount, options: str = "", *sharing: NfsMount) -> str:
+def mount_again(mount: ClientMount, options: str = "", *sharing: ClientMount) -> str:
     """Commands that mount again with further options; mounts that share connections are unmounted together."""
     changed = options_of(options) if options else {}
     every = (mount, *sharing)
@@ -118,7 +118,7 @@ def mount_again(mount: NfsMount, options: str = "", *sharing: NfsMount) -> str:
     return "; ".join(commands)
 
 
-def url(mount: NfsMount, **settings: int) -> str:
+def url(mount: ClientMount, **settings: int) -> str:
     """The export for iocurve's own NFS client, with the mount's version and connections unless ``settings`` differ."""
     version = "4.1" if mount.version.startswith("4") else "3"
     values: dict[str, object] = {"vers": version, "nconnect": len(mount.transports) or mount.nconnect}
@@ -134,43 +134,43 @@ def url(mount: NfsMount, **settings: int) -> str:
     return f"nfs://{host}{port}/{quote(export)}?{urlencode(values | settings)}"
 
 
-def _read_ahead(mount: NfsMount, host: Host) -> Judged | str:
+def _read_ahead(mount: ClientMount, host: HostFiles) -> Judgement | str:
     path = f"sys/class/bdi/{mount.number}/read_ahead_kb"
     now, rsize = host.number(path), mount.number_option("rsize") or MIB
     if now is None:
         return f"/{path} cannot be read"
     old = host.kernel < (5, 4) and now * KIB >= READ_AHEADS_OF_OLD_KERNELS * rsize
     state: State = "green" if now >= READ_AHEAD_KIB or old else "red" if now * KIB < rsize else "yellow"
-    return Judged(
+    return Judgement(
         state,
         f"{now:,} KiB (rsize {format_bytes(rsize)})",
         fix=f"echo {READ_AHEAD_KIB} > /{path}; for later mounts the udev rule of iocurve doctor --fix",
         undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/99-nfs.rules and udevadm control --reload, if it was written",
-        setting=Setting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=SEQUENTIAL_READS),
+        setting=TunedSetting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=SEQUENTIAL_READS),
     )
 
 
-def _transfer_size(mount: NfsMount) -> Judged | str:
+def _transfer_size(mount: ClientMount) -> Judgement | str:
     sizes = {name: size for name in ("rsize", "wsize") if (size := mount.number_option(name))}
     if not sizes:
         return f"{mount.point}: its options state no rsize"
     name, least = min(sizes.items(), key=lambda pair: pair[1])
     small = [name for name, size in sizes.items() if size < TRANSFER_BYTES]
     urls = (url(mount, **{name: least}), url(mount, **{name: TRANSFER_BYTES}))
-    return Judged(
+    return Judgement(
         "green" if not small else "yellow" if least >= 64 * KIB else "red",
         ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items()),
         fix=remount(mount, ",".join(f"{name}={TRANSFER_BYTES}" for name in small)),
         undo=f"mount again with {','.join(f'{name}={size}' for name, size in sizes.items())}",
-        setting=Setting(now=str(least), wanted=str(TRANSFER_BYTES), load=TRANSFER_LOADS[name], urls=urls),
+        setting=TunedSetting(now=str(least), wanted=str(TRANSFER_BYTES), load=TRANSFER_LOADS[name], urls=urls),
     )
 
 
-def _version(mount: NfsMount, service: Service) -> Judged:
+def _version(mount: ClientMount, service: Service) -> Judgement:
     version, protocol = mount.version, mount.options.get("proto", "tcp")
     is_bad = version.startswith("2") or protocol.startswith("udp")
     better = "4.1" if version.startswith("4") or service.is_azure_files else "3"
-    return Judged(
+    return Judgement(
         "red" if is_bad else "yellow" if version in ("4", "4.0") else "green",
         f"NFS {version} over {protocol.upper()}",
         fix=remount(mount, f"vers={better},proto=tcp"),
@@ -178,12 +178,12 @@ def _version(mount: NfsMount, service: Service) -> Judged:
     )
 
 
-def _hard(mount: NfsMount) -> Judged:
+def _hard(mount: ClientMount) -> Judgement:
     kind = next((kind for kind in ("softerr", "soft", "hard") if kind in mount.options), "hard")
     states: dict[str, State] = {"softerr": "yellow", "soft": "red", "hard": "green"}
     timeout = mount.number_option("timeo")
     text = kind if kind == "hard" or timeout is None else f"{kind}, timeo {timeout / 10:g} s"
-    return Judged(states[kind], text, fix=remount(mount, "hard"), undo=f"mount again with {kind}")
+    return Judgement(states[kind], text, fix=remount(mount, "hard"), undo=f"mount again with {kind}")
 
 
 ATTRIBUTE_OPERATIONS = ("GETATTR", "ACCESS", "LOOKUP")
@@ -192,7 +192,7 @@ OPERATIONS_MIN = 1_000
 """Fewer operations tell nothing of the load."""
 
 
-def _attributes(mount: NfsMount) -> Judged:
+def _attributes(mount: ClientMount) -> Judgement:
     options = mount.options
     off: list[str] = [name for name in ("noac", "sync") if name in options]
     # acregmax=0 is noac or actimeo=0; mountinfo leaves out the defaults.
@@ -204,7 +204,7 @@ def _attributes(mount: NfsMount) -> Judged:
     text = ", ".join(off) or kept
     text += f"; {share:.0%} of {total:,} operations ask for attributes" if share is not None else ""
     longer = f"{remount(mount, 'nocto,actimeo=600')}, if no other client changes the data"
-    return Judged(
+    return Judgement(
         "red" if off else "yellow" if share is not None and share > ATTRIBUTE_SHARE else "green",
         text,
         fix=remount(mount, "ac,async") if off else longer,
@@ -212,16 +212,16 @@ def _attributes(mount: NfsMount) -> Judged:
     )
 
 
-def _session_slots(mount: NfsMount, host: Host) -> Judged | str:
+def _session_slots(mount: ClientMount, host: HostFiles) -> Judgement | str:
     slots = host.number("sys/module/nfs/parameters/max_session_slots")
     if slots is None:
         return "the module nfs states no max_session_slots"
-    return Judged(
+    return Judgement(
         "green" if slots >= SESSION_SLOTS else "yellow",
         f"max_session_slots {slots}{_slots_used(mount)}",
         fix=f"echo 'options nfs max_session_slots={SESSION_SLOTS}' > {MODPROBE}; load the module nfs again, or reboot",
         undo=f"rm {MODPROBE}; reboot",
-        setting=Setting(
+        setting=TunedSetting(
             now=str(slots),
             wanted=str(SESSION_SLOTS),
             load=f"rw=randread bs=4k iodepth={2 * SESSION_SLOTS}",
@@ -230,11 +230,11 @@ def _session_slots(mount: NfsMount, host: Host) -> Judged | str:
     )
 
 
-def _slots(mount: NfsMount, host: Host, service: Service) -> Judged | str:
+def _slots(mount: ClientMount, host: HostFiles, service: Service) -> Judgement | str:
     slots = host.number("proc/sys/sunrpc/tcp_max_slot_table_entries")
     if slots is None:
         return "/proc/sys/sunrpc is not there"
-    return Judged(
+    return Judgement(
         "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow",
         f"up to {slots:,} requests for each connection{_slots_used(mount)}",
         fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}; {mount_again(mount)}; for later boots "
@@ -243,16 +243,16 @@ def _slots(mount: NfsMount, host: Host, service: Service) -> Judged | str:
     )
 
 
-def _slots_used(mount: NfsMount) -> str:
+def _slots_used(mount: ClientMount) -> str:
     used = max((one.slots_max for one in mount.transports), default=0)
     waited, sends = (sum(getattr(one, name) for one in mount.transports) for name in ("backlog_total", "sends"))
     text = f"; most in use at once {used}" if used else ""
     return text + (f"; on average {waited / sends:.1f} waited for one" if sends and waited else "")
 
 
-def _depth(mount: NfsMount) -> Judged:
+def _depth(mount: ClientMount) -> Judgement:
     most = sum(one.slots_max for one in mount.transports)
-    return Judged(
+    return Judgement(
         "green" if most <= DEPTH_MAX else "yellow",
         f"slots for up to {most} requests in flight have been in use, all connections together",
         fix=f"let the application keep at most {DEPTH_MAX} requests in flight per share",
@@ -260,14 +260,14 @@ def _depth(mount: NfsMount) -> Judged:
     )
 
 
-def round_trip_us(mount: NfsMount) -> float | None:
+def round_trip_us(mount: ClientMount) -> float | None:
     """The smallest mean time of network and server of an operation that moves no data, in µs; None if none ran."""
     small = [one for name, one in mount.operations.items() if name not in ("READ", "WRITE", "COMMIT", "NULL")]
     times = [1_000 * one.rtt_ms / one.operations for one in small if one.operations >= OPERATIONS_MIN]
     return min((time for time in times if time > 0), default=None)
 
 
-def windows(connections: int, round_trip: float | None, host: Host, bytes_per_s: float | None) -> Judged | str:
+def windows(connections: int, round_trip: float | None, host: HostFiles, bytes_per_s: float | None) -> Judgement | str:
     """Judges the TCP windows of ``connections`` together against what the network carries."""
     limits = {name: host.text(f"proc/sys/net/ipv4/{name}").split() for name in ("tcp_rmem", "tcp_wmem")}
     if any(len(words) != 3 for words in limits.values()):
@@ -287,21 +287,21 @@ def windows(connections: int, round_trip: float | None, host: Host, bytes_per_s:
     size = max(16 * MIB, 1 << max(0, needed - 1).bit_length())
     wanted_limits = {"tcp_rmem": f"4096 1048576 {size}", "tcp_wmem": f"4096 1048576 {size}", "tcp_window_scaling": "1"}
     undo = {name: " ".join(words) for name, words in limits.items()} | ({} if scaling else {"tcp_window_scaling": "0"})
-    return Judged(state if scaling else "red", text, fix=_sysctl(wanted_limits), undo=_sysctl(undo))
+    return Judgement(state if scaling else "red", text, fix=_sysctl(wanted_limits), undo=_sysctl(undo))
 
 
 def _sysctl(values: Mapping[str, str]) -> str:
     return "; ".join(f"sysctl -w net.ipv4.{name}='{value}'" for name, value in values.items())
 
 
-def _retransmissions(mount: NfsMount) -> Judged | str:
+def _retransmissions(mount: ClientMount) -> Judgement | str:
     requests = sum(one.operations for one in mount.operations.values())
     again = sum(max(0, one.transmissions - one.operations) for one in mount.operations.values())
     timeouts = sum(one.timeouts for one in mount.operations.values())
     if not requests:
         return f"{mount.point} has had no operations"
     share = again / requests
-    return Judged(
+    return Judgement(
         "red" if timeouts or share >= 0.01 else "yellow" if share >= 0.0001 else "green",
         f"{again:,} of {requests:,} requests sent again, {counted(timeouts, 'timeout')}",
         fix="look for packet loss (nstat -az TcpRetransSegs, ethtool -S) and for pauses of the server; timeo=600,hard",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Check, Diagnosis, Row
+from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow, TuningCheck
 from iocurve.report.table import Table, code, escaped
 from iocurve.units import counted
 
@@ -19,7 +19,7 @@ def summary(diagnosis: Diagnosis) -> str:
     return f"{diagnosis.subject}: {found or 'nothing could be checked'}"
 
 
-def ordered(diagnosis: Diagnosis) -> list[Row]:
+def ordered(diagnosis: Diagnosis) -> list[DoctorRow]:
     """The rows, the worst first."""
     return sorted(diagnosis.rows, key=lambda row: WORST_FIRST.index(row.state))
 
@@ -66,7 +66,7 @@ def markdown(diagnosis: Diagnosis) -> bytes:
     return ("\n".join(parts).rstrip() + "\n").encode()
 
 
-def checks_table(checks: Mapping[str, Check] = CHECKS) -> str:
+def checks_table(checks: Mapping[str, TuningCheck] = CHECKS) -> str:
     """The table of docs/doctor.md."""
     rows = [(code(one.name), one.title, one.rule, one.why, one.source) for one in checks.values()]
     columns = ("check", "what", "green, yellow, red", "why", "source")

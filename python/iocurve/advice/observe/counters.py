@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from iocurve.advice.doctor import local
-from iocurve.advice.doctor.host import Host
-from iocurve.advice.doctor.mounts import NfsMount, mounts, nfs_statistics
+from iocurve.advice.doctor.host import HostFiles
+from iocurve.advice.doctor.mounts import ClientMount, mounts, nfs_statistics
 from iocurve.errors import TargetError
 from iocurve.machine.block_devices import SECTOR_BYTES, device_name
 from iocurve.machine.files import text_of
@@ -34,7 +34,7 @@ class KindCounters:
 
 
 @dataclass(frozen=True)
-class Sample:
+class CounterSample:
     """All counters of the subject at one instant."""
 
     time_s: float
@@ -52,10 +52,10 @@ class Subject:
     counters: Literal["mountstats", "diskstats"]
     path: str
     """The file with the counters, without the leading slash."""
-    mount: NfsMount | None = None
+    mount: ClientMount | None = None
     device: local.Device | None = None
 
-    def sample(self, root: Path = Path("/"), clock: Clock = time.monotonic) -> Sample:
+    def sample(self, root: Path = Path("/"), clock: Clock = time.monotonic) -> CounterSample:
         """Reads the counters. Raises ``TargetError`` if the mount or device is gone."""
         before = clock()
         try:
@@ -68,7 +68,7 @@ class Subject:
             raise TargetError(f"/{self.path} has no counters of {self.name}; was it unmounted or removed?")
         return sample
 
-    def _nfs(self, text: str, instant: float) -> Sample | None:
+    def _nfs(self, text: str, instant: float) -> CounterSample | None:
         found = dict(nfs_statistics(text)).get(self.name)
         if found is None:
             return None
@@ -81,10 +81,10 @@ class Subject:
             for one, size in ((reads, moved[SERVER_READ_BYTES]), (writes, moved[SERVER_WRITTEN_BYTES]))
         )
         total = sum(one.operations for one in operations.values())
-        return Sample(instant, read, write, total - reads.operations - writes.operations)
+        return CounterSample(instant, read, write, total - reads.operations - writes.operations)
 
 
-def find_subject(text: str, host: Host) -> Subject:
+def find_subject(text: str, host: HostFiles) -> Subject:
     """The mount that a path is on, or a device. Raises ``TargetError``."""
     known = local.devices(host)
     by_name = {device.name: device for device in known.values()}
@@ -95,7 +95,7 @@ def find_subject(text: str, host: Host) -> Subject:
         if host.is_live and not Path(text).exists():
             raise TargetError(f"{text}: there is no such directory or device; give a mount or /dev/sda")
         mount = nearest(Path(text).resolve() if host.is_live else PurePath(text), mounts(host))
-        if isinstance(mount, NfsMount):
+        if isinstance(mount, ClientMount):
             return Subject(mount.point, "mountstats", "proc/self/mountstats", mount=mount)
         device = local.device_of(mount, known) if mount else None
         if device is None:
@@ -104,13 +104,13 @@ def find_subject(text: str, host: Host) -> Subject:
     return Subject(device.name, "diskstats", f"{device.path}/stat", device=device)
 
 
-def _device(text: str, instant: float) -> Sample | None:
+def _device(text: str, instant: float) -> CounterSample | None:
     """Documentation/block/stat.rst: I/Os, merges, sectors, milliseconds; first of reads, then of writes."""
     words = [int(word) for word in text.split() if word.isdigit()]
     if len(words) < 8:
         return None
     read, write = (KindCounters(words[at], SECTOR_BYTES * words[at + 2], 1_000 * words[at + 3]) for at in (0, 4))
-    return Sample(instant, read, write)
+    return CounterSample(instant, read, write)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from iocurve.advice.doctor import machine, nfs
-from iocurve.advice.doctor.host import Host
+from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import LimitNear, Observation, ObservedInterval
 from iocurve.advice.observe.counters import Subject
 from iocurve.result.caps import Cap
@@ -28,7 +28,7 @@ KnownLimit = tuple[str, float, str, Rate, str, str]
 
 
 def near(
-    observed: Observation, subject: Subject, host: Host, caps: Sequence[Cap], profile: str, vm: str | None
+    observed: Observation, subject: Subject, host: HostFiles, caps: Sequence[Cap], profile: str, vm: str | None
 ) -> Observation:
     """Adds the known limits to an observation, those of which most is used first."""
     known = [*_of_caps(caps, profile, observed.connections or 1), *_of_vm(vm, subject), *_of_client(subject, host)]
@@ -175,7 +175,7 @@ def _of_vm(vm: str | None, subject: Subject) -> Iterator[KnownLimit]:
     yield "throughput of the machine's disks", mib_per_s, "MiB/s", _mib_per_s, source, _STEPS["client"]
 
 
-def _of_client(subject: Subject, host: Host) -> Iterator[KnownLimit]:
+def _of_client(subject: Subject, host: HostFiles) -> Iterator[KnownLimit]:
     """The limits of the client's own queues and slots."""
     mount, device = subject.mount, subject.device
     if mount is not None:

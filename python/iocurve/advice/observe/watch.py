@@ -15,7 +15,7 @@ from iocurve.advice.observation import (
     ObservedInterval,
     ProcessObserved,
 )
-from iocurve.advice.observe.counters import Clock, KindCounters, Processes, Sample, Subject
+from iocurve.advice.observe.counters import Clock, CounterSample, KindCounters, Processes, Subject
 from iocurve.errors import TargetError
 
 PROCESSES_MAX = 10
@@ -30,7 +30,7 @@ def samples(
     root: Path = Path("/"),
     sleep: Sleep = time.sleep,
     clock: Clock = time.monotonic,
-) -> Iterator[Sample]:
+) -> Iterator[CounterSample]:
     """Samples at even times; the last one at the end. Raises ``TargetError`` if the subject goes away."""
     first = subject.sample(root, clock)
     yield first
@@ -44,7 +44,7 @@ def samples(
         number += 1
 
 
-def interval(earlier: Sample, later: Sample, start_s: float) -> ObservedInterval:
+def interval(earlier: CounterSample, later: CounterSample, start_s: float) -> ObservedInterval:
     """The operations between two samples. Raises ``TargetError`` if the counters went back."""
     return ObservedInterval(
         start_s=start_s,
@@ -55,7 +55,7 @@ def interval(earlier: Sample, later: Sample, start_s: float) -> ObservedInterval
 
 def observation(
     subject: Subject,
-    taken: Sequence[Sample],
+    taken: Sequence[CounterSample],
     processes: tuple[Processes, Processes] | None = None,
     limits: Sequence[LimitNear] = (),
 ) -> Observation:
@@ -102,7 +102,7 @@ def moved(before: Processes, after: Processes, subject: Subject) -> tuple[Proces
     return tuple(sorted(busiest, key=lambda one: not one.has_files_open)[:PROCESSES_MAX])
 
 
-def _between(earlier: Sample, later: Sample, before: KindCounters, after: KindCounters) -> KindObserved:
+def _between(earlier: CounterSample, later: CounterSample, before: KindCounters, after: KindCounters) -> KindObserved:
     seconds = later.time_s - earlier.time_s
     if after.operations < before.operations or seconds <= 0:
         raise TargetError("the counters went back: it was mounted or attached again while it was observed")

@@ -29,7 +29,7 @@ from iocurve.engine.structs import bundled_names
 from iocurve.errors import DialectError, unknown
 from iocurve.job.model import Said, TreeLoad
 from iocurve.result import reference
-from iocurve.result.document import Axis, CachePolicy, Comparison
+from iocurve.result.document import Axis, CachePolicy, FamilyComparison
 from iocurve.result.paired import MARGIN
 from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
@@ -180,7 +180,7 @@ class Scenario:
     full: Form
     short: Form
     families: tuple[Family, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[FamilyComparison, ...]
     """Families to compare."""
     references: tuple[str, ...]
     margin: float = MARGIN
@@ -396,12 +396,12 @@ def _form(table: DocumentTable, default: Form, *others: str) -> Form:
     )
 
 
-def _comparisons(document: DocumentTable, families: list[str]) -> tuple[Comparison, ...]:
+def _comparisons(document: DocumentTable, families: list[str]) -> tuple[FamilyComparison, ...]:
     found = []
     for table in document.tables("compare"):
         table.check_keys(("title", "families"))
         compared = table.value("families", Several(Word(tuple(families))), ())
-        found.append(Comparison(title=table.value("title", TEXT, "side by side"), families=compared))
+        found.append(FamilyComparison(title=table.value("title", TEXT, "side by side"), families=compared))
     return tuple(found)
 
 

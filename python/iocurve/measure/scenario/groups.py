@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.measure.scenario.cases import Case
 from iocurve.measure.scenario.document import Form
-from iocurve.result.document import Comparison
+from iocurve.result.document import FamilyComparison
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CaseGroup:
         return len(self.cases) * self.rounds * (self.ramp_ns + self.turn_ns)
 
 
-def groups_of(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Form) -> list[CaseGroup]:
+def groups_of(cases: Sequence[Case], comparisons: Sequence[FamilyComparison], form: Form) -> list[CaseGroup]:
     """The groups in the order of their first points; their points differ only in a compared axis or family."""
     by_key: dict[object, list[Case]] = {}
     for case in cases:
@@ -49,7 +49,7 @@ def groups_of(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Fo
     return [_group(group, comparisons, form) for group in ordered]
 
 
-def _keys(case: Case, comparisons: Sequence[Comparison]) -> Iterator[object]:
+def _keys(case: Case, comparisons: Sequence[FamilyComparison]) -> Iterator[object]:
     """Points with a key in common are compared."""
     if any(case.varied.get(axis, values[0]) not in values for axis, values in case.family.turns.items()):
         yield case.name
@@ -60,7 +60,7 @@ def _keys(case: Case, comparisons: Sequence[Comparison]) -> Iterator[object]:
             yield comparison.title, tuple(case.varied.items())
 
 
-def _group(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Form) -> CaseGroup:
+def _group(cases: Sequence[Case], comparisons: Sequence[FamilyComparison], form: Form) -> CaseGroup:
     rounds = form.rounds if len(cases) > 1 else 1
     forms = [form.families[case.family.name] for case in cases]
     turn_ns = max(one.turn_ns(rounds) for one in forms)
@@ -69,7 +69,7 @@ def _group(cases: Sequence[Case], comparisons: Sequence[Comparison], form: Form)
     return CaseGroup(tuple(_lasting(case, turn_ns) for case in cases), rounds, turn_ns, ramp_ns, bases)
 
 
-def _base(case: Case, cases: Sequence[Case], comparisons: Sequence[Comparison]) -> Case:
+def _base(case: Case, cases: Sequence[Case], comparisons: Sequence[FamilyComparison]) -> Case:
     """The first value of the compared axis; of that one the same point of the first family that it is compared with."""
     first = next(one for one in cases if one.family is case.family)
     if first is not case:

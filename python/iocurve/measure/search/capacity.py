@@ -73,7 +73,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """The rate at a queue depth."""
 
     in_flight: int
@@ -83,7 +83,7 @@ class Point:
     batches: int
 
     @classmethod
-    def of(cls, in_flight: int, iops: Estimate) -> Point:
+    def of(cls, in_flight: int, iops: Estimate) -> CurvePoint:
         """From a measured rate."""
         error = iops.error if math.isfinite(iops.error) else UNKNOWN_ERROR * iops.mean
         return cls(in_flight, iops.mean, math.hypot(error, REPEAT * iops.mean), max(iops.batches, 2))
@@ -95,7 +95,7 @@ class Capacity:
 
     iops: Range
     form: Form
-    top: Point
+    top: CurvePoint
     """The points that have the capacity, or come nearest, as one at the lowest of their depths."""
     missing: float
     """Most that the top misses of the capacity, relative to the top."""
@@ -104,7 +104,7 @@ class Capacity:
 
 
 @lru_cache(maxsize=8)
-def capacity_of(points: tuple[Point, ...]) -> Capacity:
+def capacity_of(points: tuple[CurvePoint, ...]) -> Capacity:
     """The capacity that points in order of depth show; a search asks for the same several times."""
     whole = _rising(points)
     is_falling = len(whole) < len(points)
@@ -113,7 +113,7 @@ def capacity_of(points: tuple[Point, ...]) -> Capacity:
     top = _top(rising)
     below = rising[: len(rising) - len(top)]
     mean = pooled([Estimate(point.rate, point.error, point.batches) for point in top])
-    pool = Point(top[0].in_flight, mean.mean, mean.error, mean.batches)
+    pool = CurvePoint(top[0].in_flight, mean.mean, mean.error, mean.batches)
     # Two rates with a maximum between them look flat, so the rates before them tell nothing.
     most = hidden_peak(points)[0] if is_falling else pool.rate + _missing([*below, pool])
     missing = max(0.0, most / pool.rate - 1)
@@ -133,7 +133,7 @@ def capacity_of(points: tuple[Point, ...]) -> Capacity:
     return Capacity(iops, form, pool, missing, whole[stand].in_flight if stand else None)
 
 
-def _asymptote(points: Sequence[Point]) -> float:
+def _asymptote(points: Sequence[CurvePoint]) -> float:
     """The rate towards which the last points tend as 1 / N, the law of queues and of contention."""
     last = points[-1]
     before = next((point for point in reversed(points) if point.in_flight * STEP <= last.in_flight), None)
@@ -144,14 +144,14 @@ def _asymptote(points: Sequence[Point]) -> float:
     return (1 - rest) / (1 / last.rate - rest / before.rate)
 
 
-def _rising(points: Sequence[Point]) -> Sequence[Point]:
+def _rising(points: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
     """The points up to the last one that may have the highest rate; after it the rate falls."""
     best = max(points, key=lambda point: point.rate)
     last = max(number for number, point in enumerate(points) if not _is_below(point, best))
     return points[: last + 1]
 
 
-def _stand(rising: Sequence[Point]) -> int:
+def _stand(rising: Sequence[CurvePoint]) -> int:
     """The number of the point from which the rate grew again after it had slowed down; 0 where it did not.
 
     Nothing that happened before tells what happens at the top.
@@ -171,12 +171,12 @@ def _stand(rising: Sequence[Point]) -> int:
     return start
 
 
-def _is_below(point: Point, best: Point) -> bool:
+def _is_below(point: CurvePoint, best: CurvePoint) -> bool:
     lost = best.rate - point.rate
     return lost > max(FALL * best.rate, FALL_ERRORS * math.hypot(point.error, best.error))
 
 
-def _top(rising: Sequence[Point]) -> Sequence[Point]:
+def _top(rising: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
     """The last points, those that surely have the capacity and differ by no more than chance explains; at least one."""
     start = len(rising) - 1
     last = rising[start]
@@ -185,7 +185,7 @@ def _top(rising: Sequence[Point]) -> Sequence[Point]:
     return rising[start:]
 
 
-def _missing(points: Sequence[Point]) -> float:
+def _missing(points: Sequence[CurvePoint]) -> float:
     """Most that the last rate misses of the capacity, by the way in which the rates before it missed it."""
     first, last = points[0], points[-1]
     # Below the first depth, which is 1, the rate is in proportion to it.
@@ -219,14 +219,14 @@ def _crossing(far: float, near: float, place: float, most: float) -> float:
     return high
 
 
-def hidden_peak(points: Sequence[Point]) -> tuple[float, int]:
+def hidden_peak(points: Sequence[CurvePoint]) -> tuple[float, int]:
     """The highest rate that a maximum between points can have next to the best one, and the depth of it."""
     best = max(range(len(points)), key=lambda number: points[number].rate)
     found = [_apex(points, number) for number in (best - 1, best) if 0 <= number < len(points) - 1]
     return max(found, default=(points[best].rate, points[best].in_flight))
 
 
-def _vertex(points: Sequence[Point]) -> float:
+def _vertex(points: Sequence[CurvePoint]) -> float:
     """The highest rate of the parabola (over log N) through the best point and its neighbours."""
     best = max(range(len(points)), key=lambda number: points[number].rate)
     if not 0 < best < len(points) - 1:
@@ -239,7 +239,7 @@ def _vertex(points: Sequence[Point]) -> float:
     return middle.rate - slope**2 / (4 * bend) if bend < 0 else middle.rate
 
 
-def _apex(points: Sequence[Point], number: int) -> tuple[float, int]:
+def _apex(points: Sequence[CurvePoint], number: int) -> tuple[float, int]:
     """The place between two points where the secants before the first and after the second meet."""
     left, right = points[number], points[number + 1]
     before = next((one for one in reversed(points[:number]) if one.in_flight * SECANT <= left.in_flight), None)
@@ -259,7 +259,7 @@ def _apex(points: Sequence[Point], number: int) -> tuple[float, int]:
     return left.rate + rise * (low - left.in_flight), round(low)
 
 
-def depth_bounds(points: Sequence[Point], capacity: Capacity, share: float) -> tuple[float, float | None]:
+def depth_bounds(points: Sequence[CurvePoint], capacity: Capacity, share: float) -> tuple[float, float | None]:
     """Bounds of the smallest depth that reaches a share of the capacity; None if no depth surely does.
 
     Between two points the curve is above their chord and below the secant before them where they show that it bends
@@ -280,7 +280,7 @@ def depth_bounds(points: Sequence[Point], capacity: Capacity, share: float) -> t
     return _lowest(points, ratios, first, share), high
 
 
-def _ratio(point: Point, capacity: Capacity) -> Range:
+def _ratio(point: CurvePoint, capacity: Capacity) -> Range:
     """The rate of a point relative to the capacity."""
     top = capacity.top
     mean = point.rate / top.rate
@@ -290,7 +290,7 @@ def _ratio(point: Point, capacity: Capacity) -> Range:
     return Range(mean, (mean - error) / (1 + capacity.missing), mean + error)
 
 
-def _lowest(points: Sequence[Point], ratios: Sequence[Range], number: int, share: float) -> float:
+def _lowest(points: Sequence[CurvePoint], ratios: Sequence[Range], number: int, share: float) -> float:
     """The lowest depth between a point and the one before it that may reach the share."""
     if not number:
         return min(float(points[0].in_flight), share / ratios[0].high * points[0].in_flight)
@@ -301,14 +301,14 @@ def _lowest(points: Sequence[Point], ratios: Sequence[Range], number: int, share
     return left.in_flight + max(0.0, share - ratios[number - 1].high) / rise
 
 
-def _bends(points: Sequence[Point], ratios: Sequence[Range], number: int) -> bool:
+def _bends(points: Sequence[CurvePoint], ratios: Sequence[Range], number: int) -> bool:
     """True if the curve rises less from the point before to this one than it did up to there."""
     left, right = points[number - 1], points[number]
     rise = _rise(points, ratios, number - 1)
     return ratios[number].mean - ratios[number - 1].mean <= rise * (right.in_flight - left.in_flight)
 
 
-def _rise(points: Sequence[Point], ratios: Sequence[Range], number: int) -> float:
+def _rise(points: Sequence[CurvePoint], ratios: Sequence[Range], number: int) -> float:
     """Most that the ratio rises by depth before a point."""
     point, ratio = points[number], ratios[number]
     far = next((one for one in range(number - 1, -1, -1) if points[one].in_flight * SECANT <= point.in_flight), None)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
-from iocurve.measure.search.late_share import FITTED_AROUND, Clusters, Counted, Counts, Crossing, crossing
+from iocurve.measure.search.late_share import FITTED_AROUND, Clusters, Counts, Crossing, LateCount, crossing
 from iocurve.result.stats import Estimate
 
 RAMP_SHARE = 0.15
@@ -111,7 +111,7 @@ Try = Callable[[float, float, IsDecided, float], Trial]
 
 
 @dataclass(frozen=True)
-class Limit:
+class LatencyLimit:
     """A latency limit."""
 
     percent: float
@@ -144,7 +144,7 @@ class MeasuredRate:
 
     rate: float
     """Operations per second that were due."""
-    limit: Limit
+    limit: LatencyLimit
     seconds: float = 0.0
     """Measured time."""
     late_by_machine: int = 0
@@ -166,16 +166,16 @@ class MeasuredRate:
             self.responses = trial.responses if self.responses is None else self.responses.merged(trial.responses)
 
     @property
-    def counted(self) -> Counted:
+    def counted(self) -> LateCount:
         """The counts in the order of time."""
-        return Counted(self.rate, tuple(self.intervals))
+        return LateCount(self.rate, tuple(self.intervals))
 
     @property
-    def of_target(self) -> Counted:
+    def of_target(self) -> LateCount:
         """The counts without the operations that are late by this machine."""
         counted = self.counted
         share = 1 - self.late_by_machine / max(1, counted.late)
-        return Counted(self.rate, tuple((operations, int(late * share)) for operations, late in counted.intervals))
+        return LateCount(self.rate, tuple((operations, int(late * share)) for operations, late in counted.intervals))
 
     @property
     def is_overloaded(self) -> bool:
@@ -237,13 +237,13 @@ class Budget:
     """Shortest run."""
 
 
-def find(attempt: Try, capacity: Estimate, limit: Limit, budget: Budget) -> Ceiling:
+def find(attempt: Try, capacity: Estimate, limit: LatencyLimit, budget: Budget) -> Ceiling:
     """Searches between nothing and the capacity, which a closed loop has shown."""
     return _Search(attempt, capacity, limit, budget).run()
 
 
 class _Search:
-    def __init__(self, attempt: Try, capacity: Estimate, limit: Limit, budget: Budget) -> None:
+    def __init__(self, attempt: Try, capacity: Estimate, limit: LatencyLimit, budget: Budget) -> None:
         self._attempt = attempt
         self._capacity = capacity.mean
         self._limit = limit
@@ -325,7 +325,7 @@ class _Search:
         share, clusters = self._limit.late_share, self._clusters(used)
         return crossing(used, share, clusters, bounds, crossing(used, share, clusters, bounds).rate)
 
-    def _clusters(self, used: Sequence[Counted]) -> Clusters:
+    def _clusters(self, used: Sequence[LateCount]) -> Clusters:
         """Response times at the lowest rate are near to service times."""
         lowest = min(self._rates.values(), key=lambda one: one.rate)
         variation = lowest.responses.variation if lowest.responses else 0.0

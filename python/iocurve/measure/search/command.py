@@ -122,7 +122,7 @@ def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
         loads.effort = effort.hurried(CLOSED_POINTS)
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.effort, loads.family = effort, "max"
-        limit = ceiling.Limit(percent, float(limit_ns))
+        limit = ceiling.LatencyLimit(percent, float(limit_ns))
         patience_s = effort.patience_ns / SECOND_NS
         closed_s = min(time.monotonic() - began, patience_s * CLOSED_SHARE_MAX)
         budget = ceiling.Budget(effort.precision, patience_s - closed_s, effort.rate_ns / SECOND_NS)

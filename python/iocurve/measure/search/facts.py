@@ -47,7 +47,7 @@ def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | Non
 
 
 def max_facts(
-    workload: str, limit: ceiling.Limit, capacity: Estimate, found: ceiling.Ceiling, closed_s: float = 0.0
+    workload: str, limit: ceiling.LatencyLimit, capacity: Estimate, found: ceiling.Ceiling, closed_s: float = 0.0
 ) -> SearchFacts:
     """The findings of a search for the highest rate that meets a latency limit.
 

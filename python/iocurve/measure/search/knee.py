@@ -23,8 +23,8 @@ from iocurve.measure.search import usl
 from iocurve.measure.search.capacity import (
     STEP,
     Capacity,
+    CurvePoint,
     Form,
-    Point,
     Range,
     capacity_of,
     depth_bounds,
@@ -239,8 +239,8 @@ def _capacity(samples: Sequence[Sample]) -> Capacity:
     return capacity_of(_points(samples))
 
 
-def _points(samples: Sequence[Sample]) -> tuple[Point, ...]:
-    return tuple(Point.of(sample.in_flight, sample.iops) for sample in samples)
+def _points(samples: Sequence[Sample]) -> tuple[CurvePoint, ...]:
+    return tuple(CurvePoint.of(sample.in_flight, sample.iops) for sample in samples)
 
 
 def _unloaded(samples: Sequence[Sample]) -> Estimate:

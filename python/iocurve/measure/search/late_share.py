@@ -65,7 +65,7 @@ Counts = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Counted:
+class LateCount:
     """Counts at one rate, in the order of time."""
 
     rate: float
@@ -100,7 +100,7 @@ class Clusters:
     capacity: float
 
     @classmethod
-    def of(cls, several: Sequence[Counted], capacity: float, expected: float) -> Clusters:
+    def of(cls, several: Sequence[LateCount], capacity: float, expected: float) -> Clusters:
         """From all rates: one that happened to have few late operations must not count for more.
 
         ``expected`` is the variance of the work before clusters show theirs.
@@ -119,7 +119,11 @@ class Clusters:
 
 
 def crossing(
-    several: Sequence[Counted], share: float, clusters: Clusters, bounds: tuple[float, float], near: float | None = None
+    several: Sequence[LateCount],
+    share: float,
+    clusters: Clusters,
+    bounds: tuple[float, float],
+    near: float | None = None,
 ) -> Crossing:
     """The crossing between two rates, which bound it if nothing else does.
 
@@ -174,7 +178,7 @@ class _Term:
     on_line: bool
 
     @classmethod
-    def of(cls, one: Counted, share: float, dispersion: float, on_line: bool) -> _Term:
+    def of(cls, one: LateCount, share: float, dispersion: float, on_line: bool) -> _Term:
         dispersion = max(dispersion * (1 - share), 1e-9)
         clump = max(min(dispersion, 1.0), dispersion / CLUMP_MOMENT)
         form = clump / max(dispersion - clump, 1e-6 * clump)
@@ -248,7 +252,7 @@ def _batches(intervals: Sequence[Counts]) -> list[Counts]:
     return [(sum(all_ for all_, _ in part), sum(late for _, late in part)) for part in parts]
 
 
-def _size(one: Counted) -> tuple[float, float]:
+def _size(one: LateCount) -> tuple[float, float]:
     """The dispersion of the late operations at a rate, and the number of clusters that show it.
 
     Clusters that last for several batches make these depend on one another: the variance over all is that of an AR(1)

@@ -1,7 +1,7 @@
 """Draws the charts of reports: Vega-Lite specifications from plain values, one function for each kind of chart."""
 
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
-from iocurve.report.charts.caps import FAR, Cap, caps, within_sight
+from iocurve.report.charts.caps import FAR, CapLine, caps, within_sight
 from iocurve.report.charts.curves import (
     ClientsDot,
     DepthDot,
@@ -19,7 +19,7 @@ from iocurve.report.charts.style import Chart, labelled
 __all__ = [
     "FAR",
     "AdviceCell",
-    "Cap",
+    "CapLine",
     "Chart",
     "ClientsDot",
     "DepthBar",

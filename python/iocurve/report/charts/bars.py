@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from iocurve.report.charts.caps import Cap
+from iocurve.report.charts.caps import CapLine
 from iocurve.report.charts.style import (
     INK,
     KIND_COLORS,
@@ -66,7 +66,7 @@ class MixBar:
 def mix(
     bars: Sequence[MixBar],
     unit: str,
-    caps: Sequence[Cap],
+    caps: Sequence[CapLine],
     published: Sequence[PublishedMark] = (),
     title: str | None = "Mix, read:write (%)",
 ) -> Chart:
@@ -144,7 +144,9 @@ class GroupBar:
     high: float | None = None
 
 
-def grouped(bars: Sequence[GroupBar], unit: str, caps: Sequence[Cap], published: Sequence[PublishedMark] = ()) -> Chart:
+def grouped(
+    bars: Sequence[GroupBar], unit: str, caps: Sequence[CapLine], published: Sequence[PublishedMark] = ()
+) -> Chart:
     """Groups of bars; ``unit`` is that of the values. Reads go before writes."""
     series = sorted(
         dict.fromkeys(bar.series for bar in bars),
@@ -210,7 +212,7 @@ class DepthBar:
     high: float | None = None
 
 
-def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[Cap]) -> Chart:
+def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[CapLine]) -> Chart:
     """Several series as bars side by side, by depth."""
     series = list(dict.fromkeys(bar.series for bar in bars))
     scale = alt.Scale(domain=[0, end_of_axis(max(max(bar.rate, bar.high or 0.0) for bar in bars), caps)])

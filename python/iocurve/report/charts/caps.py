@@ -13,14 +13,14 @@ FAR = 2.5
 
 
 @dataclass(frozen=True)
-class Cap:
+class CapLine:
     """A known limit of a target, in the unit of its axis."""
 
     value: float
     label: str
 
 
-def caps(targets: Mapping[str, TargetFacts], unit: str, block_bytes: int) -> list[Cap]:
+def caps(targets: Mapping[str, TargetFacts], unit: str, block_bytes: int) -> list[CapLine]:
     """The limit of each target in ``MiB/s`` or ``IOPS``; named by the target where targets have different ones.
 
     With a block size (0: unknown or several) a limit in the other unit counts too, and the lower of both holds.
@@ -32,33 +32,33 @@ def caps(targets: Mapping[str, TargetFacts], unit: str, block_bytes: int) -> lis
     return list(dict.fromkeys(sorted(known.values(), key=lambda cap: cap.value)))
 
 
-def within_sight(found: Sequence[Cap], highest: float) -> list[Cap]:
+def within_sight(found: Sequence[CapLine], highest: float) -> list[CapLine]:
     """The limits but those so far above the highest figure that they would flatten the chart."""
     return [cap for cap in found if cap.value <= FAR * highest]
 
 
-def _lowest(target: TargetFacts, unit: str, block_bytes: int) -> Cap | None:
+def _lowest(target: TargetFacts, unit: str, block_bytes: int) -> CapLine | None:
     limits = _throughput_limits(target, block_bytes) if unit == "MiB/s" else _iops_limits(target, block_bytes)
     return min(limits, key=lambda cap: cap.value, default=None)
 
 
-def _iops_limits(target: TargetFacts, block_bytes: int) -> list[Cap]:
+def _iops_limits(target: TargetFacts, block_bytes: int) -> list[CapLine]:
     limits = []
     if target.iops:
-        limits.append(Cap(target.iops, f"limit {target.iops:,} IOPS"))
+        limits.append(CapLine(target.iops, f"limit {target.iops:,} IOPS"))
     if target.throughput_bytes_per_s and block_bytes:
         iops = target.throughput_bytes_per_s / block_bytes
-        limits.append(Cap(iops, f"limit {_throughput(target)} = {iops:,.0f} IOPS"))
+        limits.append(CapLine(iops, f"limit {_throughput(target)} = {iops:,.0f} IOPS"))
     return limits
 
 
-def _throughput_limits(target: TargetFacts, block_bytes: int) -> list[Cap]:
+def _throughput_limits(target: TargetFacts, block_bytes: int) -> list[CapLine]:
     limits = []
     if target.throughput_bytes_per_s:
-        limits.append(Cap(target.throughput_bytes_per_s / MIB, f"limit {_throughput(target)}"))
+        limits.append(CapLine(target.throughput_bytes_per_s / MIB, f"limit {_throughput(target)}"))
     if target.iops and block_bytes:
         mib_per_s = target.iops * block_bytes / MIB
-        limits.append(Cap(mib_per_s, f"limit {target.iops:,} IOPS = {format_number(mib_per_s, 5)} MiB/s"))
+        limits.append(CapLine(mib_per_s, f"limit {target.iops:,} IOPS = {format_number(mib_per_s, 5)} MiB/s"))
     return limits
 
 

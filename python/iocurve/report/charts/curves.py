@@ -8,9 +8,9 @@ from typing import Any
 
 import altair as alt
 
-from iocurve.analysis.findings import Knee
+from iocurve.analysis.findings import KneeFinding
 from iocurve.report.charts.bars import MixBar
-from iocurve.report.charts.caps import Cap
+from iocurve.report.charts.caps import CapLine
 from iocurve.report.charts.style import (
     INK,
     SERIES_COLORS,
@@ -52,9 +52,9 @@ class LatencyDot:
 
 def latency_curve(
     dots: Sequence[LatencyDot],
-    caps: Sequence[Cap],
+    caps: Sequence[CapLine],
     unit: str = "IOPS",
-    knee: Knee | None = None,
+    knee: KneeFinding | None = None,
     *,
     is_joined: bool = True,
 ) -> Chart:
@@ -108,7 +108,7 @@ def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[
     return [dots.encode(tooltip=tooltip), labels.encode(text="label:N")]
 
 
-def _knee_in_latency(knee: Knee, latency: float) -> list[alt.Chart]:
+def _knee_in_latency(knee: KneeFinding, latency: float) -> list[alt.Chart]:
     """A line at the capacity, and a ring at the mean latency of the knee."""
     place = {"rate": knee.iops, "latency": latency}
     return [_capacity_line("x", knee), *_knee_ring(place, "rate:Q", "latency:Q", f"knee, mean {_latency_text(knee)}")]
@@ -125,7 +125,7 @@ class DepthDot:
     iops: float
 
 
-def knee_curve(dots: Sequence[DepthDot], caps: Sequence[Cap], knee: Knee) -> Chart:
+def knee_curve(dots: Sequence[DepthDot], caps: Sequence[CapLine], knee: KneeFinding) -> Chart:
     """The rate by the operations in flight, with both bounds of a closed system; they meet at the knee."""
     highest = max(dot.iops for dot in dots)
     depths = sorted({dot.depth for dot in dots})
@@ -163,7 +163,7 @@ class ClientsDot:
     rate: float
 
 
-def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[Cap], unit: str, each: Cap | None = None) -> Chart:
+def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[CapLine], unit: str, each: CapLine | None = None) -> Chart:
     """The rate over the number of clients, a line for each series; ``each`` is a limit of each single client."""
     most = max(dot.clients for dot in dots)
     highest = max(dot.rate for dot in dots)
@@ -183,7 +183,7 @@ def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[Cap], unit: str, ea
     )
 
 
-def _sum_of_limits(each: Cap, most: int, top: float) -> alt.Chart:
+def _sum_of_limits(each: CapLine, most: int, top: float) -> alt.Chart:
     """The limit of one client, times their number, as far as the chart goes."""
     last = min(float(most), top / each.value)
     rows = [{"clients": at, "rate": at * each.value, "bound": f"all clients: {each.label}"} for at in (0.0, last)]
@@ -195,7 +195,7 @@ def _sum_of_limits(each: Cap, most: int, top: float) -> alt.Chart:
     return chart
 
 
-def _light_load(knee: Knee, lowest: int) -> alt.Chart:
+def _light_load(knee: KneeFinding, lowest: int) -> alt.Chart:
     """The bound at light load, N / unloaded latency; a curve on a logarithmic axis."""
     steps = 40
     loads = [lowest * (knee.in_flight / lowest) ** (step / steps) for step in range(steps + 1)]
@@ -209,7 +209,7 @@ def _light_load(knee: Knee, lowest: int) -> alt.Chart:
     return chart
 
 
-def _capacity_line(axis: str, knee: Knee) -> alt.Chart:
+def _capacity_line(axis: str, knee: KneeFinding) -> alt.Chart:
     rows = [{"bound": f"capacity {format_count(knee.capacity_iops)} IOPS", "value": knee.capacity_iops}]
     encoding: dict[str, Any] = {axis: alt.Y("value:Q") if axis == "y" else alt.X("value:Q")}
     chart: alt.Chart = (
@@ -233,7 +233,7 @@ def _knee_ring(place: dict[str, float], x: str, y: str, text: str) -> list[alt.C
     return [ring.encode(tooltip="text:N"), rim.encode(text="text:N"), label.encode(text="text:N")]
 
 
-def _latency_text(knee: Knee) -> str:
+def _latency_text(knee: KneeFinding) -> str:
     return format_latency(knee.latency_ns)
 
 
@@ -295,7 +295,7 @@ def files_curve(dots: Sequence[DepthDot]) -> Chart:
 # ---- over time
 
 
-def over_time(series: Sequence[SeriesInterval], caps: Sequence[Cap] = ()) -> list[Chart]:
+def over_time(series: Sequence[SeriesInterval], caps: Sequence[CapLine] = ()) -> list[Chart]:
     """IOPS, and mean and largest latency, over time; no charts for fewer than two intervals."""
     offsets = _group_offsets(series)
     values = [
@@ -317,7 +317,7 @@ def over_time(series: Sequence[SeriesInterval], caps: Sequence[Cap] = ()) -> lis
     return [_rate_over_time(values, caps), _latency_over_time(values)]
 
 
-def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[Cap]) -> Chart:
+def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[CapLine]) -> Chart:
     tooltip = [
         alt.Tooltip("second:Q", title="second", format=".1f"),
         alt.Tooltip("phase:N", title="phase"),

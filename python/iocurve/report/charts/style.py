@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from iocurve.report.charts.caps import Cap
+from iocurve.report.charts.caps import CapLine
 
 Chart = dict[str, Any]
 """A Vega-Lite specification."""
@@ -102,12 +102,12 @@ def data(rows: Sequence[Mapping[str, object]]) -> alt.InlineData:
     return alt.InlineData(values=known)
 
 
-def end_of_axis(highest: float, caps: Sequence[Cap]) -> float:
+def end_of_axis(highest: float, caps: Sequence[CapLine]) -> float:
     """The end of an axis, with room above the highest figure and the limits."""
     return 1.1 * max([highest, *(cap.value for cap in caps)])
 
 
-def limit_lines(axis: str, caps: Sequence[Cap]) -> list[alt.Chart]:
+def limit_lines(axis: str, caps: Sequence[CapLine]) -> list[alt.Chart]:
     """Dashed lines at the limits. The legend names them: a label at a line could cover a figure."""
     if not caps:
         return []
