@@ -367,6 +367,36 @@ def test_writing_and_reading_back_have_times_of_their_own() -> None:
     assert (job["read"]["runtime"], job["write"]["runtime"]) == (2000, 1000)
 
 
+def test_reads_of_a_backlog_are_over_the_run() -> None:
+    """They are in flight next to the writes; the phase in which nothing but reading is done takes a microsecond."""
+    prepared = fio("--name=a --size=1m --rw=randwrite --verify=crc32c --verify_backlog=2")
+    result = measured(prepared, fio_job(0).replace(read_back_ns=1000))
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    assert (job["read"]["runtime"], job["read"]["iops"]) == (2000, 400.0)
+    assert "  read: IOPS=400, BW=1600KiB/s (1638kB/s)(3200KiB/2000msec)" in render(prepared, result).splitlines()
+
+
+@pytest.mark.parametrize(("start", "end", "together_s"), [(0, 2, 4), (1, 3, 4), (4, 6, 6), (5, 7, 6)])
+def test_a_group_has_one_rate_in_every_form(start: int, end: int, together_s: int) -> None:
+    """One of two jobs runs for 4 s, the other for 2 s: within that time, after it, or with a gap between them."""
+    prepared = fio(GROUPED)
+    window = {"window_start_ns": start * SECOND, "window_end_ns": end * SECOND}
+    jobs = fio_job(0).replace(window_end_ns=4 * SECOND), fio_job(1).replace(**window)
+    result = measured(prepared, *jobs)
+    rate = 1600 / together_s
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    (record,) = result.to_records()
+    (point,) = json.loads(result.document())["points"]
+    for found in (job["read"]["iops"], record["read_iops"], point["read"]["iops"]):
+        assert found == pytest.approx(rate, rel=1e-6)
+    assert record["iops"] == point["iops"] == 2000 / together_s
+    text = render(prepared, result)
+    assert f"read: IOPS={rate:.0f}," in text
+    apart = fio(GROUPED.replace(" --group_reporting", ""))
+    status = render(apart, measured(apart, jobs[0], jobs[1].replace(report_group=1)))
+    assert f"   READ: bw={rate * 4:.0f}KiB/s" in status
+
+
 def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     options = "--latency_target=500us --latency_window=100ms --latency_percentile=90 --iodepth=8"
     prepared = fio(f"--name=a --size=1m {options}")

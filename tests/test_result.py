@@ -58,8 +58,8 @@ def test_no_more_is_in_flight_than_was_asked_for() -> None:
     assert summary.concurrency_achieved == summary.depth_requested == 2
 
 
-def test_rates_cover_the_window_common_to_all_workers() -> None:
-    """The second worker runs twice as long, and twice as fast once it is alone: the rate is that of the first half."""
+def test_rates_are_over_the_time_in_which_any_worker_ran() -> None:
+    """The second worker runs twice as long, and twice as fast once it is alone; the overlap has a rate apart."""
     course = [(0, 1, 1000), (1, 2, 1000), (2, 3, 2000), (3, 4, 2000)]
     intervals = [interval(a, a * SECOND_NS, b * SECOND_NS, {"read": count}, BLOCK) for a, b, count in course]
     summary = two(
@@ -68,10 +68,10 @@ def test_rates_cover_the_window_common_to_all_workers() -> None:
             {"read": kind({100_000: 6000}, BLOCK)}, number=1, window_ns=(0, 4 * SECOND_NS), intervals=intervals
         ),
     ).summary()
-    assert summary.iops == 250.0 + 1000.0
-    assert summary.bytes_per_s == 1250.0 * BLOCK
-    assert summary.operations == 6500
-    assert (summary.window_ns, summary.skew_ns, summary.staggered) == (2 * SECOND_NS, 2 * SECOND_NS, False)
+    assert (summary.operations, summary.iops, summary.bytes_per_s) == (6500, 1625.0, 1625.0 * BLOCK)
+    assert (summary.overlap_iops, summary.overlap_bytes_per_s) == (250.0 + 1000.0, 1250.0 * BLOCK)
+    assert (summary.window_ns, summary.overlap_ns, summary.skew_ns) == (4 * SECOND_NS, 2 * SECOND_NS, 2 * SECOND_NS)
+    assert summary.depth_requested == (2 + 4) / 4
 
 
 def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
@@ -82,7 +82,7 @@ def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
             {"read": kind({100_000: 2000}, BLOCK)}, number=1, window_ns=(0, 2 * SECOND_NS), intervals=intervals
         ),
     ).summary()
-    assert summary.iops == 300 / 1.5 + 1500 / 1.5
+    assert summary.overlap_iops == 300 / 1.5 + 1500 / 1.5
 
 
 def test_the_ramp_never_counts() -> None:
@@ -97,16 +97,16 @@ def test_the_ramp_never_counts() -> None:
             intervals=[ramp, *measured],
         ),
     ).summary()
-    assert summary.iops == 150.0
+    assert (summary.overlap_iops, summary.iops) == (150.0, 125.0)
 
 
-def test_workers_that_never_ran_together_are_counted_over_the_whole_time() -> None:
+def test_workers_that_never_ran_together_are_counted_over_the_time_of_both() -> None:
     summary = two(
         worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(0, SECOND_NS)),
         worker_outcome({"read": kind({100_000: 200}, BLOCK)}, number=1, window_ns=(2 * SECOND_NS, 3 * SECOND_NS)),
     ).summary()
-    assert (summary.window_ns, summary.skew_ns, summary.iops) == (3 * SECOND_NS, 3 * SECOND_NS, 100.0)
-    assert summary.staggered
+    assert (summary.window_ns, summary.skew_ns, summary.iops) == (2 * SECOND_NS, 2 * SECOND_NS, 150.0)
+    assert (summary.overlap_ns, summary.overlap_iops) == (0, 0.0)
 
 
 def test_a_worker_that_failed_before_its_window_does_not_dilute_the_others() -> None:
@@ -124,6 +124,14 @@ def test_nothing_measured_is_zero_and_not_an_error() -> None:
     summary = point(plan([worker_plan()]), worker_outcome({"read": kind({}, BLOCK)}, window_ns=(0, 0))).summary()
     assert (summary.iops, summary.concurrency_achieved, summary.cpu_us_per_operation) == (0.0, 0.0, None)
     assert summary.service.percentile(99) == 0
+
+
+def test_the_rate_of_a_kind_is_over_the_time_of_the_workers_that_do_it() -> None:
+    summary = two(
+        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(0, SECOND_NS)),
+        worker_outcome({"write": kind({100_000: 300}, BLOCK)}, number=1, window_ns=(0, 3 * SECOND_NS)),
+    ).summary()
+    assert (summary.kinds["read"].iops, summary.kinds["write"].iops, summary.iops) == (100.0, 100.0, 400 / 3)
 
 
 def test_groups_run_one_after_another() -> None:

@@ -213,11 +213,14 @@ def _skew(measured: Iterable[MeasuredPoint]) -> list[str]:
 
 
 def _skew_text(summary: Summary) -> str:
-    window = format_duration(summary.window_ns)
-    if summary.staggered:
-        return f"its workers did not all run at the same time; rates are over the whole {window}"
-    skew = format_duration(summary.skew_ns)
-    return f"for {skew} some of its workers ran but not all; rates are over the {window} in which all did"
+    window = f"rates are over the {format_duration(summary.window_ns)} in which any did"
+    if not summary.overlap_ns:
+        return f"its workers never all ran at the same time; {window}"
+    skew, overlap = format_duration(summary.skew_ns), format_duration(summary.overlap_ns)
+    return (
+        f"for {skew} some of its workers ran but not all; {window}; over the {overlap} in which all ran, it did "
+        f"{format_count(summary.overlap_iops)} IOPS"
+    )
 
 
 def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TypeAlias, get_args
 from iocurve.engine.plan import OperationKind
 from iocurve.engine.structs import Struct
 from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
+from iocurve.units import MIB
 
 Value: TypeAlias = int | float | str | None
 RESPONSE = "response_"
@@ -26,7 +27,7 @@ class KindFigures(Struct, omit_defaults=True):
     """
 
     operations: int | None
-    """Operations in all windows, including times in which not all workers ran."""
+    """Operations in the measured windows of all workers."""
     bytes: int | None
     """Bytes that they moved."""
     errors: int | None
@@ -40,9 +41,13 @@ class KindFigures(Struct, omit_defaults=True):
     missed: int | None
     """Operations that were due in a window and never submitted: in the response latency with their age, likewise."""
     iops: float | None
-    """Operations per second over the window in which all workers ran."""
+    """Operations per second, over the time in which at least one worker that does them ran."""
     mib_per_s: float | None
-    """Throughput over the same window, in MiB/s."""
+    """Throughput over the same time, in MiB/s."""
+    overlap_iops: float | None = None
+    """Operations per second over the time in which all workers ran; left out where this is the whole time."""
+    overlap_mib_per_s: float | None = None
+    """Throughput over that time, in MiB/s."""
     min_us: float | None
     """Smallest service latency (from submission to completion), in µs."""
     mean_us: float | None
@@ -172,9 +177,16 @@ def _totals(totals: Totals) -> dict[str, Value]:
         "missed": totals.missed,
         "iops": _known(totals.iops),
         "mib_per_s": _known(totals.mib_per_s),
+        **_overlap(totals),
         **_latencies(totals.service),
         **({RESPONSE + name: value for name, value in _latencies(totals.response).items()} if totals.response else {}),
     }
+
+
+def _overlap(totals: Totals) -> dict[str, Value]:
+    if totals.overlap_iops in (0, totals.iops) or math.isnan(totals.overlap_iops):
+        return {}
+    return {"overlap_iops": totals.overlap_iops, "overlap_mib_per_s": totals.overlap_bytes_per_s / MIB}
 
 
 def _known(value: float) -> float | None:

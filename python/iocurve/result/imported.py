@@ -110,8 +110,7 @@ class ImportFacts(Struct):
             errors_text=self.errors_text,
             kinds={kind: _totals(kinds[kind]) for kind in sorted(kinds)},
             window_ns=self.window_ns or 0,
-            skew_ns=0,
-            staggered=False,
+            overlap_ns=self.window_ns or 0,
             depth_requested=_known(self.depth),
             paced=False,
             cpu_user_ns=0,
@@ -177,6 +176,8 @@ def _totals(kind: ImportedKind) -> Totals:
         missed=0,
         iops=_known(kind.iops),
         bytes_per_s=_known(kind.bytes_per_s),
+        overlap_iops=UNKNOWN,
+        overlap_bytes_per_s=UNKNOWN,
         service=_latency(kind.latency),
         response=None,
     )

@@ -1,6 +1,7 @@
 """Merges workers into groups and whole points; no other module does.
 
-Rates over several workers count only the window in which all of them ran. Percentiles come from merged histograms.
+Rates are over the time in which at least one of the workers ran, which is fio's run time where they start together;
+those over the time in which all ran are called ``overlap_iops``. Percentiles come from merged histograms.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Totals:
     """Operations of one kind, or of all kinds together."""
 
     operations: int
-    """Operations in all windows, including times in which not all workers ran."""
+    """Operations in the measured windows of all workers."""
     bytes: int
     entries: int
     """Entries of the directories that were listed."""
@@ -89,8 +90,11 @@ class Totals:
     missed: int
     """Operations that were due in a window and never submitted: in the response latency with their age, likewise."""
     iops: float
-    """Rate over the window in which all workers ran."""
+    """Rate over the time in which at least one of the workers that do these operations ran."""
     bytes_per_s: float
+    overlap_iops: float
+    """Rate over the time in which all workers ran; 0 where they never did."""
+    overlap_bytes_per_s: float
     service: Latency
     """From submission to completion."""
     response: Latency | None
@@ -98,12 +102,12 @@ class Totals:
 
     @property
     def mib_per_s(self) -> float:
-        """Throughput over the window in which all workers ran."""
+        """Throughput over the time of ``iops``."""
         return self.bytes_per_s / MIB
 
     @property
     def entries_per_s(self) -> float:
-        """Entries that were listed per second, over the window in which all workers ran."""
+        """Entries that were listed per second, over the time of ``iops``."""
         return self.iops * self.entries / self.operations if self.operations else 0.0
 
     @property
@@ -124,13 +128,11 @@ class Summary(Totals):
     kinds: dict[str, Totals]
     """Totals by kind, in alphabetical order."""
     window_ns: int
-    """Length of the window in which all workers ran, which rates are over. With several groups, the sum of theirs."""
-    skew_ns: int
-    """Time in which some workers ran but not all; its operations count in ``operations``, not in the rates."""
-    staggered: bool
-    """Some workers of a group never ran at the same time as others; rates are then over the whole time."""
+    """Time in which at least one worker ran, which rates are over. With several groups, the sum of theirs."""
+    overlap_ns: int
+    """Time in which all workers of a group ran; likewise."""
     depth_requested: float
-    """Operations in flight that the plan requests, all workers together; with several groups the mean over time."""
+    """Operations in flight that the plan requests of the workers that run: the mean over ``window_ns``."""
     paced: bool
     """A rate limits the load, so that the depth is a maximum and not a target."""
     cpu_user_ns: int
@@ -141,6 +143,11 @@ class Summary(Totals):
     labels: tuple[str, ...]
     engines: tuple[str, ...]
     """Descriptions of the engines."""
+
+    @property
+    def skew_ns(self) -> int:
+        """Time in which some workers ran but not all."""
+        return self.window_ns - self.overlap_ns
 
     @property
     def concurrency_achieved(self) -> float:
@@ -169,9 +176,8 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         state=_worst(worker.state for worker in workers),
         errors_text=tuple(dict.fromkeys(worker.error for worker in workers if worker.error)),
         kinds={kind: _totals([kind], phases) for kind in names},
-        window_ns=sum(phase.window_ns for phase in phases),
-        skew_ns=sum(phase.skew_ns for phase in phases),
-        staggered=any(phase.staggered for phase in phases),
+        window_ns=sum(busy_ns(phase.workers) for phase in phases),
+        overlap_ns=sum(phase.overlap_ns for phase in phases),
         depth_requested=_depth_requested(plan, phases),
         paced=any(worker.rate or any(operation.rate for operation in worker.operations) for worker in plans),
         cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
@@ -251,6 +257,11 @@ class View:
     workers: Sequence[WorkerOutcome]
     kinds: Sequence[str]
 
+    @property
+    def users(self) -> list[WorkerOutcome]:
+        """The workers that do operations of these kinds."""
+        return _users(self.workers, self.kinds)
+
     @cached_property
     def parts(self) -> Sequence[KindOutcome]:
         """Each kind of each worker."""
@@ -297,8 +308,7 @@ class View:
 
         Joined intervals count as often as intervals are joined, with their mean rate.
         """
-        users = [worker for worker in self.workers if any(kind in worker.operations for kind in self.kinds)]
-        return sum((self._rates(worker, quantity, interval_ns) for worker in users), Spread())
+        return sum((self._rates(worker, quantity, interval_ns) for worker in self.users), Spread())
 
     def _rates(self, worker: WorkerOutcome, quantity: str, interval_ns: int) -> Spread:
         counted = [each for each in worker.intervals if not each.ramp and each.end_ns > each.start_ns]
@@ -378,16 +388,14 @@ def _known(value: float | None, unit: int = 1) -> float | None:
 
 @dataclass(frozen=True)
 class _Phase:
-    """Workers that ran at the same time, and the window of their rates."""
+    """The workers of a group, which start together, and the window in which all ran."""
 
     workers: tuple[WorkerOutcome, ...]
     start_ns: int
     end_ns: int
-    skew_ns: int
-    staggered: bool
 
     @property
-    def window_ns(self) -> int:
+    def overlap_ns(self) -> int:
         return self.end_ns - self.start_ns
 
 
@@ -399,20 +407,27 @@ def _phases(workers: Iterable[WorkerOutcome]) -> list[_Phase]:
 
 
 def _phase(workers: Sequence[WorkerOutcome]) -> _Phase:
-    """The window in which all ran; without one (staggered starts), the whole time from first to last."""
     # A worker that failed before its window opened does not shorten the window of the others.
     ran = [worker for worker in workers if measured_ns(worker)]
-    starts, ends = [worker.window_start_ns for worker in ran] or [0], [worker.window_end_ns for worker in ran] or [0]
-    whole = max(ends) - min(starts)
-    common = max(0, min(ends) - max(starts))
-    start, end = (max(starts), min(ends)) if common else (min(starts), max(ends))
-    return _Phase(tuple(workers), start, end, skew_ns=whole - common, staggered=whole > 0 and not common)
+    start_ns = max((worker.window_start_ns for worker in ran), default=0)
+    end_ns = min((worker.window_end_ns for worker in ran), default=0)
+    return _Phase(tuple(workers), start_ns, max(start_ns, end_ns))
+
+
+def busy_ns(workers: Iterable[WorkerOutcome]) -> int:
+    """Time in which at least one worker of a group was in its measured window."""
+    total_ns = end_ns = 0
+    for start_ns, last_ns in sorted((worker.window_start_ns, worker.window_end_ns) for worker in workers):
+        total_ns += max(0, last_ns - max(start_ns, end_ns))
+        end_ns = max(end_ns, last_ns)
+    return total_ns
 
 
 def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
     seen = View([worker for phase in phases for worker in phase.workers], kinds)
-    counted = [_counted(worker, kind, phase) for phase in phases for worker in phase.workers for kind in kinds]
-    seconds = sum(phase.window_ns for phase in phases) / SECOND_NS
+    within = [_counted(worker, kind, phase) for phase in phases for worker in phase.workers for kind in kinds]
+    seconds = sum(busy_ns(_users(phase.workers, kinds)) for phase in phases) / SECOND_NS
+    overlap_s = sum(phase.overlap_ns for phase in phases if _users(phase.workers, kinds)) / SECOND_NS
     paced = any(part.response for part in seen.parts)
     return Totals(
         operations=seen.operations,
@@ -423,16 +438,22 @@ def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
         drained=sum(part.drained for part in seen.parts),
         unfinished=sum(part.unfinished for part in seen.parts),
         missed=sum(part.missed for part in seen.parts),
-        iops=sum(operations for operations, _ in counted) / seconds if seconds else 0.0,
-        bytes_per_s=sum(size for _, size in counted) / seconds if seconds else 0.0,
+        iops=seen.operations / seconds if seconds else 0.0,
+        bytes_per_s=seen.bytes / seconds if seconds else 0.0,
+        overlap_iops=sum(operations for operations, _ in within) / overlap_s if overlap_s else 0.0,
+        overlap_bytes_per_s=sum(size for _, size in within) / overlap_s if overlap_s else 0.0,
         service=seen.service,
         # Next to paced operations, operations without a rate count as due when they are submitted.
         response=merge_latencies(part.response or part.service for part in seen.parts) if paced else None,
     )
 
 
+def _users(workers: Iterable[WorkerOutcome], kinds: Sequence[str]) -> list[WorkerOutcome]:
+    return [worker for worker in workers if any(kind in worker.operations for kind in kinds)]
+
+
 def _counted(worker: WorkerOutcome, kind: str, phase: _Phase) -> tuple[float, float]:
-    """Operations and bytes inside the phase's window; an interval that is partly inside counts in proportion."""
+    """Operations and bytes while all ran; an interval that is partly inside counts in proportion."""
     if kind not in worker.operations:
         return 0.0, 0.0
     if phase.start_ns <= worker.window_start_ns and worker.window_end_ns <= phase.end_ns:
@@ -559,11 +580,12 @@ def jain_index(rates: Sequence[float]) -> float | None:
 
 
 def _depth_requested(plan: planned.Plan, phases: Sequence[_Phase]) -> float:
-    depths = [sum(_worker_depth(plan, worker) for worker in phase.workers) for phase in phases]
-    window_ns = sum(phase.window_ns for phase in phases)
+    window_ns = sum(busy_ns(phase.workers) for phase in phases)
     if not window_ns:
+        depths = (sum(_worker_depth(plan, worker) for worker in phase.workers) for phase in phases)
         return float(max(depths, default=0))
-    return sum(depth * phase.window_ns for depth, phase in zip(depths, phases, strict=True)) / window_ns
+    workers = (worker for phase in phases for worker in phase.workers)
+    return sum(_worker_depth(plan, worker) * measured_ns(worker) for worker in workers) / window_ns
 
 
 def _worker_depth(plan: planned.Plan, outcome: WorkerOutcome) -> int:

@@ -86,8 +86,8 @@ class Row:
         seconds = self.last_ns / SECOND_NS
         view = self.view(kinds)
         totals: list[Totals] = [self.summary.kinds[kind] for kind in kinds if kind in self.summary.kinds]
-        rate = sum(total.iops for total in totals)
-        bytes_rate = sum(total.bytes_per_s for total in totals)
+        rate = sum(total.overlap_iops for total in totals)
+        bytes_rate = sum(total.overlap_bytes_per_s for total in totals)
         first_s = self.first_ns / SECOND_NS
         return Values(
             rates=(rate, view.operations / seconds if seconds else 0.0),

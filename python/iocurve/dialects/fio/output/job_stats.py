@@ -14,7 +14,7 @@ from iocurve.engine.derived import block_bytes_min, measured_ns, with_drained
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.result.document import Result
-from iocurve.result.summary import Latency, Spread, View
+from iocurve.result.summary import Latency, Spread, View, busy_ns
 from iocurve.units import SECOND_NS
 
 FIO_VERSION = "fio-3.33"
@@ -42,13 +42,18 @@ class Direction(View):
     """The reads, writes or trims of a reported job. fio's lat is ``service``, its slat ``submission``, its clat
     ``completion``."""
 
-    runtime_ns: int
-    """Longest time of its workers from the start of the window to the last completion, as in fio."""
+    idle_ns: int
+    """Part of ``busy_ns`` that fio does not count for this kind: the verify phase, or the load before it."""
     bandwidth: Spread
     """In KiB/s."""
     iops_samples: Spread
     share_of_group: float
     """Mean bandwidth in percent of the group's bandwidth."""
+
+    @property
+    def runtime_ns(self) -> int:
+        """Time in which at least one of its workers ran, drain included: as in fio where they start together."""
+        return busy_ns(self.users) - self.idle_ns
 
     @property
     def runtime_ms(self) -> int:
@@ -256,12 +261,17 @@ def _directions(
 
 def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
     view = View(workers, kinds)
-    used = [(worker, kind) for worker in workers for kind in kinds if kind in worker.operations]
     bandwidth = view.spread("bytes", plan.interval_ns).scaled(1 / 1024)
     return Direction(
         workers=workers,
         kinds=kinds,
-        runtime_ns=max((_active_ns(worker, kind, plan) for worker, kind in used), default=0),
+        idle_ns=min(
+            (
+                measured_ns(worker) - max(_active_ns(worker, kind, plan) for kind in kinds if kind in worker.operations)
+                for worker in view.users
+            ),
+            default=0,
+        ),
         bandwidth=bandwidth,
         iops_samples=view.spread("operations", plan.interval_ns),
         share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
@@ -274,11 +284,14 @@ def _planned(worker: WorkerOutcome, plan: Plan) -> Worker:
 
 def _active_ns(worker: WorkerOutcome, kind: str, plan: Plan) -> int:
     """Runtime of one kind. fio times the load and the verify phase after it separately."""
-    planned = _planned(worker, plan).operations
+    planned = _planned(worker, plan)
     whole_ns = measured_ns(worker)
     if kind != "read":
         return whole_ns - worker.read_back_ns
-    return whole_ns if any(each.kind == "read" for each in planned) else worker.read_back_ns or whole_ns
+    # With a backlog, most reads are in flight next to writes, outside the verify phase.
+    if planned.verify and planned.verify.backlog is not None:
+        return whole_ns
+    return whole_ns if any(each.kind == "read" for each in planned.operations) else worker.read_back_ns or whole_ns
 
 
 # -- latency bins ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStat
 from iocurve.engine.derived import block_bytes_max, block_bytes_min, difference_text
 from iocurve.job.model import Section
 from iocurve.result.document import Result
-from iocurve.result.summary import Latency, Spread
+from iocurve.result.summary import Latency, Spread, busy_ns
 from iocurve.units import SECOND_NS
 
 _UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))
@@ -223,7 +223,7 @@ def _status(jobs: Sequence[JobStats]) -> list[str]:
         times = [part.runtime_ms for part in parts]
         each = sorted(part.bytes_per_s for part in parts)
         total = sum(part.bytes for part in parts)
-        together = total * SECOND_NS / max(part.runtime_ns for part in parts)
+        together = total * SECOND_NS / _together_ns(parts)
         lines.append(
             f"  {kind.upper():>5}: bw={_bandwidth(together)}, "
             f"{scaled(each[0], 1024, 'B/s')}-{scaled(each[-1], 1024, 'B/s')} "
@@ -231,6 +231,11 @@ def _status(jobs: Sequence[JobStats]) -> list[str]:
             f"io={scaled(total, 1024, 'B')} ({scaled(total, 1000, 'B')}), run={min(times)}-{max(times)}msec"
         )
     return lines
+
+
+def _together_ns(parts: Sequence[Direction]) -> int:
+    """Time in which at least one of several jobs ran."""
+    return busy_ns(worker for part in parts for worker in part.users) - min(part.idle_ns for part in parts)
 
 
 def _bandwidth(bytes_per_s: float) -> str:
