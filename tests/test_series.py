@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from data.synthetic import interval, kind, outcome, plan, worker_outcome, worker_plan
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.imports.formats import read_all
+from iocurve.measure.search.loads import sample_of
 from iocurve.result import turns
 from iocurve.result.course import coarser, course, for_document, group_intervals, joined, series, with_others
 from iocurve.result.document import Point
@@ -136,6 +138,24 @@ def test_seconds_without_an_operation_count_in_the_mean_of_a_series() -> None:
     assert math.isnan(stalled.mean_ns)
     record = stalled.record()
     assert (record["iops"], record["mib_per_s"], record["mean_us"], record["max_us"]) == (0.0, 0.0, None, None)
+
+
+def test_a_search_has_the_rate_and_the_latency_that_the_table_of_points_has() -> None:
+    """The last 0.9 s are no whole interval: they are missing from the series, and not from the rate."""
+    counts: Counts = [{"read": 100}, {"read": 80}, {}] * 4 + [{"read": 900}]
+    point = Point(
+        name="p",
+        family="f",
+        axes={},
+        plan=plan([worker_plan()]),
+        outcome=outcome(worker(counts, rest=9 * SECOND_NS // 10)),
+    )
+    sample, summary = sample_of(16, point), point.summary()
+    assert fmean([one.iops for one in point.course()]) == 60.0
+    assert (sample.iops.mean, sample.latency_ns.mean) == (summary.iops, summary.service.mean_ns)
+    interval_of_rate = point.rate_interval()
+    assert interval_of_rate.low is not None
+    assert max(0.0, sample.iops.low) == pytest.approx(interval_of_rate.low)
 
 
 def test_turns_have_the_values_of_their_stalls() -> None:

@@ -62,6 +62,11 @@ class Estimate:
         """Half of the interval, relative to the mean."""
         return self.half_width / abs(self.mean) if self.mean else math.inf
 
+    def moved(self, mean: float) -> Estimate:
+        """Another mean of the same relative error: the series leaves out the ends of the window, so its mean is not
+        quite the rate."""
+        return Estimate(mean, self.error * mean / self.mean if self.mean else math.inf, self.batches)
+
     def widened(self, factor: float) -> Estimate:
         """The same mean with a wider interval."""
         return replace(self, error=self.error * factor)

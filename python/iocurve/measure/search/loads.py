@@ -78,6 +78,16 @@ class Effort:
         return replace(self, longest_ns=longest_ns)
 
 
+def sample_of(in_flight: int, point: Point) -> Sample:
+    """Rate and mean latency of a point, as its tables have them, with the relative errors of its intervals."""
+    summary, intervals = point.summary(), point.course()
+    chosen_by = records(intervals, point.length_chosen_by)
+    rate = judged_mean([interval.iops for interval in intervals], chosen_by)
+    # In a closed loop a lucky rate is a lucky latency.
+    latency = judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], chosen_by)
+    return Sample(in_flight, rate.moved(summary.iops), latency.moved(summary.service.mean_ns))
+
+
 @dataclass
 class Loads:
     """One workload on one target; every load is a point of a campaign."""
@@ -110,15 +120,7 @@ class Loads:
 
     def closed(self, in_flight: int) -> Sample:
         """Measures a queue depth. Raises what ``Campaign.measure`` raises."""
-        point = self.closed_point(in_flight)
-        intervals = point.course()
-        chosen_by = records(intervals, point.length_chosen_by)
-        return Sample(
-            in_flight,
-            judged_mean([interval.iops for interval in intervals], chosen_by),
-            # In a closed loop a lucky rate is a lucky latency.
-            judged_mean([interval.mean_ns for interval in intervals if interval.iops > 0], chosen_by),
-        )
+        return sample_of(in_flight, self.closed_point(in_flight))
 
     def closed_point(self, in_flight: int) -> Point:
         """The point of a queue depth. Raises what ``Campaign.measure`` raises."""
