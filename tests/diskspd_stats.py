@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from data.synthetic import latency as synthetic_latency
 from data.synthetic import worker_outcome
 from iocurve._native import Histogram
-from iocurve.dialects.diskspd.job import Row
+from iocurve.dialects.diskspd.job import ThreadRow
 from iocurve.dialects.diskspd.output.span_stats import TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.read.distribution import Zone
@@ -38,8 +38,8 @@ def latency(*values_ms: float) -> LatencyOutcome:
     )
 
 
-def row(path: str = "testfile1.dat", *zones: Zone) -> Row:
-    return Row(path, 10 * MIB, zones, (0,))
+def row(path: str = "testfile1.dat", *zones: Zone) -> ThreadRow:
+    return ThreadRow(path, 10 * MIB, zones, (0,))
 
 
 def did(count: int, size: int, *values_ms: float) -> KindOutcome:
@@ -49,7 +49,7 @@ def did(count: int, size: int, *values_ms: float) -> KindOutcome:
 
 
 def stats(
-    row: Row, kinds: Mapping[str, KindOutcome], counts: Sequence[tuple[int, int]], seconds: float = 1.0
+    row: ThreadRow, kinds: Mapping[str, KindOutcome], counts: Sequence[tuple[int, int]], seconds: float = 1.0
 ) -> TargetStats:
     """A thread on a target that did ``kinds``; ``counts`` are the reads and writes of each interval."""
     length = round(seconds * SECOND_NS)

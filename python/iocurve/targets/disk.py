@@ -42,7 +42,7 @@ def parse_disk(text: str) -> DiskSpec:
     """Reads ``disk:NAME?path=DIR&…``. Raises ``ValueError`` with all errors."""
     if not text.startswith("disk:"):
         raise ValueError(f"'{text}' is not a disk such as disk:premium-ssd-p30?path=DIR")
-    reader = _Reader(text)
+    reader = _DiskReader(text)
     spec = reader.spec()
     if spec is None or reader.errors:
         raise ValueError(f"{text}: {'; '.join(reader.errors)}")
@@ -89,7 +89,7 @@ def _cached_bytes(blocks: str) -> int:
     return int.from_bytes(base64.b64decode(blocks)).bit_count() * 4 * KIB
 
 
-class _Reader:
+class _DiskReader:
     """Parses one disk and collects the errors."""
 
     def __init__(self, text: str) -> None:

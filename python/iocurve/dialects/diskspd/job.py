@@ -43,7 +43,7 @@ PATTERN = bytes(range(256)).hex()
 
 
 @dataclass(frozen=True)
-class Row:
+class ThreadRow:
     """One thread on one target: a row of DiskSpd's results."""
 
     path: str
@@ -62,7 +62,7 @@ class PreparedSpan:
     span: TimeSpan
     job: Job
     plan: Plan
-    threads: tuple[tuple[Row, ...], ...]
+    threads: tuple[tuple[ThreadRow, ...], ...]
     """For each DiskSpd thread its rows; a row specifies the workers of the plan that make it up."""
 
 
@@ -71,7 +71,7 @@ class Built:
     """A job, and the mapping of DiskSpd's threads to its workers."""
 
     job: Job
-    threads: tuple[tuple[Row, ...], ...]
+    threads: tuple[tuple[ThreadRow, ...], ...]
     """For each thread one row per target."""
 
 
@@ -89,7 +89,7 @@ def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path,
     parts = list(_parts(span, targets, findings))
     if findings.errors:
         return None
-    builder = _Builder(span, sorted(machine.cpus()))
+    builder = _JobBuilder(span, sorted(machine.cpus()))
     for part in parts:
         builder.add(part)
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
@@ -198,11 +198,11 @@ def _check_processors(span: TimeSpan, findings: Findings) -> None:
 
 
 @dataclass
-class _Builder:
+class _JobBuilder:
     span: TimeSpan
     machine_cpus: Sequence[int]
     sections: list[Said] = field(default_factory=list)
-    rows: dict[int, list[Row]] = field(default_factory=dict)
+    rows: dict[int, list[ThreadRow]] = field(default_factory=dict)
     workers: int = 0
 
     def add(self, part: _ThreadSet) -> None:
@@ -213,7 +213,7 @@ class _Builder:
             self.workers += slots
             path = ", ".join(found.target.path for found in part.targets)
             total = sum(found.bytes for found in part.targets)
-            row = Row(path, total, tuple(_zones(part.targets[0])), numbers)
+            row = ThreadRow(path, total, tuple(_zones(part.targets[0])), numbers)
             self.rows.setdefault(thread, []).append(row)
         section = self._section(part, slots)
         name = section.get("name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iocurve.dialects.diskspd.job import PreparedSpan, Row
+from iocurve.dialects.diskspd.job import PreparedSpan, ThreadRow
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import GroupInterval, Outcome, WorkerOutcome
 from iocurve.result.course import measured_intervals, work
@@ -20,7 +20,7 @@ READS, WRITES, BOTH = ("read",), ("write",), ("read", "write")
 class TargetStats:
     """One thread on one target."""
 
-    row: Row
+    row: ThreadRow
     workers: tuple[WorkerOutcome, ...]
 
     def view(self, kinds: Sequence[str]) -> View:

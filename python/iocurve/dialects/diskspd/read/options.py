@@ -14,7 +14,7 @@ from iocurve.dialects.diskspd.read.values import Given
 
 
 @dataclass
-class Draft(Given):
+class ProfileDraft(Given):
     """The profile under construction while flags are read."""
 
     profile: Profile = field(default_factory=Profile)
@@ -32,11 +32,11 @@ class Draft(Given):
             of.positions[name] = self.where
 
 
-Effect = Callable[[Draft], None]
+Effect = Callable[[ProfileDraft], None]
 
 
 @dataclass(frozen=True)
-class Option:
+class FlagOption:
     """A flag: its effect and its line of help."""
 
     effect: Effect
@@ -47,16 +47,16 @@ WITH_PROFILE = frozenset(":CdRvWXz")
 """Flags that may be given together with -X, and override the profile."""
 
 
-def _sets(kind: type[Profile | TimeSpan | Target], name: str, flag: Flag) -> Option:
+def _sets(kind: type[Profile | TimeSpan | Target], name: str, flag: Flag) -> FlagOption:
     """The option of a flag that sets one field."""
     part = {Profile: "profile", TimeSpan: "span", Target: "target"}[kind]
-    return Option(lambda draft: draft.set(getattr(draft, part), name, flag.read(draft)), flag.meaning)
+    return FlagOption(lambda draft: draft.set(getattr(draft, part), name, flag.read(draft)), flag.meaning)
 
 
 # -- the load ----------------------------------------------------------------------------------------------------------
 
 
-def _base(draft: Draft) -> None:
+def _base(draft: ProfileDraft) -> None:
     if "base_bytes" in draft.target.positions:
         raise ValueError("the base offset can be given only once")
     base, rest = values.leading_size(draft.text, draft.target.block_bytes)
@@ -68,7 +68,7 @@ def _base(draft: Draft) -> None:
         _set_end(draft, base + length)
 
 
-def _set_end(draft: Draft, end: int) -> None:
+def _set_end(draft: ProfileDraft, end: int) -> None:
     if "end_bytes" in draft.target.positions:
         raise ValueError("the largest offset can be given only once, as -Bbase:length or as -f<size>")
     if end > values.U64_MAX:
@@ -76,7 +76,7 @@ def _set_end(draft: Draft, end: int) -> None:
     draft.set(draft.target, "end_bytes", end)
 
 
-def _file(draft: Draft) -> None:
+def _file(draft: ProfileDraft) -> None:
     text = draft.text
     if text[:1].isascii() and text[:1].isdigit():
         _set_end(draft, draft.size(text))
@@ -88,7 +88,7 @@ def _file(draft: Draft) -> None:
         draft.set(draft.target, hints[letter], True)
 
 
-def _random(draft: Draft) -> None:
+def _random(draft: ProfileDraft) -> None:
     text = draft.text
     if text.startswith("s"):
         _random_share(draft, text[1:])
@@ -100,7 +100,7 @@ def _random(draft: Draft) -> None:
         _random_alignment(draft)
 
 
-def _random_share(draft: Draft, text: str) -> None:
+def _random_share(draft: ProfileDraft, text: str) -> None:
     target = draft.target
     value = draft.number(text)
     if not 0 < value <= 100:
@@ -112,7 +112,7 @@ def _random_share(draft: Draft, text: str) -> None:
     draft.set(draft.target, "random_percent", value)
 
 
-def _random_alignment(draft: Draft) -> None:
+def _random_alignment(draft: ProfileDraft) -> None:
     target = draft.target
     alignment = draft.size() if draft.text else target.block_bytes
     if not alignment:
@@ -125,7 +125,7 @@ def _random_alignment(draft: Draft) -> None:
     draft.set(draft.target, "alignment_bytes", alignment)
 
 
-def _sequential(draft: Draft) -> None:
+def _sequential(draft: ProfileDraft) -> None:
     text = draft.text
     target = draft.target
     if text.startswith("i"):
@@ -140,7 +140,7 @@ def _sequential(draft: Draft) -> None:
     draft.set(draft.target, "alignment_bytes", draft.size(text) if text else target.block_bytes)
 
 
-def _throughput(draft: Draft) -> None:
+def _throughput(draft: ProfileDraft) -> None:
     text = draft.text
     if not (text[-1:].isascii() and text[-1:].isdigit()) and not text.endswith("i"):
         raise ValueError("needs bytes per millisecond (-g1000), or operations per second (-g500i)")
@@ -152,7 +152,7 @@ def _throughput(draft: Draft) -> None:
     draft.set(draft.target, "iops" if text.endswith("i") else "bytes_per_ms", value)
 
 
-def _buffers(draft: Draft) -> None:
+def _buffers(draft: ProfileDraft) -> None:
     text = draft.text
     if not text:
         draft.set(draft.target, "zero_buffers", True)
@@ -176,7 +176,7 @@ _FOR_LINUX = {"d": "u", "s": "w"}
 """Letters of -S in diskspd-for-linux and those of DiskSpd with the same meaning."""
 
 
-def _caching(draft: Draft) -> None:
+def _caching(draft: ProfileDraft) -> None:
     for letter in draft.text or "u":
         known = _FOR_LINUX.get(letter, letter)
         if known not in _CACHING:
@@ -186,8 +186,8 @@ def _caching(draft: Draft) -> None:
         _CACHING[known](draft)
 
 
-def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:
-    def effect(draft: Draft) -> None:
+def _cache_mode(mode: CacheMode) -> Callable[[ProfileDraft], None]:
+    def effect(draft: ProfileDraft) -> None:
         if draft.cache is not None or (mode == "disabled" and draft.target.memory_mapped):
             raise ValueError("conflicts with the cache mode (-S, -h) given before")
         draft.cache = mode
@@ -196,27 +196,27 @@ def _cache_mode(mode: CacheMode) -> Callable[[Draft], None]:
     return effect
 
 
-def _write_through(draft: Draft) -> None:
+def _write_through(draft: ProfileDraft) -> None:
     if draft.write_through:
         raise ValueError("conflicts with the write-through given before")
     draft.write_through = True
     draft.set(draft.target, "write_through", True)
 
 
-def _all_off(draft: Draft) -> None:
+def _all_off(draft: ProfileDraft) -> None:
     if draft.cache is not None or draft.write_through or draft.target.memory_mapped:
         raise ValueError("conflicts with the caching (-S, -h) given before")
     _cache_mode("disabled")(draft)
     _write_through(draft)
 
 
-def _memory_mapped(draft: Draft) -> None:
+def _memory_mapped(draft: ProfileDraft) -> None:
     if draft.target.memory_mapped or draft.cache == "disabled":
         raise ValueError("memory-mapped I/O (-Sm) conflicts with the caching given before")
     draft.set(draft.target, "memory_mapped", True)
 
 
-_CACHING: dict[str, Callable[[Draft], None]] = {
+_CACHING: dict[str, Callable[[ProfileDraft], None]] = {
     "b": _cache_mode("cached"),
     "h": _all_off,
     "m": _memory_mapped,
@@ -226,7 +226,7 @@ _CACHING: dict[str, Callable[[Draft], None]] = {
 }
 
 
-def _old_caching(draft: Draft) -> None:
+def _old_caching(draft: ProfileDraft) -> None:
     if draft.text:
         draft.note("passed_over", f"DiskSpd ignores '{draft.text}'", "warning")
     if draft.cache is not None or draft.write_through:
@@ -238,18 +238,18 @@ def _old_caching(draft: Draft) -> None:
 # -- threads, output, Windows ------------------------------------------------------------------------------------------
 
 
-def _affinity(draft: Draft) -> None:
+def _affinity(draft: ProfileDraft) -> None:
     draft.set(draft.span, "affinity", draft.span.affinity + values.affinity(draft.text))
 
 
-def _deviation(draft: Draft) -> None:
+def _deviation(draft: ProfileDraft) -> None:
     draft.set(draft.span, "measure_iops_deviation", True)
     value = draft.number()
     if value > 0:
         draft.set(draft.span, "bucket_ms", value)
 
 
-def _result_format(draft: Draft) -> None:
+def _result_format(draft: ProfileDraft) -> None:
     text = draft.text
     if text.startswith("p"):
         draft.set(draft.profile, "profile_only", True)
@@ -264,7 +264,7 @@ def _result_format(draft: Draft) -> None:
         raise ValueError("needs text or xml, such as -Rtext; p before it prints the profile and runs nothing: -Rpxml")
 
 
-def _verbose(draft: Draft) -> None:
+def _verbose(draft: ProfileDraft) -> None:
     if draft.text not in ("", "s"):
         raise ValueError("takes no value or s")
     draft.set(draft.profile, "verbose_stats" if draft.text else "verbose", True)
@@ -287,7 +287,7 @@ ETW_EVENTS = {
 """Flags of -e and their names in XML profiles."""
 
 
-def _etw(draft: Draft) -> None:
+def _etw(draft: ProfileDraft) -> None:
     text = draft.text
     name = text if text in ETW_EVENTS else text[:1] if text[:1] in ("p", "q", "s", "c") else ""
     if not name:
@@ -296,7 +296,7 @@ def _etw(draft: Draft) -> None:
     draft.note("windows_only", "event tracing (ETW) exists only on Windows: nothing is traced", "warning")
 
 
-def _events(draft: Draft) -> None:
+def _events(draft: ProfileDraft) -> None:
     if draft.text[:1] not in ("s", "f", "r", "p", "e"):
         raise ValueError("needs one of -ys, -yf, -yr, -yp, -ye with the name of an event")
     raise ValueError(
@@ -304,7 +304,7 @@ def _events(draft: Draft) -> None:
     )
 
 
-def _profile_path(draft: Draft) -> None:
+def _profile_path(draft: ProfileDraft) -> None:
     if draft.xml_path is not None:
         raise ValueError("only one XML profile can be run at once")
     if not draft.text:
@@ -312,33 +312,33 @@ def _profile_path(draft: Draft) -> None:
     draft.xml_path = draft.text
 
 
-def _nothing(_draft: Draft) -> None:
+def _nothing(_draft: ProfileDraft) -> None:
     """-? prints the help before any flag is read."""
 
 
-_OTHERS: dict[str, Option] = {
-    "?": Option(_nothing, "print this help"),
-    "a": Option(_affinity, "bind threads to processors round robin: -a0,1 or -ag0,0,1; all processors by default"),
-    "B": Option(_base, "base offset, and length of the region: -B1G or -B1G:4G"),
-    "D": Option(
+_OTHERS: dict[str, FlagOption] = {
+    "?": FlagOption(_nothing, "print this help"),
+    "a": FlagOption(_affinity, "bind threads to processors round robin: -a0,1 or -ag0,0,1; all processors by default"),
+    "B": FlagOption(_base, "base offset, and length of the region: -B1G or -B1G:4G"),
+    "D": FlagOption(
         _deviation, "print the standard deviation of IOPS over intervals of this length in ms, 1000 by default"
     ),
-    "e": Option(_etw, "event tracing (Windows only)"),
-    "f": Option(_file, "end of the region (-f10G), or access hints (-frst)"),
-    "g": Option(
+    "e": FlagOption(_etw, "event tracing (Windows only)"),
+    "f": FlagOption(_file, "end of the region (-f10G), or access hints (-frst)"),
+    "g": FlagOption(
         _throughput, "limit the throughput of each thread on each target: bytes per ms, or IOPS with i (-g500i)"
     ),
-    "h": Option(_old_caching, "same as -Sh"),
-    "r": Option(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
-    "R": Option(_result_format, "print results as text or xml; -Rpxml prints only the profile"),
-    "s": Option(_sequential, "sequential with a stride; -si shares one position between threads"),
-    "S": Option(
+    "h": FlagOption(_old_caching, "same as -Sh"),
+    "r": FlagOption(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
+    "R": FlagOption(_result_format, "print results as text or xml; -Rpxml prints only the profile"),
+    "s": FlagOption(_sequential, "sequential with a stride; -si shares one position between threads"),
+    "S": FlagOption(
         _caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"
     ),
-    "v": Option(_verbose, "verbose (-v); wait statistics (-vs, no effect)"),
-    "X": Option(_profile_path, "run an XML profile; targets replace its *1, *2, …"),
-    "y": Option(_events, "named events (Windows only)"),
-    "Z": Option(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
+    "v": FlagOption(_verbose, "verbose (-v); wait statistics (-vs, no effect)"),
+    "X": FlagOption(_profile_path, "run an XML profile; targets replace its *1, *2, …"),
+    "y": FlagOption(_events, "named events (Windows only)"),
+    "Z": FlagOption(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
 }
 """Flags that set several fields, or none."""
 

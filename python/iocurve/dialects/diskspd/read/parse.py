@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
-from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, Draft
+from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], in
     ]
     words = _without_own_options(words, parsed)
     flags, targets = _split(words, parsed)
-    draft = Draft(fresh_seed)
+    draft = ProfileDraft(fresh_seed)
     # Read -b first: sizes in blocks depend on it, wherever it stands.
     for word in sorted(flags, key=lambda word: word.text[1:2] != "b"):
         _apply(word, draft, parsed)
@@ -229,7 +229,7 @@ def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument],
     return flags, targets
 
 
-def _apply(word: _Argument, draft: Draft, parsed: Parsed) -> None:
+def _apply(word: _Argument, draft: ProfileDraft, parsed: Parsed) -> None:
     letter, value = word.text[1:2], word.text[2:]
     option = OPTIONS.get(letter)
     if option is None:
@@ -259,7 +259,7 @@ def _unknown(word: _Argument) -> Diagnostic:
     return word.error(f"there is no flag -{letter}" if letter else "a flag needs a letter")
 
 
-def _check_beside_profile(flags: Sequence[_Argument], draft: Draft, parsed: Parsed) -> None:
+def _check_beside_profile(flags: Sequence[_Argument], draft: ProfileDraft, parsed: Parsed) -> None:
     if draft.xml_path is None:
         return
     for word in flags:
@@ -268,7 +268,7 @@ def _check_beside_profile(flags: Sequence[_Argument], draft: Draft, parsed: Pars
             parsed.errors.append(word.error(text))
 
 
-def _finish(draft: Draft, targets: Sequence[_Argument], parsed: Parsed) -> None:
+def _finish(draft: ProfileDraft, targets: Sequence[_Argument], parsed: Parsed) -> None:
     if not targets and not parsed.errors:
         hint = "name a file after the flags: iocurve diskspd -c1G -b4K -r -d10 testfile.dat"
         parsed.errors.append(Diagnostic("there is no target", None, hint))
@@ -277,7 +277,7 @@ def _finish(draft: Draft, targets: Sequence[_Argument], parsed: Parsed) -> None:
     _store(draft.profile, parsed)
 
 
-def _finish_with_xml(draft: Draft, targets: Sequence[_Argument], path: Path, parsed: Parsed) -> None:
+def _finish_with_xml(draft: ProfileDraft, targets: Sequence[_Argument], path: Path, parsed: Parsed) -> None:
     replacements = [_with_path(Target(), word, parsed).path for word in targets]
     xml = read_profile(path, replacements)
     parsed.errors += xml.errors

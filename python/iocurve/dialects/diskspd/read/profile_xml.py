@@ -33,7 +33,7 @@ class ParsedProfile:
 
 def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
     """Reads a profile; ``replacements`` replace the template paths ``*1``, ``*2``, …"""
-    reader = _Reader(replacements)
+    reader = _ProfileReader(replacements)
     try:
         root = xml_text.read(path)
     except DialectError as error:
@@ -43,7 +43,7 @@ def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
     return reader.parsed
 
 
-class _Reader:
+class _ProfileReader:
     def __init__(self, replacements: Sequence[str]) -> None:
         self.parsed = ParsedProfile(Profile())
         self._replacements = list(replacements)
@@ -138,7 +138,7 @@ class _Reader:
 # -- elements that belong to several fields, or contain others ---------------------------------------------------------
 
 
-def _read_events(reader: _Reader, node: Node, profile: Profile) -> None:
+def _read_events(reader: _ProfileReader, node: Node, profile: Profile) -> None:
     reader.check_children(node, set(ETW_EVENTS.values()), ())
     for child in node.children:
         value = reader.convert(boolean, child)
@@ -154,7 +154,7 @@ def _write_events(xml: XmlLines, profile: Profile) -> None:
             xml.values(**{name: profile.etw.get(name, False) for name in ETW_EVENTS.values()})
 
 
-def _read_time_spans(reader: _Reader, node: Node, profile: Profile) -> None:
+def _read_time_spans(reader: _ProfileReader, node: Node, profile: Profile) -> None:
     for child in reader.repeated(node, "TimeSpan"):
         span = TimeSpan()
         reader.fields(child, span, ("Targets",))
@@ -169,13 +169,13 @@ def _write_time_spans(xml: XmlLines, profile: Profile) -> None:
                 _write_fields(xml, span)
 
 
-def _read_group_affinity(reader: _Reader, node: Node, _span: TimeSpan) -> None:
+def _read_group_affinity(reader: _ProfileReader, node: Node, _span: TimeSpan) -> None:
     if reader.convert(boolean, node) is not None:
         text = "<GroupAffinity> has no effect, as in DiskSpd: on Linux all processors are in one group"
         reader.parsed.notes.append(PlanNote("no_effect", text, node.where))
 
 
-def _read_affinity(reader: _Reader, node: Node, span: TimeSpan) -> None:
+def _read_affinity(reader: _ProfileReader, node: Node, span: TimeSpan) -> None:
     pairs = []
     for child in node.children:
         try:
@@ -199,7 +199,7 @@ def _write_affinity(xml: XmlLines, span: TimeSpan) -> None:
                 xml.empty("AffinityGroupAssignment", Group=group, Processor=processor)
 
 
-def _read_targets(reader: _Reader, node: Node, span: TimeSpan) -> None:
+def _read_targets(reader: _ProfileReader, node: Node, span: TimeSpan) -> None:
     for child in reader.repeated(node, "Target"):
         target = Target()
         reader.fields(child, target, ("Path",))
@@ -218,7 +218,7 @@ def _write_targets(xml: XmlLines, span: TimeSpan) -> None:
                 _write_fields(xml, target)
 
 
-def _read_cache(reader: _Reader, node: Node, target: Target) -> None:
+def _read_cache(reader: _ProfileReader, node: Node, target: Target) -> None:
     if reader.convert(boolean, node):
         target.cache = "local_disabled" if node.name == "DisableLocalCache" else "disabled"
         target.positions["cache"] = node.where
@@ -230,7 +230,7 @@ def _write_cache(xml: XmlLines, target: Target) -> None:
         xml.value("DisableLocalCache" if target.cache == "local_disabled" else "DisableOSCache", True)
 
 
-def _read_buffers(reader: _Reader, node: Node, target: Target) -> None:
+def _read_buffers(reader: _ProfileReader, node: Node, target: Target) -> None:
     reader.check_children(node, {"Pattern", "RandomDataSource"}, ("Pattern",))
     pattern = node.child("Pattern")
     kind = None if pattern is None else reader.convert(word("sequential", "zero", "random"), pattern)
@@ -255,12 +255,12 @@ def _write_buffers(xml: XmlLines, target: Target) -> None:
                 xml.values(SizeInBytes=target.buffer_bytes, FilePath=target.buffer_path or None)
 
 
-def _read_random(reader: _Reader, node: Node, target: Target) -> None:
+def _read_random(reader: _ProfileReader, node: Node, target: Target) -> None:
     reader.set(target, "alignment_bytes", whole(U64_MAX), node)
     target.random_percent = target.random_percent or 100
 
 
-def _read_distribution(reader: _Reader, node: Node, target: Target) -> None:
+def _read_distribution(reader: _ProfileReader, node: Node, target: Target) -> None:
     kinds = [child for child in node.children if child.name in ("Percent", "Absolute")]
     if len(kinds) != 1 or len(node.children) != 1:
         reader.error(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
@@ -290,7 +290,7 @@ def _write_order(xml: XmlLines, target: Target) -> None:
                 xml.value("Range", span.length, IO=span.io_percent)
 
 
-def _read_throughput(reader: _Reader, node: Node, target: Target) -> None:
+def _read_throughput(reader: _ProfileReader, node: Node, target: Target) -> None:
     unit = node.attributes.get("unit", "BPMS")
     value = reader.convert(whole(U32_MAX), node)
     if unit not in ("IOPS", "BPMS"):
@@ -306,7 +306,7 @@ def _write_throughput(xml: XmlLines, target: Target) -> None:
         xml.value("Throughput", target.bytes_per_ms)
 
 
-def _read_threads(reader: _Reader, node: Node, target: Target) -> None:
+def _read_threads(reader: _ProfileReader, node: Node, target: Target) -> None:
     pairs = []
     for child in reader.repeated(node, "ThreadTarget"):
         reader.check_children(child, {"Thread", "Weight"}, ("Thread",))
@@ -326,7 +326,7 @@ def _write_threads(xml: XmlLines, target: Target) -> None:
                 xml.values(Thread=thread, Weight=weight or None)
 
 
-_READ: dict[type, dict[str, Callable[[_Reader, Node, Any], None]]] = {
+_READ: dict[type, dict[str, Callable[[_ProfileReader, Node, Any], None]]] = {
     Profile: {"ETW": _read_events, "TimeSpans": _read_time_spans},
     TimeSpan: {"GroupAffinity": _read_group_affinity, "Affinity": _read_affinity, "Targets": _read_targets},
     Target: {

@@ -94,10 +94,10 @@ def read(path: Path) -> Node:
         raise DialectError([Diagnostic(f"{path} cannot be read: {reason}")]) from None
     if len(content) > MAX_FILE_BYTES:
         raise DialectError([Diagnostic(f"{path} is larger than {MAX_FILE_BYTES} bytes, the limit for a profile")])
-    return _Builder(str(path)).read(content)
+    return _NodeBuilder(str(path)).read(content)
 
 
-class _Builder:
+class _NodeBuilder:
     def __init__(self, source: str) -> None:
         self._source = source
         self._open: list[Node] = []

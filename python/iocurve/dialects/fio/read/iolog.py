@@ -82,7 +82,7 @@ def _packed(lines: BinaryIO, version: int, options: ReplayOptions) -> Trace:
     handle, trace.path = tempfile.mkstemp(prefix="iocurve-replay-")
     atexit.register(_remove, trace.path)
     with os.fdopen(handle, "wb") as records:
-        reader = _Reader(version, options, trace)
+        reader = _TraceReader(version, options, trace)
         for record in reader.records(lines):
             records.write(record)
             trace.records += 1
@@ -94,7 +94,7 @@ def _remove(path: str) -> None:
 
 
 @dataclass
-class _Reader:
+class _TraceReader:
     version: int
     options: ReplayOptions
     trace: Trace

@@ -82,7 +82,7 @@ class ParsedText:
 
 def read(files: Sequence[tuple[Path, Where]], variables: Mapping[str, str]) -> ParsedText:
     """Reads parameter files in order, each with the position that names it."""
-    reader = _Reader({name.lower(): value for name, value in variables.items()})
+    reader = _ParameterReader({name.lower(): value for name, value in variables.items()})
     for path, where in files:
         reader.read_file(path, str(path), where, 0)
     return reader.finish()
@@ -92,12 +92,12 @@ def read_text(
     text: str, source: str, variables: Mapping[str, str] | None = None, directory: Path = Path()
 ) -> ParsedText:
     """Reads parameters from a text; includes are relative to ``directory``."""
-    reader = _Reader({name.lower(): value for name, value in (variables or {}).items()})
+    reader = _ParameterReader({name.lower(): value for name, value in (variables or {}).items()})
     reader.read_lines(text, source, directory, 0)
     return reader.finish()
 
 
-class _Reader:
+class _ParameterReader:
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self._unused = set(variables)
