@@ -11,7 +11,7 @@ from fio_machine import HeldMachine
 from iocurve.dialects.diskspd import words as diskspd
 from iocurve.dialects.fio import words as fio
 from iocurve.dialects.fio.read.draft import DEFAULTS
-from iocurve.dialects.native import words as native
+from iocurve.dialects.native import keys as native
 from iocurve.dialects.vdbench import words as vdbench
 from iocurve.engine import plan
 from iocurve.errors import PlanError
