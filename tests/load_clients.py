@@ -13,6 +13,7 @@ from typing import Any
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.link import ClientLostError, Link, Member
+from iocurve.measure.group.silence import Tell, ignored
 from iocurve.measure.records import Introduction
 
 
@@ -78,11 +79,12 @@ class LocalLink(Link):
 
 
 @contextmanager
-def group_of(links: Sequence[LocalLink]) -> Iterator[ClientGroup]:
+def group_of(links: Sequence[LocalLink], tell: Tell = ignored, *, stops_on_loss: bool = False) -> Iterator[ClientGroup]:
     """A group of clients in this process."""
     with loop_in_thread() as loop:
         try:
-            yield ClientGroup([Member(link, Introduction.from_json(link.client.introduce())) for link in links], loop)
+            members = [Member(link, Introduction.from_json(link.client.introduce())) for link in links]
+            yield ClientGroup(members, loop, tell=tell, stops_on_loss=stops_on_loss)
         finally:
             for link in links:
                 link.abandon()

@@ -27,9 +27,10 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import hosts, keeper, session
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
 from iocurve.cluster.hosts import Connection, Greeting, HostError
-from iocurve.cluster.started import StartedCluster
+from iocurve.cluster.started import GroupLeader, StartedCluster
 from iocurve.dialects.registry import load
 from iocurve.errors import DialectError, PlanError, RunError, TargetError
+from iocurve.machine.processes import start_ticks
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
 
@@ -285,6 +286,15 @@ def _greeting(connection: Connection) -> Greeting:
     return connection.answer(30, Greeting)
 
 
+def test_a_dropped_connection_is_told_in_the_words_of_ssh(tmp_path: Path) -> None:
+    (tmp_path / "vm1.err").write_text("\nclient_loop: send disconnect: Broken pipe\n", encoding="utf-8")
+    own = os.getpid()
+    leaders = [GroupLeader(own, "ssh", 0, "vm1"), GroupLeader(own, "ssh", start_ticks(own) or 0, "vm2")]
+    cluster = StartedCluster(str(tmp_path), hosts={"vm1": "10.0.0.1", "vm2": "10.0.0.2"}, processes=leaders)
+    told = "its ssh connection has ended: client_loop: send disconnect: Broken pipe"
+    assert [cluster.ended_connection(f"10.0.0.{number}") for number in (1, 2, 3)] == [told, None, None]
+
+
 @pytest.mark.parametrize("source", ["archive", "uv"])
 def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -537,11 +547,11 @@ def test_what_this_machine_can_know_is_refused_before_hosts_start(
 def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[dict[str, bool]] = []
+    asked: list[dict[str, object]] = []
     at = {"vm1": "198.18.0.1", "vm3": "198.18.0.3"}
 
     @contextmanager
-    def started(*_: object, **options: bool) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
+    def started(*_: object, **options: object) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
         asked.append(options)
         yield StartedCluster("", "198.18.0.9:6379", at), ("vm2: no route",)
 
@@ -552,7 +562,7 @@ def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
     monkeypatch.setattr(session, "opened", opened)
     words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread", "--eta=never"]
     assert run_dialect("fio", ["--hosts", "vm[1-3]", "--allow-missing", "--tls", *words]) == 0
-    assert asked == [{"allow_missing": True, "tls": True}]
+    assert asked == [{"allow_missing": True, "tls": True, "remote_dir": ""}]
     assert re.findall(r"^<(.*)> $", capsys.readouterr().out, re.MULTILINE) == list(at)
     # The tool's own words select among the hosts.
     assert run_dialect("fio", ["--hosts", "vm1,vm3", *words, "--client=vm3"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -184,6 +185,55 @@ def test_a_lost_client_is_named_and_the_others_finish(
     why = campaigns.reason(measured.outcome, measured.clients)
     assert why.startswith("2 of 3 load clients finished: two lost after 300 ms of measuring: ")
     assert why.endswith("ActorDiedError" if how == "dies" else " ms") or "silent for" in why
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_loss", ["continue", "stop"])
+def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: str) -> None:
+    links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
+    links[1].dies_after = 2
+    told: list[str] = []
+    after = 0
+
+    def watch(live: Live) -> bool:
+        nonlocal after
+        after = max(after, live.intervals) if told else 0
+        # Without the stop the load has no end.
+        return on_loss == "continue" and bool(told) and live.intervals > 8
+
+    plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 3)
+    with group_of(links, told.append, stops_on_loss=on_loss == "stop") as group:
+        measured = local.measure(plan, watch, 0.01, group)
+    others = "2 others go on" if on_loss == "continue" else "2 others stop"
+    assert len(told) == 1
+    assert re.match(rf"load client two lost after .* of measuring: ActorDiedError; {others}", told[0])
+    assert [client.state for client in measured.clients] == ["interrupted", "lost", "interrupted"]
+    assert on_loss == "stop" or after > 8, "the others went on after the line"
+
+
+@pytest.mark.slow
+def test_a_silent_client_is_told_when_it_falls_silent_and_when_it_sends_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "SILENT_S_MIN", 0.5)
+    monkeypatch.setattr(silence, "SILENT_INTERVALS", 1)
+    links = [LocalLink("one"), LocalLink("two")]
+    told: list[str] = []
+
+    class Halting(LocalLink):
+        """Sends nothing for a second."""
+
+        async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
+            async for record in super().stream(start_ns):
+                if self.records == 3:
+                    await asyncio.sleep(1.5)
+                yield record
+
+    links[1] = Halting("two")
+    with group_of(links, told.append) as group:
+        local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
+    assert [re.sub(r"[\d.]+ m?s", "N", line) for line in told] == [
+        "load client two has sent nothing for N; it is lost after N",
+        "load client two sends again, after N",
+    ]
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from cyclopts import Parameter
 
@@ -17,6 +18,7 @@ from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.target import Target
 
 SSH = "ssh"
+OnLoss = Literal["continue", "stop"]
 
 
 OpenClients = Callable[[Sequence[str]], AbstractContextManager[Machines]]
@@ -48,6 +50,8 @@ class ClusterOptions:
     allow_missing: Flag = False
     """Measure with the load clients that are there; the result says which are missing. Default: a missing one is an
     error."""
+    on_loss: OnLoss = "continue"
+    """When a load client is lost or fails during a run: continue with the others, or stop."""
 
     @contextmanager
     def machines(self, *on: Target) -> Iterator[Machines]:
@@ -80,6 +84,7 @@ class ClusterOptions:
             "--remote-dir": bool(self.remote_dir),
             "--tls": self.tls,
             "--allow-missing": self.allow_missing and not names_cluster,
+            "--on-loss": self.on_loss != "continue" and not names_cluster,
         }
         if found := [option for option, is_there in alone.items() if is_there]:
             raise DialectError(
@@ -105,18 +110,24 @@ class ClusterOptions:
         from iocurve.cluster import hosts, session
         from iocurve.cluster.host_lists import parse_hosts, running_cluster
 
+        opened = partial(session.opened, tell=report_client, stops_on_loss=self.on_loss == "stop")
         if self.hosts is None:
-            yield (), partial(session.opened, on, clients, allow_missing=self.allow_missing)
+            yield (), partial(opened, on, clients, allow_missing=self.allow_missing)
         elif running := running_cluster(self.hosts):
-            yield (), partial(session.opened, *running, allow_missing=self.allow_missing)
+            yield (), partial(opened, *running, allow_missing=self.allow_missing)
         else:
             found = parse_hosts(self.hosts)
             started = partial(hosts.started, allow_missing=self.allow_missing, tls=self.tls, remote_dir=self.remote_dir)
             with started(found, self.ssh, report_host) as (cluster, missing):
-                yield list(cluster.hosts), partial(session.opened, cluster.address, None, missing=missing)
+                yield list(cluster.hosts), partial(opened, cluster.address, None, missing=missing)
 
 
 CLUSTER = ClusterOptions()
+
+
+def report_client(line: str) -> None:
+    """Prints at once what has become of a load client to stderr."""
+    print(f"iocurve: {line}", file=sys.stderr, flush=True)
 
 
 def report_host(host: object, text: str) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.checks import CheckOptions
 from iocurve.cli.common import served_metrics
 from iocurve.cli.exits import status
-from iocurve.cli.machines import SSH, ClusterOptions
+from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.dialects.base import ClusterRequest, Dialect, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
@@ -44,6 +44,7 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
         remote_dir=_last(own["--remote-dir"]) or "",
         tls=bool(own["--tls"]),
         allow_missing=bool(own["--allow-missing"]),
+        on_loss=_on_loss(own["--on-loss"]),
     )
     parsed: list[list[Expression]] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
@@ -121,6 +122,15 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
 
 def _last(values: Sequence[str]) -> str | None:
     return values[-1] if values else None
+
+
+def _on_loss(values: Sequence[str]) -> OnLoss:
+    """Raises ``DialectError`` for another word."""
+    words = {word: word for word in get_args(OnLoss)}
+    value: OnLoss | None = words.get(values[-1] if values else "continue")
+    if value is None:
+        raise DialectError([Diagnostic(f"--on-loss {values[-1]}: choose {' or '.join(words)}")])
+    return value
 
 
 def _path(values: Sequence[str]) -> Path | None:

@@ -308,7 +308,7 @@ class _Starting:
         with self._timed("connect"):
             for host in hosts:
                 self._connections.append(Connection(host, ssh, self._directory, remote_dir))
-                self._cluster.adopt(self._connections[-1].process.pid, "ssh")
+                self._cluster.adopt(self._connections[-1].process.pid, "ssh", host.name)
             self._greetings = self._greeted(packages.key)
             self._drop(_same_machines(self._greetings))
         for host, greeting in self._greetings.items():

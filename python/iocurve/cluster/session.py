@@ -24,6 +24,7 @@ from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.link import ClientLostError, Link, Member
+from iocurve.measure.group.silence import Tell, ignored
 from iocurve.measure.records import Introduction
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ def opened(
     *,
     allow_missing: bool = False,
     missing: Sequence[str] = (),
+    tell: Tell = ignored,
+    stops_on_loss: bool = False,
 ) -> Iterator[ClientGroup]:
     """Load clients on a cluster while the context lasts.
 
     ``address`` is HOST:PORT of the head; None or ``auto`` is the cluster of this machine.
     ``clients`` is None for one on every node. ``on`` lists the nodes (hostname or address) in the order of the clients.
     With ``allow_missing`` the load clients that are there suffice. The group says which are missing; ``missing`` are
-    known to be.
+    known to be. ``tell`` and ``stops_on_loss`` are those of ``ClientGroup``.
     Raises ``RunError`` where the cluster cannot be reached, is busy or lacks load clients, ``PlanError`` where versions
     differ.
     """
@@ -79,7 +82,8 @@ def opened(
         chosen = _chosen(found, clients, on, expected)
         with _joined(head) as ray, loop_in_thread() as loop, _reserved(ray, chosen) as links:
             members = _introduced(links, asyncio.run_coroutine_threadsafe(_introductions(links), loop).result())
-            yield ClientGroup(members, loop, f"Ray {ray.__version__}", (*missing, *absent))
+            framework = f"Ray {ray.__version__}"
+            yield ClientGroup(members, loop, framework, (*missing, *absent), tell, stops_on_loss=stops_on_loss)
 
 
 def load_client_addresses(address: str, clients: int | None, *, allow_missing: bool) -> list[str]:
@@ -385,8 +389,8 @@ def _name_by_hostname(links: Sequence[RayLink], asked: Sequence[Introduction | s
 class RayLink(Link):
     """The way to a load client that is an actor (``Link``)."""
 
-    def __init__(self, ray: ModuleType, actor: Any, name: str) -> None:
-        self._ray, self._actor, self._name = ray, actor, name
+    def __init__(self, ray: ModuleType, actor: Any, address: str) -> None:
+        self._ray, self._actor, self._address, self._name = ray, actor, address, address
 
     @property
     def name(self) -> str:
@@ -402,7 +406,7 @@ class RayLink(Link):
         try:
             return await getattr(self._actor, method).remote(*arguments)
         except Exception as error:  # noqa: BLE001 - an unknown error is raised as it is
-            raise _translated(error) from None
+            raise _translated(error, self._address) from None
 
     async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
         """The messages of ``LoadClient.run``."""
@@ -411,7 +415,7 @@ class RayLink(Link):
             async for message in messages:
                 yield await message
         except Exception as error:  # noqa: BLE001 - an unknown error is raised as it is
-            raise _translated(error) from None
+            raise _translated(error, self._address) from None
 
     def abandon(self) -> None:
         """Kills the actor."""
@@ -427,14 +431,16 @@ _LOSSES = {
 """The meaning of Ray's errors."""
 
 
-def _translated(error: Exception) -> Exception:
-    """The exception of the client, or ``ClientLostError`` where the client is gone."""
+def _translated(error: Exception, address: str) -> Exception:
+    """The exception of the client at an address, or ``ClientLostError`` where the client is gone."""
     from ray.exceptions import RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
         cause = error.cause
         return cause if isinstance(cause, IocurveError) else RunError(f"internal error on a load client: {cause!r}")
     if isinstance(error, RayError):
-        name = type(error).__name__
+        name, known = type(error).__name__, StartedCluster.known()
+        if cause := known and known.ended_connection(address):
+            return ClientLostError(cause)
         return ClientLostError(f"{_LOSSES[name]} ({name})" if name in _LOSSES else f"{name}: {error}")
     return error

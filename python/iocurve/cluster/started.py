@@ -28,6 +28,7 @@ from iocurve.cluster import credentials, nodes, ray_options
 from iocurve.cluster.packages import installation
 from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
+from iocurve.machine.files import text_of
 from iocurve.machine.processes import start_ticks
 from iocurve.units import counted
 
@@ -52,6 +53,8 @@ class GroupLeader(msgspec.Struct, frozen=True):
     """The holder keeps the inputs of all connections open; without it the hosts end their nodes."""
     started: int
     """Start in clock ticks after boot (proc_pid_stat(5)), which tells it from another process of the same number."""
+    host: str = ""
+    """The host of a connection."""
 
     @property
     def is_alive(self) -> bool:
@@ -135,9 +138,9 @@ class StartedCluster(msgspec.Struct):
     def _rays(self) -> list[GroupLeader]:
         return [process for process in self.processes if process.role == "ray"]
 
-    def adopt(self, pid: int, role: Role) -> None:
+    def adopt(self, pid: int, role: Role, host: str = "") -> None:
         """Adds the leader of a process group, started just now, that ends with the cluster."""
-        self.processes.append(GroupLeader(pid, role, start_ticks(pid) or 0))
+        self.processes.append(GroupLeader(pid, role, start_ticks(pid) or 0, host))
         self.keep()
 
     def keep(self) -> None:
@@ -182,6 +185,16 @@ class StartedCluster(msgspec.Struct):
                 told = last_error(lines) or "it wrote nothing"
                 return f"; {f'node {number}' if number else 'the head'}: {told} ({_log(number)})"
         return ""
+
+    def ended_connection(self, address: str) -> str | None:
+        """What the ssh connection to the host at an address has ended with; None while it is there."""
+        names = {name for name, at in self.hosts.items() if at == address}
+        ended = [one for one in self.processes if one.role == "ssh" and one.host in names and not one.is_alive]
+        if not ended:
+            return None
+        lines = text_of(Path(self.directory) / f"{ended[0].host}.err").split("\n")
+        told = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return "its ssh connection has ended" + (f": {told}" if told else "")
 
     def end(self) -> int:
         """Ends the processes and removes their files; gives the number of those that were alive."""

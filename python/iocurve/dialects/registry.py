@@ -30,7 +30,17 @@ REGISTRY = {
 """The dialects of other tools. To add one, add a directory and a line here."""
 
 SHARED_FLAGS = ("--tls", "--allow-missing")
-SHARED_OPTIONS = ("--fail-if", "--junit", "--markdown", "--metrics", "--hosts", "--ssh", "--remote-dir", *SHARED_FLAGS)
+SHARED_OPTIONS = (
+    "--fail-if",
+    "--junit",
+    "--markdown",
+    "--metrics",
+    "--hosts",
+    "--ssh",
+    "--remote-dir",
+    "--on-loss",
+    *SHARED_FLAGS,
+)
 """Options of iocurve that every dialect takes, anywhere on its command line; flags take no value."""
 
 

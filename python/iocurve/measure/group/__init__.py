@@ -23,6 +23,7 @@ from iocurve.measure.group.client import GroupClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, Member
 from iocurve.measure.group.places import ClientPlace
 from iocurve.measure.group.run import GroupRun
+from iocurve.measure.group.silence import Tell, ignored
 from iocurve.measure.machines import Running
 from iocurve.measure.records import idle_cost_of
 from iocurve.result.document import ClusterFacts, IdleCost
@@ -68,13 +69,17 @@ class ClientGroup:
         loop: asyncio.AbstractEventLoop,
         framework: str = "none",
         missing: Sequence[str] = (),
+        tell: Tell = ignored,
+        *,
+        stops_on_loss: bool = False,
     ) -> None:
         """``loop`` runs in a separate thread and makes all calls; ``framework`` is the library that carries them.
 
-        ``missing`` names the load clients that the run goes without.
+        ``missing`` names the load clients that the run goes without. ``tell`` is called, in that thread, when a client
+        is silent, sends again, or is lost; with ``stops_on_loss`` a run stops then.
         """
         self._members, self._loop, self._framework = list(members), loop, framework
-        self._missing = tuple(missing)
+        self._missing, self._tell, self._stops_on_loss = tuple(missing), tell, stops_on_loss
 
     @property
     def count(self) -> int:
@@ -117,7 +122,7 @@ class ClientGroup:
         clients = [GroupClient(self._members[part.client], part) for part in found]
         if lost := [client.name for client in clients if client.member.is_lost]:
             raise RunError(f"{name}: load client {', '.join(lost)} was lost before")
-        return GroupRun(clients, plan, name, self._loop)
+        return GroupRun(clients, plan, name, self._loop, self._tell, stops_on_loss=self._stops_on_loss)
 
     def kept(self, run: str, client: int) -> bytes | None:
         """The local file of a client of an earlier run, from the machine that has it."""

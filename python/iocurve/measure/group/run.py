@@ -16,23 +16,32 @@ from iocurve.measure.group.barrier import Barrier, stop
 from iocurve.measure.group.client import Ended, GroupClient, Running
 from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
 from iocurve.measure.group.merge import LiveView, client_outcomes, merged_outcome
-from iocurve.measure.group.silence import Patience, SilenceWatch
+from iocurve.measure.group.silence import Patience, SilenceWatch, Tell, ignored
 from iocurve.measure.machines import ClientFacts
 from iocurve.measure.records import ClosedRecord, EndRecord, ReadyRecord, Record, StartedRecord, records_of
 from iocurve.result.document import LayoutFacts
-from iocurve.units import SECOND_NS
+from iocurve.units import SECOND_NS, counted, format_duration
 
 
 class GroupRun:
     """A plan that runs on load clients (``Running``)."""
 
-    def __init__(self, clients: Sequence[GroupClient], plan: Plan, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._clients, self._loop = clients, loop
+    def __init__(
+        self,
+        clients: Sequence[GroupClient],
+        plan: Plan,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        tell: Tell = ignored,
+        *,
+        stops_on_loss: bool = False,
+    ) -> None:
+        self._clients, self._loop, self._tell, self._stops_on_loss = clients, loop, tell, stops_on_loss
         self._run = secrets.token_hex(8)
         self._patience = Patience.of(plan, len(clients))
         self._view = LiveView(clients, loop)
         self._barrier = Barrier(clients, self._patience, self._view, self._run, name)
-        self._silence = SilenceWatch(self._patience, self._view.publish)
+        self._silence = SilenceWatch(self._patience, self._view.publish, tell)
         self._calls: set[asyncio.Future[object]] = set()
         self._future = asyncio.run_coroutine_threadsafe(self._drive(), loop)
 
@@ -91,6 +100,9 @@ class GroupRun:
         try:
             async for message in client.member.link.stream(start_ns + client.clock.offset_ns):
                 assert isinstance(client.phase, Running), "a client that has ended is not followed"
+                if client.phase.is_silent:
+                    silent = format_duration(round((time.monotonic() - client.phase.heard_s) * SECOND_NS))
+                    self._tell(f"load client {client.name} sends again, after {silent}")
                 client.phase = client.phase.after_message(time.monotonic())
                 for record in records_of(message):
                     self._take(client, client.phase, record, start_ns)
@@ -103,8 +115,19 @@ class GroupRun:
             # The client has ended if it was silent for too long.
             if not client.is_over:
                 raise
+        self._tell_end(client)
         self._release_next()
         self._view.publish_soon()
+
+    def _tell_end(self, client: GroupClient) -> None:
+        """Tells at once that a client was lost or has failed, and stops the others if they are not to go on."""
+        if not isinstance(client.phase, Ended) or client.phase.reason is None:
+            return
+        left = sum(not one.is_over for one in self._clients)
+        others = f"; {counted(left, 'other')} {'stop' if self._stops_on_loss else 'go on'}" if left else ""
+        self._tell(f"load client {client.name} {client.phase.reason}{others}")
+        if self._stops_on_loss:
+            self._stop_all()
 
     def _take(self, client: GroupClient, phase: Running, record: Record, start_ns: int) -> None:
         groups = client.part.groups

@@ -49,12 +49,20 @@ class Patience:
         return cls(silent_s, lost_s, max(LEASE_S_MIN, lost_s), send_s)
 
 
+Tell = Callable[[str], None]
+"""Gets a line about a client at once: it is silent, it sends again, or it was lost."""
+
+
+def ignored(_line: str) -> None:
+    """Tells nothing."""
+
+
 class SilenceWatch:
     """Watches the clients of a run."""
 
-    def __init__(self, patience: Patience, publish: Callable[[], None]) -> None:
-        """Calls ``publish`` when a client is newly shown as silent."""
-        self._patience, self._publish = patience, publish
+    def __init__(self, patience: Patience, publish: Callable[[], None], tell: Tell) -> None:
+        """Calls ``publish`` and ``tell`` when a client is newly shown as silent."""
+        self._patience, self._publish, self._tell = patience, publish, tell
         self._stopped_s: float | None = None
 
     def stop(self) -> None:
@@ -81,6 +89,11 @@ class SilenceWatch:
         if not phase.is_silent and time.monotonic() - phase.heard_s > self._patience.silent_s:
             client.phase = replace(phase, is_silent=True)
             self._publish()
+            silent, lost = (
+                format_duration(round(seconds * SECOND_NS))
+                for seconds in (self._patience.silent_s, self._patience.lost_s)
+            )
+            self._tell(f"load client {client.name} has sent nothing for {silent}; it is lost after {lost}")
 
     def _overdue_s(self, phase: Running) -> float | None:
         """Seconds for which the client has been silent, if that is too long."""
