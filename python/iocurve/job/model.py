@@ -153,7 +153,7 @@ class Files(Struct):
     """A full device ends the load cleanly (fio's fill_device); files without a size grow until then."""
     regions: tuple[tuple[planned.FilePlan, ...], ...] = ()
     """The exact files and regions of each worker, or of all workers together, for tools that compute them; they replace
-    all other fields here, and nothing looks at them."""
+    all other fields here, and are used as they are."""
 
 
 class TreeLoad(Struct):

@@ -215,7 +215,7 @@ class _Resolver:
     # -- notes ---------------------------------------------------------------------------------------------------------
 
     def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
-        # The tool that computed regions has looked at its files.
+        # The dialect that computed the regions has examined their files.
         if section.files.regions:
             return
         self.diagnostics.notes += warnings_of(self.job.words, section, workers)
