@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +49,16 @@ def point(name: str, depth: int, latency_us: int, *, rates: tuple[int, ...] = (1
         plan=synthetic.plan([synthetic.worker_plan()]),
         outcome=synthetic.outcome(worker),
     )
+
+
+def dependent(one: Point, means: Sequence[int]) -> Point:
+    """A point whose intervals have these mean latencies."""
+    (worker,) = one.outcome.workers
+    intervals = tuple(
+        interval.replace(operations={"read": interval.operations["read"].replace(mean_ns=float(mean))})
+        for interval, mean in zip(worker.intervals, means, strict=True)
+    )
+    return one.replace(outcome=one.outcome.replace(workers=(worker.replace(intervals=intervals),)))
 
 
 def checked(result: Result, *expressions: str) -> list[tuple[str, str, str]]:
@@ -177,7 +189,7 @@ def test_an_interval_that_spans_the_bound_cannot_tell() -> None:
     ((_, verdict, text),) = checked(uneven, "iops < 100.5")
     assert verdict == "cannot_tell"
     assert text.startswith("iops 100 IOPS (95 %: ")
-    assert text.endswith("): the interval spans 100.5")
+    assert re.search(r"\): the interval spans 100\.5; measure for about \d+ min \d+ s more$", text)
     assert checked(uneven, "iops < 80")[0][1] == "passed"
     assert checked(uneven, "iops < 120")[0][1] == "failed"
     # One part that does not hold decides, whatever the other is.
@@ -436,6 +448,40 @@ def test_a_latency_with_lower_bounds_fails_or_is_inconclusive_and_never_passes_b
     assert [verdict for _, verdict, _ in found] == expected
     sure = checked(synthetic.result([with_kind(one, unfinished=0)]), "max > 2s")
     assert [verdict for _, verdict, _ in sure] == ["passed"]
+
+
+def test_a_percentile_of_few_independent_operations_is_bounded_by_the_largest_of_all() -> None:
+    # The p99 rises and falls with the rate: the run has 40 intervals, and far fewer independent operations than 368.
+    means = [100_000 if number // 10 % 2 else 200_000 for number in range(40)]
+    calm = dependent(point("depth 1", 1, 1000, rates=(100,) * 40), means)
+    assert [verdict for _, verdict, _ in checked(synthetic.result([calm]), "p99 > 100s", "p99 > 0.995ms")] == [
+        "passed",
+        "cannot_tell",
+    ]
+
+
+def test_a_check_of_too_few_operations_says_how_much_longer_to_measure() -> None:
+    few = point("depth 1", 1, 1000, rates=(100,) * 20)
+    ((_, verdict, text),) = checked(synthetic.result([few]), "p99.9 > 2ms")
+    assert verdict == "cannot_tell"
+    # 3,688 operations have one above their p99.9 with a probability of 97.5 %; 2,000 took 20 s.
+    assert text.endswith("the interval spans 2ms; measure for about 17 s more")
+
+
+def test_the_latency_under_a_rate_is_that_from_the_scheduled_time() -> None:
+    one = point("rated", 1, 1000)
+    (worker,) = one.outcome.workers
+    late = synthetic.latency({5_000_000: 2000})
+    kinds = {name: kind.replace(response=late) for name, kind in worker.operations.items()}
+    rated = one.replace(outcome=one.outcome.replace(workers=(worker.replace(operations=kinds),)))
+    for expression, expected in (
+        ("p99 > 3ms", "failed"),
+        ("response_p99 > 3ms", "failed"),
+        ("service_p99 > 3ms", "passed"),
+        ("read.service_p99 > 3ms", "passed"),
+        ("read_p99_us > 3000", "failed"),
+    ):
+        assert [verdict for _, verdict, _ in checked(synthetic.result([rated]), expression)] == [expected], expression
 
 
 def test_missed_operations_are_checked_and_bound_only_the_response() -> None:

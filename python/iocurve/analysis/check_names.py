@@ -19,7 +19,7 @@ from iocurve.units import MIB, MICROSECOND_NS, parse_bandwidth, parse_bytes, par
 Measure = Literal["time", "rate", "throughput", "size", "count", "number", "share", "text"]
 """The unit of a value: µs, operations per second, MiB/s, bytes, a count, a plain number, per cent, or text."""
 
-_LATENCY = re.compile(r"(response_)?(min|mean|max|p(\d+(?:[._]\d+)?))(_us)?\Z")
+_LATENCY = re.compile(r"(response_|service_)?(min|mean|max|p(\d+(?:[._]\d+)?))(_us)?\Z")
 _FIGURES: dict[str, Measure] = {
     "iops": "rate",
     "iops_low": "rate",
@@ -79,7 +79,7 @@ class Name:
     kind: str | None = None
     """Kind of operation; None: all kinds."""
     figure: str = ""
-    """Name of a figure, a text or an axis; ``response_`` or nothing of a latency, which has a ``statistic``."""
+    """Name of a figure, a text or an axis; of a latency ``response_``, ``service_`` or nothing, with a ``statistic``."""
     statistic: str = ""
     """``min``, ``mean``, ``max`` or ``percentile`` of a latency; ``finding`` of a search."""
     percent: float = 0.0

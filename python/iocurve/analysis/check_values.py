@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from iocurve.analysis.check_names import Measure, Name
@@ -16,6 +16,7 @@ from iocurve.result.summary import Latency, Totals
 from iocurve.units import (
     MIB,
     MICROSECOND_NS,
+    SECOND_NS,
     format_bytes,
     format_count,
     format_latency,
@@ -31,6 +32,10 @@ class Value:
     low: float | None = None
     """Lower bound of the 95 % interval; minus infinity where there is only an upper one, None without an interval."""
     high: float | None = None
+    seconds: float = 0.0
+    """Measured time behind the value; 0 where it is unknown."""
+    seconds_wanted: float | None = None
+    """Measured time that would give both bounds, where one is missing for lack of operations."""
 
     @property
     def has_interval(self) -> bool:
@@ -53,10 +58,12 @@ class PointValues:
         if totals is None:
             return None
         if name.statistic:
-            return _latency(self.point, totals, name)
-        if name.figure in _WITH_INTERVAL:
-            return _WITH_INTERVAL[name.figure](self, name)
-        return _value(self._plain(name))
+            found = _latency(self.point, totals, name)
+        elif name.figure in _WITH_INTERVAL:
+            found = _WITH_INTERVAL[name.figure](self, name)
+        else:
+            return _value(self._plain(name))
+        return found and replace(found, seconds=self.point.summary().window_ns / SECOND_NS)
 
     def _plain(self, name: Name) -> float | str | None:
         """A value without an interval."""
@@ -116,13 +123,17 @@ def _scaled(figure: Interval, unit: float) -> Value | None:
 
 
 def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
-    """A latency in µs. Intervals are of percentiles and means of service latencies."""
-    latency = totals.response if name.figure else totals.service
+    """A latency in µs: the response latency under a rate, unless the name says service.
+
+    Intervals are of percentiles and means of service latencies.
+    """
+    is_response = name.figure == "response_" or (not name.figure and totals.response is not None)
+    latency = totals.response if is_response else totals.service
     if latency is None or not latency.count:
         return None
-    count = None if name.figure or name.statistic in ("min", "max") else _independent(point, name)
+    count = None if is_response or name.statistic in ("min", "max") else _independent(point, name)
     low, high = (None, None) if count is None else _bounds(latency, name, count)
-    bounds = totals.unfinished + (totals.missed if name.figure else 0)
+    bounds = totals.unfinished + (totals.missed if is_response else 0)
     if bounds and name.statistic != "min":
         low, high = low if low is not None else latency.min_ns, _highest(latency, name, bounds, high)
     value = {
@@ -131,7 +142,11 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
         "max": latency.max_ns,
         "percentile": latency.percentile(name.percent),
     }[name.statistic]
-    return _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
+    found = _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
+    if found is None or count is None or high is not None:
+        return found
+    wanted = _count_wanted(name.percent) / latency.count
+    return replace(found, seconds_wanted=wanted * point.summary().window_ns / SECOND_NS)
 
 
 def _highest(latency: Latency, name: Name, bounds: int, high: float | None) -> float:
@@ -151,9 +166,18 @@ def _independent(point: Point, name: Name) -> float | None:
 
 def _bounds(latency: Latency, name: Name, count: float) -> tuple[float | None, float | None]:
     if name.statistic == "percentile":
-        return percentile_interval(latency, name.percent, count)
+        low, high = percentile_interval(latency, name.percent, count)
+        if high is None and latency.count >= _count_wanted(name.percent):
+            # The independent operations are too few for a rank between them. All operations lie below the largest.
+            high = latency.max_ns
+        return low, high
     reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * latency.stddev_ns / math.sqrt(count)
     return max(float(latency.min_ns), latency.mean_ns - reach), latency.mean_ns + reach
+
+
+def _count_wanted(percent: float) -> int:
+    """The fewest operations of which the largest is an upper bound of a percentile, as sure as those of intervals."""
+    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log(percent / 100))
 
 
 # ---- as text

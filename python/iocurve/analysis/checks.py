@@ -16,7 +16,7 @@ from iocurve.analysis.doubts import missing_parts
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.result.document import Point, Result
 from iocurve.result.figures import plain
-from iocurve.units import counted, format_number
+from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
 Verdict = Literal["failed", "cannot_tell", "passed"]
 TIMES_MIN = 10
@@ -206,9 +206,27 @@ def _text(comparison: ValueComparison, value: Value) -> str:
     shown = f"{what} {text_of(value.value, 'share' if name.is_change else name.measure)}"
     interval = interval_text(value, "share" if name.is_change else name.measure)
     if compared(comparison, value) is None:
-        return f"{shown} ({interval}): the interval spans {literal}" if interval else f"{shown} has no interval"
+        if not interval:
+            return f"{shown} has no interval"
+        more = _seconds_more(value, bound)
+        needs = "" if more is None else f"; measure for about {format_duration(round(more) * SECOND_NS)} more"
+        return f"{shown} ({interval}): the interval spans {literal}{needs}"
     distance = _distance(value.value, bound, name.is_change or name.measure == "share")
     return f"{shown} is {distance}{literal} ({interval})" if interval else f"{shown} is {distance}{literal}"
+
+
+def _seconds_more(value: Value, bound: float) -> float | None:
+    """The further measured time after which the interval would not span a bound; None where it is unknown or endless.
+
+    The width of an interval falls with the root of the time.
+    """
+    if isinstance(value.value, str) or value.low is None or value.high is None or value.value == bound:
+        return None
+    reach = value.high - value.value if bound > value.value else value.value - value.low
+    by_width = value.seconds * (reach / (bound - value.value)) ** 2
+    wanted = value.seconds_wanted if math.isinf(reach) else by_width
+    more = 0 if wanted is None else wanted - value.seconds
+    return max(more, 1.0) if value.seconds and more > 0 else None
 
 
 def _distance(value: float, bound: float, is_percent: bool) -> str:
