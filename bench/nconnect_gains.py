@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from bench.nconnect_fit import SERVICES, Load, Published, Service, in_profiles
-from iocurve.analysis import connections, reading
-from iocurve.analysis.connections import Pair
+from iocurve.analysis import gains, reading
+from iocurve.analysis.gains import Pair
 from iocurve.errors import IocurveError
 from iocurve.result.document import Result
 from iocurve.units import KIB
@@ -51,7 +51,7 @@ def table(result: Result, service: Service, published: Sequence[Published]) -> I
     yield "| load | published gain | fitted model | measured gain | limit with several connections |"
     yield "| --- | --- | --- | --- | --- |"
     families = [family for family in reading.read(result).families if family.varies("nconnect")]
-    pairs = {load_of(pair): pair for family in families for pair in connections.pairs(family.members)}
+    pairs = {load_of(pair): pair for family in families for pair in gains.pairs(family.members)}
     for load, pair in pairs.items():
         figures = (
             f"{load.block_kib} KiB {load.kind}s, depth {load.depth}, nconnect={load.nconnect}",

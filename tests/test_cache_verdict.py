@@ -10,7 +10,7 @@ import pytest
 
 from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
-from iocurve.analysis import caches
+from iocurve.analysis import cache_evidence
 from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import Outcome
@@ -152,7 +152,7 @@ def test_writes_are_not_judged() -> None:
 
 def test_the_evidence_is_told_with_the_verdict() -> None:
     point = on_disk(77_000, 77_000).point.replace(cache=judged(facts(SAME), on_disk(77_000, 77_000)))
-    (doubt,) = caches.cache_doubts(synthetic.result([point]))
+    (doubt,) = cache_evidence.cache_doubts(synthetic.result([point]))
     assert doubt == (
         "f: repeated offsets give 1.00 × [1.00, 1.01] the IOPS of fresh ones; the emulated disk counted 77,000 hits of "
         "its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself does at most 3,500, so "

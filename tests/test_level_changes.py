@@ -11,8 +11,7 @@ import pytest
 
 from bench.truth import series, simulated
 from bench.truth.best_test import Alternative, power_bound
-from iocurve.analysis.level_changes import Drift, Step, level_change
-from iocurve.analysis.levels import Levels, levels
+from iocurve.analysis.level_changes import Drift, Levels, Step, level_change, levels
 
 
 def test_credits_that_are_spent_are_a_level_change() -> None:

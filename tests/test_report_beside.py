@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from iocurve.analysis import caches, connections, doubts, published, read
+from iocurve.analysis import cache_evidence, doubts, gains, published, read
 from iocurve.analysis.headlines import Headline
 from iocurve.report import page as report
 from iocurve.report.charts import labelled
 from iocurve.report.comparisons import advice_cells
-from iocurve.report.conditions import conditions
+from iocurve.report.conditions import conditions, emulation_label, setting, targets
 from iocurve.report.figures import figures
-from iocurve.report.setting import emulation_label, setting, targets
 from iocurve.result.document import (
     Axis,
     CacheFacts,
@@ -228,7 +227,7 @@ def advised(*, takes_turns: bool = True) -> Result:
 
 def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
     (family,) = read(advised()).families
-    cells = {(cell.row, cell.depth): cell.verdict for cell in advice_cells(connections.pairs(family.members))}
+    cells = {(cell.row, cell.depth): cell.verdict for cell in advice_cells(gains.pairs(family.members))}
     assert cells == {
         ("read 4 KiB", 1): "slower",
         ("write 4 KiB", 1): "no difference",
@@ -239,7 +238,7 @@ def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
 
 def test_advice_has_no_colour_without_an_interval() -> None:
     (family,) = read(advised(takes_turns=False)).families
-    assert {cell.verdict for cell in advice_cells(connections.pairs(family.members))} == {"cannot tell"}
+    assert {cell.verdict for cell in advice_cells(gains.pairs(family.members))} == {"cannot tell"}
 
 
 def test_advice_is_a_coloured_table_and_one_sentence() -> None:
@@ -351,7 +350,7 @@ def looked_at(policy: str, verdict: str, low: float) -> Result:
 
 
 def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
-    assert caches.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
+    assert cache_evidence.cache_doubts(looked_at("uncached", "cached", 0.12)) == [
         "mix: repeated offsets give 1.17 × [1.12, 1.22] the IOPS of fresh ones, so its figures look cached, although "
         "caches were to be left out"
     ]
@@ -359,8 +358,8 @@ def test_figures_that_look_cached_against_the_intention_are_doubtful() -> None:
 
 def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
     result = looked_at("cached", "cached", 0.12)
-    assert caches.cache_doubts(result) == []
-    assert caches.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
+    assert cache_evidence.cache_doubts(result) == []
+    assert cache_evidence.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
 
 
 def test_a_level_that_is_left_is_told_with_its_time() -> None:

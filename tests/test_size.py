@@ -11,8 +11,7 @@ import pytest
 from bench.sizing.__main__ import TABLE, answers, table
 from data.synthetic import fio_run
 from iocurve.advice import measured, sizing, volumes
-from iocurve.advice.alternative import Alternative, read_prices
-from iocurve.advice.demand import Demand, demanded, parse_mix
+from iocurve.advice.demand import Alternative, Demand, demanded, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
 from iocurve.cli import commands
 from iocurve.errors import DialectError, ResultError

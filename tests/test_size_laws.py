@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from iocurve.advice import facts, laws
+from iocurve.advice import facts
 from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.volume import profile
 
@@ -24,21 +24,21 @@ from iocurve.volume import profile
     ],
 )
 def test_littles_law(iops: int, latency_us: int, expected: Fraction) -> None:
-    assert laws.in_flight(iops, latency_us * 1000) == expected
-    assert laws.iops_of(expected, latency_us * 1000) == iops
+    assert facts.in_flight(iops, latency_us * 1000) == expected
+    assert facts.iops_of(expected, latency_us * 1000) == iops
 
 
 def test_a_window_is_bandwidth_times_round_trip() -> None:
-    assert laws.window_bytes(1_000 * MIB, MILLISECOND_NS) == 1_000 * MIB // 1000
-    assert laws.window_bytes(3, 500_000_000) == 2
+    assert facts.window_bytes(1_000 * MIB, MILLISECOND_NS) == 1_000 * MIB // 1000
+    assert facts.window_bytes(3, 500_000_000) == 2
 
 
 def test_the_smallest_premium_quota_for_4500_mib_per_s() -> None:
     figure = profile.load("anf-premium").throughput_mib_per_s
     assert figure is not None
-    assert laws.smallest_quota(lambda quota: figure.of(quota) >= 4500, 50, 102_400) == Fraction("70.3125") * TIB
-    assert laws.smallest_quota(lambda quota: figure.of(quota) >= 4501, 50, 102_400) is None
-    assert laws.smallest_quota(lambda quota: figure.of(quota) >= 1, 50, 102_400) == 50 * GIB
+    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4500, 50, 102_400) == Fraction("70.3125") * TIB
+    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4501, 50, 102_400) is None
+    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 1, 50, 102_400) == 50 * GIB
 
 
 def test_every_fact_has_a_page() -> None:

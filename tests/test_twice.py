@@ -9,8 +9,8 @@ import pytest
 from data import synthetic
 from data.synthetic import VOLUME
 from iocurve.analysis import read
+from iocurve.analysis.limit_groups import Twice
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
-from iocurve.analysis.twice import Twice
 from iocurve.result.caps import caps
 from iocurve.result.document import Limit, TargetFacts
 from iocurve.units import KIB, MIB, TIB

@@ -9,7 +9,7 @@ import pytest
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve.analysis.fingerprints import Response, connection_verdict
-from iocurve.analysis.levels import levels
+from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.analysis.measured_load import MeasuredLoad

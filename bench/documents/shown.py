@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from iocurve import analysis
-from iocurve.analysis import connections, published
+from iocurve.analysis import gains as gains_of_points
+from iocurve.analysis import published
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import point_unit
 from iocurve.result.disturbance import condition
@@ -117,9 +118,9 @@ def advice(said: str) -> Show:
     """The verdicts of the green, yellow and red table."""
 
     def cells(directory: Path) -> Cells:
-        pairs = connections.pairs(_family(directory, "advice").members)
+        pairs = gains_of_points.pairs(_family(directory, "advice").members)
         texts = [
-            f"{connections.kind_and_block(pair.few)} depth {pair.few.axis('depth'):g}: {pair.gain.ratio:.2f} × "
+            f"{gains_of_points.kind_and_block(pair.few)} depth {pair.few.axis('depth'):g}: {pair.gain.ratio:.2f} × "
             f"{pair.gain.verdict}"
             for pair in pairs
         ]

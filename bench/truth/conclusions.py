@@ -13,8 +13,7 @@ import numpy as np
 from bench.truth import series, simulated
 from bench.truth.best_test import SEGMENT_MIN, Alternative, power_bound
 from bench.truth.table import Row, row
-from iocurve.analysis.level_changes import Drift, Step
-from iocurve.analysis.levels import levels
+from iocurve.analysis.level_changes import Drift, Step, levels
 from iocurve.result.stats import series_mean
 
 SEED = 1

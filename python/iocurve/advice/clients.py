@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from iocurve.advice import facts, laws
+from iocurve.advice import facts
 from iocurve.advice.demand import Demand
 from iocurve.advice.links import LinkLimit, binding, connection_links, network_links
 from iocurve.engine.structs import Struct
@@ -70,7 +70,7 @@ def _of_size(name: str, limits: Limits, demand: Demand, nconnect: int, vm: str, 
             # The limits of connections are fitted to results, and still the best that is known.
             return all(link.use(demand) <= 1 for link in client_links(name, limits, vm, clients, connections))
 
-        return laws.smallest(carries, 1, CLIENTS_MAX)
+        return facts.smallest(carries, 1, CLIENTS_MAX)
 
     clients = needed(nconnect)
     if clients is None or (count is not None and clients > count):
@@ -112,7 +112,7 @@ def in_flight(demand: Demand, clients: int, nconnect: int, latency_ns: tuple[flo
     round_trip_ns = demand.round_trip_ns or demand.latency_ns
     if demand.bytes_per_s and round_trip_ns:
         each = Fraction(demand.bytes_per_s, clients * nconnect)
-        window = laws.window_bytes(each, round_trip_ns)
+        window = facts.window_bytes(each, round_trip_ns)
         formulas.append(
             f"TCP window = bandwidth of a connection × round trip = {format_bytes(round(each))}/s × "
             f"{format_latency(round_trip_ns)} = {format_bytes(window)}"

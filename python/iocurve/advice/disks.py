@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from iocurve.advice import laws
-from iocurve.advice.alternative import Alternative, Impossible
-from iocurve.advice.demand import Demand
+from iocurve.advice import facts
+from iocurve.advice.demand import Alternative, Demand, Impossible
 from iocurve.targets import disk_data
 from iocurve.targets.disk import STRIPE_MAX
 from iocurve.targets.disk_data import DiskFamily, DiskSize, Provisioned, Speed
@@ -117,7 +116,7 @@ def _provisioned(
     # A disk includes some IOPS and MB/s; throughput beyond what is included needs IOPS.
     own = math.ceil(each_mb / Fraction(how.mb_per_iops)) if each_mb > how.mb_per_s else 0
     each = max(how.iops, math.ceil(Fraction(load.iops, count)), own, 1)
-    gib = laws.smallest(lambda size: how.most_iops(size) >= each, 1, how.at_most_gib)
+    gib = facts.smallest(lambda size: how.most_iops(size) >= each, 1, how.at_most_gib)
     machine = smallest_vm(load, count, vm)
     if gib is None or machine is None or count > STRIPE_MAX:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iocurve.advice.alternative import Alternative
+from iocurve.advice.demand import Alternative
 from iocurve.advice.sizing import Chain, Sizing
 from iocurve.report.table import Table
 from iocurve.units import MIB, format_number

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from iocurve.advice import facts, laws
-from iocurve.advice.alternative import Alternative, Impossible
-from iocurve.advice.demand import Demand
+from iocurve.advice import facts
+from iocurve.advice.demand import Alternative, Demand, Impossible
 from iocurve.advice.links import LinkLimit, amount, binding, carries, volume_links
 from iocurve.errors import DialectError
 from iocurve.units import GIB, MIB, TIB, format_bytes, format_duration, format_latency, format_number
@@ -50,7 +49,7 @@ def _links_at(name: str, quota_bytes: int, **settings: int | None) -> list[LinkL
 def _smallest(name: str, profile: Profile, demand: Demand) -> int | None:
     assert profile.quota is not None
     at_least = max(profile.quota.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
-    return laws.smallest_quota(
+    return facts.smallest_quota(
         lambda quota: carries(_links_at(name, quota), demand), at_least, profile.quota.at_most_gib
     )
 
@@ -94,7 +93,7 @@ def _bursting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
         highest = max(limits.value("iops") or 0, limits.burst.iops if limits.burst else 0)
         return highest >= demand.iops and carries(others, demand)
 
-    quota = laws.smallest_quota(bursts, at_least, profile.quota.at_most_gib)
+    quota = facts.smallest_quota(bursts, at_least, profile.quota.at_most_gib)
     if quota is None or (steady is not None and quota >= steady):
         return
     limits, _ = volume_at(name, quota)
@@ -141,7 +140,7 @@ def _in_pool(name: str, profile: Profile, demand: Demand) -> Iterator[Alternativ
         return
     wanted = max(math.ceil(Fraction(demand.bytes_per_s, MIB)), settable.at_least)
     volume = max(bounds.at_least_gib * GIB, math.ceil(Fraction(demand.capacity_bytes, GIB)) * GIB)
-    pool = laws.smallest(
+    pool = facts.smallest(
         lambda tib: settable.bound(tib * TIB) >= wanted,
         max(facts.value("capacity-pools", "pool_at_least_tib"), math.ceil(Fraction(volume, TIB))),
         facts.value("capacity-pools", "pool_at_most_tib"),

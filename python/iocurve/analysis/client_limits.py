@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iocurve.analysis.disk_limits import disk_limit
 from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
 from iocurve.analysis.load_limits import asked_limit, cache_limit, depth_limit, latency_limit, processor_limit
 from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.analysis.target_limits import client_limit, connection_limit, egress_together, shared_limit
+from iocurve.analysis.target_limits import client_limit, connection_limit, disk_limit, egress_together, shared_limit
 from iocurve.result.document import ClientOutcome, Fairness, Point, RateName, TargetFacts
 from iocurve.result.summary import jain_index
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from iocurve.analysis import disk_limits
-from iocurve.analysis.caches import cache_doubts, cache_remarks
+from iocurve.analysis import target_limits
+from iocurve.analysis.cache_evidence import cache_doubts, cache_remarks
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
@@ -154,7 +154,7 @@ def _labels(families: Iterable[PointFamily]) -> list[str]:
     holders: dict[str, list[str]] = {}
     for family in families:
         for label in sorted({label for member in family.members for label in member.summary.labels}):
-            if not label.startswith(disk_limits.PREFIX):
+            if not label.startswith(target_limits.PREFIX):
                 holders.setdefault(label, []).append(family.heading)
     return [
         _label(LABELS.get(label, label), names if len(names) < len(families) else [])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from iocurve.analysis import connections
+from iocurve.analysis import gains
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.limit_kinds import is_sure
@@ -38,7 +38,7 @@ def _family_findings(family: PointFamily) -> list[str]:
 
 def _advice(family: PointFamily) -> list[str]:
     """The smallest and the largest gain of more connections."""
-    spread = connections.spread_text(family.members)
+    spread = gains.spread_text(family.members)
     return [f"{family.heading}: more connections give from {spread}."] if spread else []
 
 

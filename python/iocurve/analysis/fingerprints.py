@@ -15,7 +15,7 @@ from operator import mul
 from statistics import fmean
 
 from iocurve.analysis.bursts import Bursts
-from iocurve.analysis.levels import levels
+from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean

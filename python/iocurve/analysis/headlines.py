@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from iocurve.analysis import connections
+from iocurve.analysis import gains
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.findings import search_load
 from iocurve.analysis.load_names import (
@@ -199,9 +199,9 @@ def _lowest_latencies(result: Result, family: PointFamily) -> list[_Candidate]:
 
 
 def _advice(family: PointFamily) -> list[_Candidate]:
-    pairs = connections.pairs(family.members)
+    pairs = gains.pairs(family.members)
     faster = sum(pair.gain.verdict == "faster" and not pair.gain.figure.is_small for pair in pairs)
-    _, most = connections.fewest_and_most(family.members)
+    _, most = gains.fewest_and_most(family.members)
     what, mark = f"loads are faster with nconnect {most}", mark_of([member.point for member in family.members])
     return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what, mark=mark), "advice", faster)]
 

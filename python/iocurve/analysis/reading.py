@@ -11,11 +11,10 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily, families_of
 from iocurve.analysis.findings import KneeFinding, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
-from iocurve.analysis.limit_groups import LimitGroup, limit_groups_of
+from iocurve.analysis.limit_groups import LimitGroup, Twice, limit_groups_of, twice_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
-from iocurve.analysis.twice import Twice, twice_of
 from iocurve.result.disturbance import Condition
 from iocurve.result.document import Point, Result
 

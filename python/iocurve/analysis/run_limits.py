@@ -12,21 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from iocurve.analysis.ceilings import (
+from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
+from iocurve.analysis.observations import (
     FACTOR_MIN,
     MIXES_DIFFER,
     UNLOADED,
     WAITS,
     CommonCeiling,
+    ObservedPoint,
     ceiling,
     connections_pay,
     factor,
+    observations,
     ratio_bounds,
     same_but_depth,
     waiting,
 )
-from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
-from iocurve.analysis.observations import ObservedPoint, observations
 from iocurve.result.document import Point, RateName, TargetFacts
 from iocurve.units import MIB, counted, format_bytes, format_latency, format_number
 

@@ -76,8 +76,8 @@ def charts(result: Result) -> dict[str, altair.Chart]:
     import altair
 
     from iocurve.report.charts import labelled
+    from iocurve.report.conditions import emulation_label
     from iocurve.report.figures import figures
-    from iocurve.report.setting import emulation_label
 
     label = emulation_label(result)
     found = {}

@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from iocurve.advice import demand as demands
 from iocurve.advice import measured, sizing, sizing_text
-from iocurve.advice.alternative import read_prices
-from iocurve.advice.demand import Demand
+from iocurve.advice.demand import Demand, read_prices
 from iocurve.advice.sizing_text import SizingSection
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs

@@ -13,7 +13,7 @@ from iocurve.analysis import bursts as pauses
 from iocurve.analysis import fingerprints
 from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.fingerprints import MATTERS, Response
-from iocurve.analysis.levels import levels
+from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad

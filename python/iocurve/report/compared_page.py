@@ -10,7 +10,6 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
-from iocurve.report.charts import changes
 from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, table
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
@@ -56,7 +55,7 @@ def _changes(compared: Compared) -> Iterator[ReportFigure]:
     for name in NAMES:
         found = [one for one in comparison.differences if of_kind(plain(one.name))[1] == name]
         if found:
-            chart = changes.changes([_change(compared, one) for one in found], 100 * comparison.margin)
+            chart = charts.changes([_change(compared, one) for one in found], 100 * comparison.margin)
             title = f"{FIGURE_NAMES[name]}: change"
             caption = CAPTION.format(margin=margin_text(comparison.margin))
             shown = Table(
@@ -65,10 +64,10 @@ def _changes(compared: Compared) -> Iterator[ReportFigure]:
             yield ReportFigure(slug(title), title, caption, (chart,), shown)
 
 
-def _change(compared: Compared, one: Difference) -> changes.Change:
+def _change(compared: Compared, one: Difference) -> charts.Change:
     name, change, verdict = _row(compared, one)
     text = f"{change}, {verdict}"
-    return changes.Change(name, one.change_percent, one.low_percent, one.high_percent, one.verdict, text)
+    return charts.Change(name, one.change_percent, one.low_percent, one.high_percent, one.verdict, text)
 
 
 def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:

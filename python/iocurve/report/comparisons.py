@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.analysis import Reading, connections, published
-from iocurve.analysis.connections import Pair
+from iocurve.analysis import Reading, gains, load_names, published
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
+from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.report import charts
@@ -19,6 +19,7 @@ from iocurve.report.cells import (
     caps,
     caption,
     count,
+    far_cap_caption,
     far_caption,
     gain_bar,
     gain_caption,
@@ -32,8 +33,11 @@ from iocurve.report.cells import (
     series_name,
     slug,
     target_of,
+    targets_of,
 )
-from iocurve.report.table import Cell, Nanoseconds, Table, decimal
+from iocurve.report.charts import Chart
+from iocurve.report.loads import mix_bars
+from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal
 from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 from iocurve.units import format_bytes, format_latency, sentence
@@ -200,8 +204,8 @@ def _comparison_table(
 
 def advice_table(family: PointFamily) -> ReportFigure:
     """The gain of more connections, load by load, in green, yellow and red."""
-    pairs = connections.pairs(family.members)
-    few, many = connections.fewest_and_most(family.members)
+    pairs = gains.pairs(family.members)
+    few, many = gains.fewest_and_most(family.members)
     columns = (
         "kind",
         "block",
@@ -226,7 +230,7 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
     """The cells of the coloured table."""
     return [
         charts.AdviceCell(
-            row=connections.kind_and_block(pair.few),
+            row=gains.kind_and_block(pair.few),
             depth=int(pair.few.axis("depth")),
             verdict=pair.gain.verdict,
             text="/".join(
@@ -330,3 +334,97 @@ def _published_caption(reference: Reference, pairs: Sequence[PublishedComparison
         f"The same: within {published.TOLERANCE:.0%}.",
         *map(sentence, reference.conditions.remarks),
     )
+
+
+BARS_MAX = 24
+"""More loads than this have a table and no chart."""
+
+
+def beside_each_other(reading: Reading) -> list[ReportFigure]:
+    """One chart for each unit; no figure for fewer than two such loads."""
+    singles = single_families(reading)
+    if not singles:
+        return []
+    drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s") if len(singles) <= BARS_MAX]
+    return [
+        ReportFigure(
+            slug="all-loads",
+            title="All loads side by side",
+            caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
+            charts=tuple(chart for chart, _ in drawn if chart),
+            table=_singles_table(singles),
+        )
+    ]
+
+
+def single_families(reading: Reading) -> list[PointFamily]:
+    """The loads without axes, each as a family of one point, where there are several."""
+    found = [one for family in reading.families if not family.is_measured_along_axes for one in family.each_point()]
+    if reading.result.scenario:
+        found = [family for family in reading.families if len(family.members) == 1]
+    return found if len(found) > 1 else []
+
+
+def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -> tuple[Chart | None, tuple[str, ...]]:
+    """The loads that are counted in a unit, and sentences on limits and published figures that are not drawn.
+
+    Bars are stacked where reads and writes share a limit, which is that of one target.
+    """
+    families = [family for family in singles if _unit_of(family) == unit]
+    if not families:
+        return None, ()
+    members = [family.members[0] for family in families]
+    highest = max(rate(member.summary, unit) for member in members)
+    limits = caps(members, reading, unit)
+    drawn = charts.within_sight(limits, highest)
+    near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
+    told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
+    if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
+        stacks = [bar for family in families for bar in _stack(family, unit)]
+        return charts.mix(stacks, unit, drawn, near, title=None), (*told, bars_caption(stacks))
+    bars = [
+        charts.GroupBar(
+            family.subject,
+            kind,
+            rate(totals, unit),
+            totals.latency.percentile(99),
+            *bounds(family.members[0], unit, kind),
+        )
+        for family in families
+        for kind, totals in family.members[0].summary.kinds.items()
+    ]
+    return charts.grouped(bars, unit, drawn, near), (*told, bars_caption(bars))
+
+
+def _stack(family: PointFamily, unit: str) -> list[charts.MixBar]:
+    return mix_bars(family, unit, lambda _: family.subject)
+
+
+def _unit_of(family: PointFamily) -> str:
+    return load_names.point_unit(family.members[0].point)
+
+
+def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[charts.PublishedMark]:
+    """The published rates of reads and writes of a family with one point."""
+    (member,) = family.members
+    return [
+        charts.PublishedMark(family.subject, one.bounds[0], one.reference.title, one.figure.kind, one.legend)
+        for one in reading.published
+        if one.point is member.point and one.figure.unit == unit and one.figure.kind != "total"
+    ]
+
+
+def _singles_table(singles: Sequence[PointFamily]) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            family.subject,
+            kind,
+            count(totals.iops),
+            decimal(totals.mib_per_s),
+            *(percentile(percent)(totals) for percent in (50.0, 99.0)),
+            last_cells(family.members[0])[-1],
+        )
+        for family in singles
+        for kind, totals in family.members[0].summary.kinds.items()
+    ]
+    return Table.of(("load", "kind", "IOPS", "MiB/s", "p50", "p99", LIMITED_BY), rows, text_columns=2)

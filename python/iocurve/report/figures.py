@@ -10,7 +10,7 @@ from __future__ import annotations
 from iocurve.analysis import Reading
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
-from iocurve.report import charts, clients, comparisons, kinds, loads, single_loads
+from iocurve.report import charts, clients, comparisons, loads
 from iocurve.report.cells import ReportFigure, caps, slug
 from iocurve.report.charts import Chart
 from iocurve.report.table import Table
@@ -22,7 +22,7 @@ def figures(reading: Reading) -> list[ReportFigure]:
     """The loads side by side, the figures of each family, then those that compare families; folded ones last."""
     of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
     return [
-        *single_loads.beside_each_other(reading),
+        *comparisons.beside_each_other(reading),
         *search_figures(reading),
         *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
@@ -33,12 +33,12 @@ def figures(reading: Reading) -> list[ReportFigure]:
 
 
 def _family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:
-    return [*_by_axes(family, reading), *kinds.by_kind(family, reading)]
+    return [*_by_axes(family, reading), *loads.by_kind(family, reading)]
 
 
 def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     if family.varies("files"):
-        return [kinds.by_files(family, reading)]
+        return [loads.by_files(family, reading)]
     if family.is_scale_out:
         return [clients.scale_out(family, reading)]
     if family.is_mix:
@@ -53,7 +53,7 @@ def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
         return [comparisons.grid(family, reading)]
     if len(family.members) > loads.OVER_TIME_POINTS_MAX:
         return [loads.by_job(family)]
-    is_folded = len(single_loads.single_families(reading)) > 0
+    is_folded = len(comparisons.single_families(reading)) > 0
     each = family.each_point() if len(family.members) > 1 else [family]
     return [loads.over_time(one, reading, is_folded=is_folded) for one in each]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iocurve.analysis.history import Series
+from iocurve.report import charts
 from iocurve.report.cells import ReportFigure, slug
-from iocurve.report.charts import changes as charts
 from iocurve.report.compared import value_text
 from iocurve.report.history import History, changes, table
 from iocurve.report.page import rendered

@@ -17,8 +17,7 @@ from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
 from iocurve.errors import ResultError
 from iocurve.machine.files import cache_directory
-from iocurve.report.conditions import conditions
-from iocurve.report.setting import emulation_label, heading, incomplete_reason, setting, targets, tools
+from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.result.document import write_atomically
 from iocurve.units import capitalised, counted
 

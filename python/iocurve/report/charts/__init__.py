@@ -1,7 +1,6 @@
 """Draws the charts of reports: Vega-Lite specifications from plain values, one function for each kind of chart."""
 
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
-from iocurve.report.charts.caps import FAR, CapLine, caps, within_sight
 from iocurve.report.charts.curves import (
     ClientsDot,
     DepthDot,
@@ -13,29 +12,44 @@ from iocurve.report.charts.curves import (
     latency_curve,
     over_time,
 )
-from iocurve.report.charts.gains import AdviceCell, GainBar, advice, gains
-from iocurve.report.charts.style import Chart, labelled
+from iocurve.report.charts.gains import (
+    AdviceCell,
+    Change,
+    GainBar,
+    HistoryDot,
+    HistoryLevel,
+    advice,
+    changes,
+    gains,
+    history,
+)
+from iocurve.report.charts.style import FAR, CapLine, Chart, caps, labelled, within_sight
 
 __all__ = [
     "FAR",
     "AdviceCell",
     "CapLine",
+    "Change",
     "Chart",
     "ClientsDot",
     "DepthBar",
     "DepthDot",
     "GainBar",
     "GroupBar",
+    "HistoryDot",
+    "HistoryLevel",
     "LatencyDot",
     "MixBar",
     "PublishedMark",
     "advice",
     "caps",
+    "changes",
     "clients_curve",
     "depth_bars",
     "files_curve",
     "gains",
     "grouped",
+    "history",
     "kind_latencies",
     "knee_curve",
     "labelled",

@@ -8,10 +8,10 @@ from typing import Any
 
 import altair as alt
 
-from iocurve.report.charts.caps import CapLine
 from iocurve.report.charts.style import (
     INK,
     KIND_COLORS,
+    CapLine,
     Chart,
     data,
     end_of_axis,

@@ -10,10 +10,10 @@ import altair as alt
 
 from iocurve.analysis.findings import KneeFinding
 from iocurve.report.charts.bars import MixBar
-from iocurve.report.charts.caps import CapLine
 from iocurve.report.charts.style import (
     INK,
     SERIES_COLORS,
+    CapLine,
     Chart,
     data,
     end_of_axis,
