@@ -1,4 +1,4 @@
-"""Published facts about clients and protocols, as data (``facts/*.toml``), each with its page and the page's date; laws.
+"""Published facts about clients and protocols, as data (``facts/*.toml``), each with its page and date; and laws.
 
 Facts about service levels are in ``volume/profiles``, those about disks and virtual machines in ``targets``.
 """
