@@ -13,10 +13,10 @@ import pytest
 from data import synthetic
 from data.browser import visit
 from iocurve.analysis import read
-from iocurve.errors import ResultError
+from iocurve.errors import ResultError, TargetError
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
-from iocurve.report.directory import ReportDirectory
+from iocurve.report.directory import PROOF_NAME, ReportDirectory
 from iocurve.report.figures import figures
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.units import SECOND_NS
@@ -277,6 +277,29 @@ def test_everything_can_be_written_at_once(tmp_path: Path) -> None:
     assert ReportDirectory(directory).finish(synthetic.fio_run()) == synthetic.fio_run()
     assert {path.name for path in directory.iterdir()} == {"result.json", "report.html", "points.csv"}
     assert Result.read(directory / "result.json") == synthetic.fio_run()
+
+
+def test_what_an_earlier_run_wrote_goes_with_the_first_point_of_the_next(tmp_path: Path) -> None:
+    ReportDirectory(tmp_path).finish(synthetic.fio_run())
+    (tmp_path / PROOF_NAME).write_text("of the earlier run")
+    (tmp_path / "notes.txt").write_text("mine")
+    with ReportDirectory(tmp_path) as directory:
+        assert len(list(tmp_path.iterdir())) == 5
+        directory.keep(synthetic.envelope())
+        assert {path.name for path in tmp_path.iterdir()} == {"result.json", "notes.txt"}
+        (tmp_path / PROOF_NAME).write_text("of this run")
+        directory.finish(synthetic.envelope())
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_one_run_at_a_time_writes_to_a_directory(tmp_path: Path) -> None:
+    refused = f"--out {tmp_path}: another run writes to this directory; name another one"
+    with ReportDirectory(tmp_path), pytest.raises(TargetError, match=re.escape(refused)):
+        ReportDirectory(tmp_path)
+    finished = ReportDirectory(tmp_path)
+    finished.finish(synthetic.fio_run())
+    with ReportDirectory(tmp_path) as directory:
+        directory.finish(synthetic.fio_run())
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:

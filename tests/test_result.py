@@ -310,6 +310,8 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     [
         (b"", "is not JSON"),
         (b'{"schema_version": 4, "iocurve"', "was it truncated"),
+        (b'{"schema_version": 4, "null_ceiling_operations_per_s": NaN}', "NaN is no value of JSON"),
+        (b'{"schema_version": 4, "null_ceiling_operations_per_s": -Infinity}', "-Infinity is no value of JSON"),
         (b"[1, 2]", "no schema_version"),
         (b'{"fio version": "fio-3.33"}', "no schema_version"),
         (b'{"schema_version": 5}', "read it with a newer iocurve"),

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
+from iocurve.report.directory import PROOF_NAME
 from iocurve.report.page import rendered
 from iocurve.result.document import Result, write_atomically
 from iocurve.result.version import iocurve_version
 from iocurve.units import counted, format_bytes
 from iocurve.units import sentence as as_sentence
 
-PAGE = "proof.html"
 COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "why", "source")
 WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}
 
@@ -49,7 +49,7 @@ def document(proof: Proof) -> dict[str, object]:
 
 def write(proof: Proof, result: Result, size_bytes: int, directory: Path) -> Path:
     """Writes the page next to the result; gives its path. Raises ``ResultError``."""
-    path = directory / PAGE
+    path = directory / PROOF_NAME
     write_atomically(path, page(proof, result, size_bytes).encode())
     return path
 
@@ -57,7 +57,7 @@ def write(proof: Proof, result: Result, size_bytes: int, directory: Path) -> Pat
 def page(proof: Proof, result: Result, size_bytes: int) -> str:
     """The page, which needs nothing but itself."""
     return rendered(
-        "proof.html",
+        PROOF_NAME,
         title=f"Proof: {sentence(proof)}",
         version=iocurve_version(),
         promised=proof.promised.title,

@@ -79,7 +79,7 @@ class Name:
     kind: str | None = None
     """Kind of operation; None: all kinds."""
     figure: str = ""
-    """Name of a figure, a text or an axis; of a latency ``response_``, ``service_`` or nothing, with a ``statistic``."""
+    """Name of a figure, a text or an axis; of a latency ``response_``, ``service_`` or nothing, and a ``statistic``."""
     statistic: str = ""
     """``min``, ``mean``, ``max`` or ``percentile`` of a latency; ``finding`` of a search."""
     percent: float = 0.0

@@ -342,8 +342,8 @@ def measured(measure: Measure, out: Path | str | None) -> Result:
     # Loaded here: a run without a report loads nothing that draws one.
     from iocurve.report.directory import ReportDirectory
 
-    directory = ReportDirectory(Path(out))
-    return directory.finish(measure(view, directory.keep))
+    with ReportDirectory(Path(out)) as directory:
+        return directory.finish(measure(view, directory.keep))
 
 
 _HERE = threading.local()

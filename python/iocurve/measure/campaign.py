@@ -519,12 +519,11 @@ def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) ->
 
     With ``quiet`` no progress is shown.
 
-    Raises what ``measure`` raises, ``TargetError`` where nothing can be written there.
+    Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, or where another run writes.
     """
     from iocurve.report.directory import ReportDirectory
 
-    kept = ReportDirectory(directory)
-    with interrupts.deferred():
+    with ReportDirectory(directory) as kept, interrupts.deferred():
         with interrupts.delivered(), progress_view(quiet=quiet) as view:
             result = measure(view, kept.keep)
         return kept.finish(result)

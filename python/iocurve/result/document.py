@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import msgspec
 from msgspec import Meta
@@ -740,7 +740,7 @@ class Result(Struct):
         path = Path(path) / RESULT_NAME if Path(path).is_dir() else Path(path)
         text = _read_text(path)
         try:
-            document = json.loads(text)
+            document = json.loads(text, parse_constant=_refused_constant)
         except ValueError as error:
             raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
         version = _checked_version(path, document)
@@ -946,6 +946,10 @@ _VERSION_2_CAPS = {
 
 RESULT_BYTES_MIN = 64 << 10
 """A directory for results must have room for this much, which a result with few points takes."""
+
+
+def _refused_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no value of JSON")
 
 
 def make_writable(directory: Path) -> None:
