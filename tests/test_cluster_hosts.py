@@ -569,3 +569,35 @@ def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
     shown = capsys.readouterr()
     assert re.findall(r"^(\w+): \(groupid=0", shown.out, re.MULTILINE) == ["read"]
     assert "info: command line, argument 5: ioengine=null" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "shown"),
+    [
+        ("mdtest", ["-d", "data", "-n", "2", "-C"], "Command line used: mdtest {}"),
+        ("diskspd", ["-d1", "-W0", "-c64K", "-L", "data.dat"], "Command Line: diskspd {}"),
+    ],
+)
+def test_a_tool_shows_the_command_line_that_was_typed(
+    command: str,
+    words: list[str],
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextmanager
+    def started(*_: object, **__: object) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
+        yield StartedCluster("", "198.18.0.9:6379", {"vm1": "198.18.0.1"}), ()
+
+    def opened(_address: str, _count: None, names: Sequence[str], **_: object) -> AbstractContextManager[ClientGroup]:
+        return group_of([LocalLink(name) for name in names])
+
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    monkeypatch.setattr(hosts, "started", started)
+    monkeypatch.setattr(session, "opened", opened)
+    assert run_dialect(command, ["--hosts", "vm1", *words]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    (line,) = [line for line in lines if line.startswith(shown.format(""))]
+    assert line.replace("'", "") == shown.format(" ".join(words))

@@ -25,7 +25,7 @@ from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.group import ClientGroup, barrier, silence
-from iocurve.measure.group.client import Ended, GroupClient, Preparing, Running
+from iocurve.measure.group.client import Ended, GroupClient, Preparing, RunningClient
 from iocurve.measure.group.link import Member, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
@@ -514,11 +514,11 @@ def test_a_client_prepares_runs_and_ends() -> None:
     member = Member(link, Introduction.from_json(link.client.introduce()))
     client = GroupClient(member, parts(null_plan())[0])
     assert (client.phase, client.live().state) == (Preparing(), "running")
-    silent = Running(group=0, heard_s=1.0, is_silent=True, waits_for=2)
+    silent = RunningClient(group=0, heard_s=1.0, is_silent=True, waits_for=2)
     client.phase = silent
     assert client.live().state == "silent"
     client.phase = silent.after_message(5.0)
-    assert (client.phase, client.live().state) == (Running(group=0, heard_s=5.0, waits_for=2), "running")
+    assert (client.phase, client.live().state) == (RunningClient(group=0, heard_s=5.0, waits_for=2), "running")
     client.lose("cut off")
     assert vars(client)["phase"] == Ended("lost", "lost after 0 ns of measuring: cut off")
     assert (client.live().state, client.is_over, member.is_lost) == ("lost", True, True)

@@ -16,7 +16,7 @@ from iocurve.cli.common import served_metrics
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.dialects.base import ClusterRequest, Dialect, numbered
+from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where
 from iocurve.measure import interrupts, jobs
@@ -78,7 +78,7 @@ def _run_on_hosts(
     before_run: jobs.BeforeRun | None,
 ) -> Result | None:
     """Runs a command line on hosts; the words for these are the tool's own (``Dialect.on_hosts``)."""
-    words = dialect.on_hosts(cluster.listed(), rest)
+    words = _added(dialect, cluster.listed(), rest)
     with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
         if not jobs.needs_machines(told, [*words, *rest], before_run):
             return jobs.run(told, [*words, *rest])
@@ -87,9 +87,14 @@ def _run_on_hosts(
         def clients(request: ClusterRequest) -> AbstractContextManager[Machines]:
             return opened(request.names or names)
 
-        words = dialect.on_hosts(names or cluster.listed(), rest)
+        words = _added(dialect, names or cluster.listed(), rest)
         with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
             return jobs.run(told, [*words, *rest], cluster=clients, before_run=before_run)
+
+
+def _added(dialect: Dialect, hosts: Sequence[str], rest: Sequence[str]) -> list[AddedWord]:
+    """The tool's own words for hosts."""
+    return [AddedWord(word) for word in dialect.on_hosts(hosts, rest)]
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], list[int]]:

@@ -55,6 +55,17 @@ TITLE_LENGTH = 100
 """Most characters of a command line in a title."""
 
 
+class AddedWord(str):
+    """A word for hosts on a tool's command line, which no person typed."""
+
+    __slots__ = ()
+
+
+def typed(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words that a person typed, for titles and for output that shows the command line."""
+    return tuple(word for word in arguments if not isinstance(word, AddedWord))
+
+
 def command_title(command: str) -> str:
     """Title of a report that a command line made: the command line, shortened."""
     return shorten(command, TITLE_LENGTH, placeholder=" …")

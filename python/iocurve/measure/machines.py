@@ -74,7 +74,7 @@ class Machines(Protocol):
         """Removes that file."""
 
 
-class ThisMachine:
+class ThisProcess:
     """One load client: this process."""
 
     count = 1
@@ -123,7 +123,7 @@ class _Here:
         return None
 
 
-THIS_MACHINE = ThisMachine()
+THIS_MACHINE = ThisProcess()
 
 
 ERROR_SHARE = 0.1

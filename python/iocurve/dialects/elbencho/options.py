@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from iocurve.dialects.base import CLIENTS_MAX, read_job_file
+from iocurve.dialects.base import CLIENTS_MAX, read_job_file, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
 from iocurve.errors import Diagnostic, DialectError, Where, in_order
 from iocurve.units import MIB, SECOND_NS
@@ -223,7 +223,7 @@ def parse(arguments: Sequence[str], directory: Path) -> Options:
     letters = {letter: f"--{name}" for letter, name in SHORT.items()}
     reader = OptionReader("elbencho", _options(directory), letters, partial(_add_path, directory), UNSUPPORTED)
     reader.read(arguments)
-    options = Options(**reader.values, arguments=tuple(arguments))  # type: ignore[arg-type]
+    options = Options(**reader.values, arguments=typed(arguments))  # type: ignore[arg-type]
     errors = reader.errors or [Diagnostic(text) for text, holds in CONTRADICTIONS.items() if holds(options)]
     if errors:
         raise DialectError(in_order(errors))

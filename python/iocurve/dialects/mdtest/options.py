@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
+from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, refused, sets
 from iocurve.errors import Diagnostic, DialectError, in_order
 from iocurve.units import SECOND_NS
@@ -158,7 +158,7 @@ def parse(arguments: Sequence[str]) -> Options:
     values = reader.values
     is_on_cluster = not values.keys().isdisjoint(("clients", "address"))
     address = values.pop("address", None)
-    options = Options(**values, arguments=tuple(arguments))  # type: ignore[arg-type]
+    options = Options(**values, arguments=typed(arguments))  # type: ignore[arg-type]
     if is_on_cluster:
         # mdtest shifts by the tasks of a node, so that the phases of a file are on different nodes.
         shift = (

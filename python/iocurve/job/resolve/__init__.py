@@ -22,7 +22,7 @@ from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
-from iocurve.job.resolve.files import Files
+from iocurve.job.resolve.files import ResolvedFiles
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.metadata import on_each_file
 from iocurve.job.resolve.tree import on_tree, with_tasks
@@ -83,13 +83,13 @@ class _Resolver:
     directory: Path
     workers: int = 0
     diagnostics: Diagnostics = field(init=False)
-    files: Files = field(init=False)
+    files: ResolvedFiles = field(init=False)
     overwritten: dict[str, Where | None] = field(default_factory=dict)
     """Existing files that will be written to, each with the first position that names it."""
 
     def __post_init__(self) -> None:
         self.diagnostics = Diagnostics(self.job)
-        self.files = Files(self.job, self.machine, self.directory, self.diagnostics)
+        self.files = ResolvedFiles(self.job, self.machine, self.directory, self.diagnostics)
 
     def resolve(self) -> Resolution:
         sections = self.job.sections

@@ -31,7 +31,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Files:
+class ResolvedFiles:
     """Examines the files of a job's sections; adds errors and obstacles to ``diagnostics``."""
 
     job: Job
@@ -43,7 +43,7 @@ class Files:
     seen: dict[str, PathFacts] = field(default_factory=dict)
     """Facts of the paths seen so far."""
 
-    def on(self, disk: DiskSpec | None) -> Files:
+    def on(self, disk: DiskSpec | None) -> ResolvedFiles:
         """The same files on an emulated disk: its directory is the root of all names."""
         return replace(self, directory=self.directory / disk.directory, is_disk=True) if disk else self
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from iocurve.errors import Interrupted, IocurveError, RunError, TargetError
-from iocurve.measure.group.client import GroupClient, Running
+from iocurve.measure.group.client import GroupClient, RunningClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, cause_of, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.group.silence import Patience
@@ -116,7 +116,7 @@ class Barrier:
 
     def releases(self) -> list[Awaitable[None]]:
         """The calls that release the group that all its clients wait for, if there is one."""
-        running = [(client, client.phase) for client in self._clients if isinstance(client.phase, Running)]
+        running = [(client, client.phase) for client in self._clients if isinstance(client.phase, RunningClient)]
         awaited = [phase.waits_for for _, phase in running if phase.waits_for is not None]
         if not awaited:
             return []

@@ -27,7 +27,7 @@ class Preparing:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningClient:
     """Sends records."""
 
     group: int
@@ -39,7 +39,7 @@ class Running:
     waits_for: int | None = None
     """Index in the whole plan of the group that waits for its release."""
 
-    def after_message(self, now_s: float) -> Running:
+    def after_message(self, now_s: float) -> RunningClient:
         """A message has arrived."""
         return replace(self, heard_s=now_s, is_silent=False)
 
@@ -52,7 +52,7 @@ class Ended:
     reason: str | None = None
 
 
-Phase = Preparing | Running | Ended
+Phase = Preparing | RunningClient | Ended
 
 
 @dataclass
@@ -127,7 +127,7 @@ class GroupClient:
         match self.phase:
             case Ended(state):
                 shown: str = state
-            case Running(is_silent=True):
+            case RunningClient(is_silent=True):
                 shown = "silent"
             case _:
                 shown = "running"

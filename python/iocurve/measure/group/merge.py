@@ -9,7 +9,7 @@ from typing import Any
 
 from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, LiveTotals, Outcome, State, WorkerOutcome
 from iocurve.errors import RunError
-from iocurve.measure.group.client import Ended, GroupClient, Running
+from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.result.course import group_intervals
 from iocurve.result.document import ClientOutcome
 from iocurve.result.summary import live_kind
@@ -60,7 +60,7 @@ class LiveView:
             self._due = None
         phases = {client.part.client: client.phase for client in self._clients}
         closed = self._merger.closed(
-            {number: phase.group for number, phase in phases.items() if isinstance(phase, Running)}
+            {number: phase.group for number, phase in phases.items() if isinstance(phase, RunningClient)}
         )
         clients = tuple(client.live() for client in self._clients)
         if closed is None:

@@ -13,7 +13,7 @@ from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import IocurveError
 from iocurve.measure.group.barrier import Barrier, stop
-from iocurve.measure.group.client import Ended, GroupClient, Running
+from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
 from iocurve.measure.group.merge import LiveView, client_outcomes, merged_outcome
 from iocurve.measure.group.silence import Patience, SilenceWatch, Tell, ignored
@@ -86,7 +86,7 @@ class GroupRun:
         """Follows the records of all clients until each has ended or is lost."""
         start_s = time.monotonic() + self._barrier.lead_ns / SECOND_NS
         for client in self._clients:
-            client.phase = Running(group=client.part.groups[0], heard_s=start_s)
+            client.phase = RunningClient(group=client.part.groups[0], heard_s=start_s)
         following = {asyncio.ensure_future(self._follow(client, start_ns)): client for client in self._clients}
         watching = asyncio.ensure_future(self._silence.watch(following))
         try:
@@ -99,7 +99,7 @@ class GroupRun:
         """Follows the records of a client until its end, or until it is lost."""
         try:
             async for message in client.member.link.stream(start_ns + client.clock.offset_ns):
-                assert isinstance(client.phase, Running), "a client that has ended is not followed"
+                assert isinstance(client.phase, RunningClient), "a client that has ended is not followed"
                 if client.phase.is_silent:
                     silent = format_duration(round((time.monotonic() - client.phase.heard_s) * SECOND_NS))
                     self._tell(f"load client {client.name} sends again, after {silent}")
@@ -129,7 +129,7 @@ class GroupRun:
         if self._stops_on_loss:
             self._stop_all()
 
-    def _take(self, client: GroupClient, phase: Running, record: Record, start_ns: int) -> None:
+    def _take(self, client: GroupClient, phase: RunningClient, record: Record, start_ns: int) -> None:
         groups = client.part.groups
         if isinstance(record, StartedRecord):
             client.starts_ns[groups[record.group]] = record.start_ns - client.clock.offset_ns

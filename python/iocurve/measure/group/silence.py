@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from iocurve.engine.plan import Plan
-from iocurve.measure.group.client import GroupClient, Running
+from iocurve.measure.group.client import GroupClient, RunningClient
 from iocurve.units import SECOND_NS, format_duration
 
 SILENT_INTERVALS = 5
@@ -78,14 +78,14 @@ class SilenceWatch:
         while True:
             await asyncio.sleep(SILENCE_POLL_S)
             for task, client in following.items():
-                if not isinstance(client.phase, Running):
+                if not isinstance(client.phase, RunningClient):
                     continue
                 self._show_silent(client, client.phase)
                 if (silent_s := self._overdue_s(client.phase)) is not None:
                     task.cancel()
                     client.lose(f"silent for {format_duration(round(silent_s * SECOND_NS))}")
 
-    def _show_silent(self, client: GroupClient, phase: Running) -> None:
+    def _show_silent(self, client: GroupClient, phase: RunningClient) -> None:
         if not phase.is_silent and time.monotonic() - phase.heard_s > self._patience.silent_s:
             client.phase = replace(phase, is_silent=True)
             self._publish()
@@ -95,7 +95,7 @@ class SilenceWatch:
             )
             self._tell(f"load client {client.name} has sent nothing for {silent}; it is lost after {lost}")
 
-    def _overdue_s(self, phase: Running) -> float | None:
+    def _overdue_s(self, phase: RunningClient) -> float | None:
         """Seconds for which the client has been silent, if that is too long."""
         now = time.monotonic()
         if self._stopped_s is not None:

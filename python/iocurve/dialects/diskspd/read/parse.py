@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest
+from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
@@ -119,7 +119,7 @@ class _Argument:
 
 def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> Parsed:
     """Reads a command line (without ``diskspd``); an XML profile's path starts from ``directory``."""
-    parsed = Parsed(Profile(command_line=" ".join(("diskspd", *arguments))))
+    parsed = Parsed(Profile(command_line=" ".join(("diskspd", *typed(arguments)))))
     words = [
         _Argument(text, Where(COMMAND_LINE, number, option=text)) for number, text in enumerate(arguments, start=1)
     ]
