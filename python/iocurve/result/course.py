@@ -127,28 +127,25 @@ def _longer(parts: Sequence[SeriesInterval]) -> SeriesInterval:
     if len(parts) == 1:
         return parts[0]
     end_ns = max(part.end_ns for part in parts)
-    length_ns = max(1, end_ns - parts[0].start_ns)
-    weights = [part.iops * part.length_ns for part in parts]
-    mean_ns, max_ns = _latency(parts, weights)
+    whole_ns = max(1, end_ns - parts[0].start_ns)
+    return replace(_added(parts, [part.length_ns for part in parts], whole_ns), end_ns=end_ns)
+
+
+def _added(parts: Sequence[SeriesInterval], weights: Sequence[int], whole: int) -> SeriesInterval:
+    """Several entries as one, without percentiles; a rate counts as its weight in ``whole``."""
+    rates = [weight * part.iops for weight, part in zip(weights, parts, strict=True)]
+    counted = [(rate, part) for rate, part in zip(rates, parts, strict=True) if rate]
+    completed = math.fsum(rates)
     return replace(
         parts[0],
-        end_ns=end_ns,
-        iops=math.fsum(weights) / length_ns,
-        bytes_per_s=math.fsum(part.bytes_per_s * part.length_ns for part in parts) / length_ns,
-        mean_ns=mean_ns,
-        max_ns=max_ns,
+        iops=completed / whole,
+        bytes_per_s=math.fsum(weight * part.bytes_per_s for weight, part in zip(weights, parts, strict=True)) / whole,
+        mean_ns=math.fsum(rate * part.mean_ns for rate, part in counted) / completed if counted else math.nan,
+        max_ns=max((part.max_ns for _, part in counted), default=math.nan),
         errors=sum(part.errors for part in parts),
         p50_ns=None,
         p99_ns=None,
     )
-
-
-def _latency(parts: Sequence[SeriesInterval], weights: Sequence[float]) -> tuple[float, float]:
-    """Mean and largest latency of several entries; NaN where nothing completed."""
-    counted = [(weight, part) for weight, part in zip(weights, parts, strict=True) if weight]
-    whole = math.fsum(weight for weight, _ in counted)
-    mean_ns = math.fsum(weight * part.mean_ns for weight, part in counted) / whole if whole else math.nan
-    return mean_ns, max((part.max_ns for _, part in counted), default=math.nan)
 
 
 def course(outcome: Outcome, kind: str | None = None) -> list[SeriesInterval]:
@@ -215,21 +212,7 @@ def _of_kind(interval: GroupInterval, kind: str, done: IntervalKind) -> SeriesIn
 
 
 def _all_kinds(kinds: Sequence[SeriesInterval], joined: int) -> SeriesInterval:
-    mean_ns, max_ns = _latency(kinds, [kind.iops for kind in kinds])
-    return SeriesInterval(
-        group=kinds[0].group,
-        index=kinds[0].index,
-        ramp=False,
-        start_ns=kinds[0].start_ns,
-        end_ns=kinds[0].end_ns,
-        kind="",
-        iops=math.fsum(kind.iops for kind in kinds),
-        bytes_per_s=math.fsum(kind.bytes_per_s for kind in kinds),
-        mean_ns=mean_ns,
-        max_ns=max_ns,
-        errors=sum(kind.errors for kind in kinds),
-        joined=joined,
-    )
+    return replace(_added(kinds, [1] * len(kinds), 1), kind="", joined=joined)
 
 
 def _joined(intervals: Iterable[Record], length_at: Callable[[int], int]) -> list[Record]:

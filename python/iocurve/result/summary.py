@@ -24,6 +24,7 @@ from iocurve.engine.outcome import (
     State,
     WorkerOutcome,
 )
+from iocurve.engine.structs import Struct
 from iocurve.units import MIB, SECOND_NS
 
 UNKNOWN = math.nan
@@ -189,6 +190,20 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
     )
 
 
+INTERVAL_COUNTS = ("operations", "bytes", "errors", "late", "entries")
+"""Counts of ``IntervalKind``; ..."""
+TOTAL_COUNTS = ("operations", "bytes", "entries", "errors", "short", "drained", "unfinished", "missed")
+"""... of ``Totals``; ..."""
+KIND_COUNTS = (*TOTAL_COUNTS, "drained_bytes", "late")
+"""... of ``KindOutcome``."""
+
+
+def added(parts: Iterable[Struct], names: Iterable[str]) -> dict[str, int]:
+    """The sum over several records of each of their counts that is named."""
+    several = list(parts)
+    return {name: sum(getattr(part, name) for part in several) for name in names}
+
+
 def together(several: Iterable[IntervalKind]) -> IntervalKind:
     """Adds the operations of kinds, workers or intervals: exact, but those of several parts have no percentiles."""
     parts = list(several)
@@ -196,11 +211,7 @@ def together(several: Iterable[IntervalKind]) -> IntervalKind:
         return parts[0]
     mean, stddev = _moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
     return IntervalKind(
-        operations=sum(part.operations for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        errors=sum(part.errors for part in parts),
-        late=sum(part.late for part in parts),
-        entries=sum(part.entries for part in parts),
+        **added(parts, INTERVAL_COUNTS),
         mean_ns=mean,
         stddev_ns=stddev,
         p50_ns=None,
@@ -430,14 +441,7 @@ def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
     overlap_s = sum(phase.overlap_ns for phase in phases if _users(phase.workers, kinds)) / SECOND_NS
     paced = any(part.response for part in seen.parts)
     return Totals(
-        operations=seen.operations,
-        bytes=seen.bytes,
-        entries=sum(part.entries for part in seen.parts),
-        errors=sum(part.errors for part in seen.parts),
-        short=seen.short,
-        drained=sum(part.drained for part in seen.parts),
-        unfinished=sum(part.unfinished for part in seen.parts),
-        missed=sum(part.missed for part in seen.parts),
+        **added(seen.parts, TOTAL_COUNTS),
         iops=seen.operations / seconds if seconds else 0.0,
         bytes_per_s=seen.bytes / seconds if seconds else 0.0,
         overlap_iops=sum(operations for operations, _ in within) / overlap_s if overlap_s else 0.0,
@@ -501,16 +505,7 @@ NOTHING = together(())
 def merge_kinds(parts: Sequence[KindOutcome]) -> KindOutcome:
     """Merges one kind of operation over workers, clients or intervals; histograms are added."""
     return KindOutcome(
-        operations=sum(part.operations for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        errors=sum(part.errors for part in parts),
-        short=sum(part.short for part in parts),
-        drained=sum(part.drained for part in parts),
-        drained_bytes=sum(part.drained_bytes for part in parts),
-        unfinished=sum(part.unfinished for part in parts),
-        missed=sum(part.missed for part in parts),
-        entries=sum(part.entries for part in parts),
-        late=sum(part.late for part in parts),
+        **added(parts, KIND_COUNTS),
         service=_encoded(merge_latencies(part.service for part in parts)),
         response=_measured([part.response for part in parts]),
         submission=_measured([part.submission for part in parts]),
@@ -525,13 +520,7 @@ def _measured(several: Sequence[LatencyOutcome | None]) -> LatencyOutcome | None
 
 def merge_cpu(times: Sequence[CpuTime]) -> CpuTime:
     """Adds CPU times, context switches and page faults."""
-    return CpuTime(
-        user_ns=sum(each.user_ns for each in times),
-        system_ns=sum(each.system_ns for each in times),
-        context_switches=sum(each.context_switches for each in times),
-        major_faults=sum(each.major_faults for each in times),
-        minor_faults=sum(each.minor_faults for each in times),
-    )
+    return CpuTime(**added(times, CpuTime.__struct_fields__))
 
 
 def add_counts(several: Sequence[Mapping[str, int]]) -> dict[str, int]:
@@ -544,11 +533,7 @@ def live_kind(parts: Sequence[KindOutcome]) -> IntervalKind:
     """The figures of an interval of several clients."""
     latency = merge_latencies(part.service for part in parts)
     return IntervalKind(
-        operations=sum(part.operations for part in parts),
-        bytes=sum(part.bytes for part in parts),
-        errors=sum(part.errors for part in parts),
-        late=sum(part.late for part in parts),
-        entries=sum(part.entries for part in parts),
+        **added(parts, INTERVAL_COUNTS),
         mean_ns=latency.mean_ns,
         stddev_ns=latency.stddev_ns,
         p50_ns=round(latency.percentile(50)),

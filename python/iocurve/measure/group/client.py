@@ -14,7 +14,7 @@ from iocurve.measure.deployment import Part
 from iocurve.measure.group.link import Member
 from iocurve.measure.records import EndRecord
 from iocurve.result.document import ClientClock, UntilLoss
-from iocurve.result.summary import merge_kinds
+from iocurve.result.summary import added, merge_kinds
 from iocurve.units import format_duration
 
 KEPT_PARTS = 32
@@ -131,9 +131,4 @@ class GroupClient:
                 shown = "silent"
             case _:
                 shown = "running"
-        return LiveClient(
-            host=self.name,
-            state=shown,
-            operations=sum(part.operations for part in parts),
-            bytes=sum(part.bytes for part in parts),
-        )
+        return LiveClient(host=self.name, state=shown, **added(parts, ("operations", "bytes")))

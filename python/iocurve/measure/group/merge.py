@@ -12,7 +12,7 @@ from iocurve.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.result.course import group_intervals
 from iocurve.result.document import ClientOutcome
-from iocurve.result.summary import live_kind
+from iocurve.result.summary import added, live_kind
 
 SHOW_S = 0.02
 """Time from a record to the live view that has it, so that many records make one view; ..."""
@@ -90,12 +90,8 @@ class _Merger:
         """One more interval of a client."""
         self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
         for kind, part in interval.operations.items():
-            before = self.totals.get(kind, LiveTotals(operations=0, bytes=0, errors=0))
-            self.totals[kind] = LiveTotals(
-                operations=before.operations + part.operations,
-                bytes=before.bytes + part.bytes,
-                errors=before.errors + part.errors,
-            )
+            parts = [part, *([self.totals[kind]] if kind in self.totals else [])]
+            self.totals[kind] = LiveTotals(**added(parts, LiveTotals.__struct_fields__))
 
     def closed(self, running: dict[int, int]) -> tuple[IntervalRecord, dict[str, IntervalKind]] | None:
         """The newest closed interval, if it was not returned yet; ``running`` has each running client's group."""
