@@ -150,6 +150,16 @@ def test_the_spread_of_rates_counts_joined_intervals_as_often_as_they_are_joined
     assert (spread.smallest, spread.largest) == (10.0, 30.0)
 
 
+def test_the_spread_of_rates_weights_what_is_joined_by_its_time() -> None:
+    """The last record has an interval of 20 operations and half of one with 5."""
+    whole = [*seconds(4), *seconds(2, 20, 4)]
+    whole[5] = interval(5, 5 * SECOND_NS, 11 * SECOND_NS // 2, {"read": 5}, 1)
+    worker = worker_outcome({"read": kind({1000: 65}, 1)}, intervals=joined(whole, 4))
+    spread = View([worker], ("read",)).spread("operations", SECOND_NS)
+    assert spread.count == 6
+    assert spread.mean * 5.5 == pytest.approx(65)
+
+
 def test_a_short_run_is_kept_as_it_is() -> None:
     found = outcome(worker_outcome({}, intervals=seconds(256)))
     assert for_document(found) == found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -233,13 +233,13 @@ class Spread:
     count: int = 0
 
     @classmethod
-    def of(cls, values: Sequence[float], weights: Sequence[int] | None = None) -> Spread:
-        """Statistics of ``values``; all 0 if there are none. A value counts ``weights`` times."""
+    def of(cls, values: Sequence[float], weights: Sequence[float] | None = None) -> Spread:
+        """Statistics of ``values``; all 0 if there are none. ``weights`` says how much each counts."""
         if not values:
             return cls()
         times = weights or [1] * len(values)
         mean, stddev = _moments([(number, value, 0.0) for number, value in zip(times, values, strict=True)])
-        return cls(min(values), max(values), mean, stddev, sum(times))
+        return cls(min(values), max(values), mean, stddev, len(values))
 
     def __add__(self, other: Spread) -> Spread:
         """Statistics of the sum of two independent series."""
@@ -317,7 +317,7 @@ class View:
     def spread(self, quantity: Literal["operations", "bytes"], interval_ns: int) -> Spread:
         """Statistics of a rate per second over the intervals of each worker, summed over the workers.
 
-        Joined intervals count as often as intervals are joined, with their mean rate.
+        Joined intervals count by their time, and each of them as a value.
         """
         return sum((self._rates(worker, quantity, interval_ns) for worker in self.users), Spread())
 
@@ -333,7 +333,8 @@ class View:
             )
             for each in whole
         ]
-        return Spread.of(rates, [each.joined for each in whole])
+        weights = [1.0 if each.joined == 1 else (each.end_ns - each.start_ns) / interval_ns for each in whole]
+        return replace(Spread.of(rates, weights), count=sum(each.joined for each in whole))
 
     @property
     def cpu(self) -> CpuTime:
@@ -488,7 +489,7 @@ def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
     return Latency(sum(part.count for part in parts), smallest, largest, mean, stddev, histogram)
 
 
-def _moments(parts: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+def _moments(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
     """Mean and standard deviation of a population, from count, mean and standard deviation of its parts."""
     count = sum(number for number, _, _ in parts)
     if not count:
