@@ -76,7 +76,7 @@ REMEDIES = {
     "Could not resolve hostname": "no name server knows it: list its address, or --ssh 'ssh -F FILE' with its HostName",
     "Connection refused": "no sshd listens at this port: HOST:PORT takes another one",
     "No space left on device": "--remote-dir DIR names another directory of the host",
-    "failed to map segment": "--remote-dir DIR names a directory from which the host runs programs",
+    "failed to map segment": "--remote-dir DIR: a directory from which the host runs programs",
 }
 """Advice by a part of the last line that ssh prints."""
 ANOTHER_DIRECTORY = "--remote-dir DIR names another directory of the host"

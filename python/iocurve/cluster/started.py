@@ -187,7 +187,7 @@ class StartedCluster(msgspec.Struct):
         return ""
 
     def ended_connection(self, address: str) -> str | None:
-        """What the ssh connection to the host at an address has ended with; None while it is there."""
+        """How the ssh connection to the host at an address ended; None while it is there."""
         names = {name for name, at in self.hosts.items() if at == address}
         ended = [one for one in self.processes if one.role == "ssh" and one.host in names and not one.is_alive]
         if not ended:

@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Ends the measured window. Operations in flight are logged when they complete, in addition to the maximum: there are at
-    /// most as many as the depth.
+    /// most the depth.
     pub(crate) fn end_window(&mut self) {
         self.records_max = usize::MAX;
     }

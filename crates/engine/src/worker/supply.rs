@@ -96,7 +96,7 @@ impl Supply {
     }
 
     /// Calls `miss` with what was due before `end` and was not issued: the operation, its due time, and how many there are.
-    /// Of a backlog beyond [`MISSED_SINGLY`] several count as one that was due when the first of them was.
+    /// In a backlog beyond [`MISSED_SINGLY`], several operations count as one that was due when the first of them was.
     pub(super) fn miss_due_before(&mut self, end: Nanos, mut miss: impl FnMut(usize, Nanos, u64)) {
         let at_once = 1 + self.mix.backlog(end) / MISSED_SINGLY;
         while !self.is_exhausted()

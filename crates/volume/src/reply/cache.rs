@@ -35,7 +35,7 @@ pub(crate) struct ReplyCache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// `None` while a call is being carried out.
+    /// `None` while a call is in progress.
     replies: HashMap<Key, Option<Box<[u8]>>>,
     /// Keys and times of each client's replies, oldest first.
     clients: HashMap<u64, VecDeque<(Nanos, Key)>>,
@@ -54,15 +54,15 @@ pub(crate) struct Key {
 /// The answer to the question whether a call was made before.
 #[derive(Debug)]
 pub(crate) enum Repeated<'c> {
-    /// It is to be carried out now.
+    /// The caller executes it now.
     No(Execution<'c>),
-    /// It is being carried out: its reply comes on the other connection, or the client sends it once more.
+    /// It is in progress: its reply comes on the other connection, or the client sends it once more.
     InProgress,
     /// The record that answered it.
     Answered(Box<[u8]>),
 }
 
-/// A call that is being carried out. It may be made again once this is dropped.
+/// A call in progress. It may be made again once this is dropped.
 #[derive(Debug)]
 pub(crate) struct Execution<'c> {
     cache: &'c ReplyCache,
@@ -93,7 +93,7 @@ impl ReplyCache {
         Key { xid: header.xid, client: self.hasher.hash_one(peer), digest }
     }
 
-    /// Tells whether a call was made before, and notes that it is being carried out if it was not.
+    /// Tells whether a call was made before, and marks it as in progress if it was not.
     pub(crate) fn begin(&self, key: Key, now: Nanos) -> Repeated<'_> {
         let mut shard = self.shard(key);
         shard.expire(key.client, now);

@@ -241,7 +241,7 @@ fn serve<T: Transport>(
         if !gone || stop != Stop::Batch {
             interest = match stop {
                 _ if !gone => Interest::Send,
-                // What was called before the end is answered first.
+                // Calls from before the end are answered first.
                 Stop::Input if incoming.has_ended() && turn.pending.in_flight() == 0 => return Err(Close::Ended),
                 Stop::Input if incoming.has_ended() => Interest::Due,
                 Stop::Pending => Interest::Due,

@@ -116,7 +116,7 @@ class DocumentTable:
     """Lines of the file's tables and keys."""
     position: KeyPath = ()
     errors: list[Diagnostic] = field(default_factory=list)
-    """What was found in the whole file so far."""
+    """Values found in the whole file so far."""
 
     def require_faultless(self) -> None:
         """Raises ``DialectError`` with every error in the file so far, in the order of the lines."""

@@ -955,7 +955,7 @@ fn a_peer_that_has_sent_its_last_call_gets_its_replies() {
     assert_eq!(server.replies().len(), 1);
 }
 
-/// The first of two equal calls is being carried out on another connection.
+/// The first of two equal calls is in progress on another connection.
 #[test]
 fn a_call_that_is_being_carried_out_is_not_carried_out_again() {
     let mut server = Server::new(Limits::default());

@@ -59,7 +59,7 @@ pub(crate) struct DirectoryStore {
     stable: Stable,
 }
 
-/// Files share so many locks.
+/// Number of locks that the files share.
 const FILE_LOCKS: usize = 64;
 
 /// A file where it is now. Nothing can be read or written by it.

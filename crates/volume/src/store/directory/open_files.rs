@@ -41,7 +41,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: File,
-    /// Held while the file is put on stable storage. The same for a file that is opened anew for more.
+    /// Held while the file is put on stable storage. A file that is opened again for more access keeps it.
     pub(super) syncing: Arc<Mutex<()>>,
 }
 

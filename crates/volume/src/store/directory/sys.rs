@@ -128,14 +128,14 @@ fn open_step(root: &OwnedFd, path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_openat2, root.as_raw_fd(), path.as_ptr(), &raw const how, size) })
 }
 
-/// Opens a regular file anew whose type was checked: the same file, whatever its names lead to by now. It never waits.
+/// Opens again a regular file whose type was checked: the same file, whatever its names lead to by now. It never waits.
 pub(super) fn reopen(file: &OwnedFd, flags: c_int) -> io::Result<OwnedFd> {
     let (path, flags) = (by_descriptor(file), flags | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC);
     // SAFETY: a string of ours.
     owned(unsafe { libc::open(path.as_ptr(), flags) }.into())
 }
 
-/// Opens a directory anew, for its names to be read or synced.
+/// Opens a directory again, to read or sync its names.
 pub(super) fn reopen_directory(directory: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: a constant string.

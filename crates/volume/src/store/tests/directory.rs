@@ -42,7 +42,7 @@ fn nothing_outside_the_directory_is_reached() {
     assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
     assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
 
-    // A directory that somebody replaces by a link does not lead out, either.
+    // A directory that another program replaces by a link does not lead out, either.
     let inner = directory(&store, &store.root(), "d");
     std::fs::remove_dir(served.path().join("d")).unwrap();
     std::os::unix::fs::symlink(outside.path(), served.path().join("d")).unwrap();
