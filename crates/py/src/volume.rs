@@ -148,7 +148,9 @@ enum SquashedUsers {
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Store {
-    Memory { limit_bytes: u64 },
+    Memory {
+        limit_bytes: u64,
+    },
     Directory {
         path: PathBuf,
         #[serde(default)]
