@@ -136,7 +136,11 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
         first = _line(pids, 1)
         os.kill(first, signal.SIGKILL)
         assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
-        second = _line(pids, 2)
+        _line(pids, 2)
+        process.stdin.write(json.dumps({"again": True}).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
+        second = _line(pids, 3)
         (at,) = [one for one in _content(Path(f"/proc/{second}/environ")).split(b"\0") if one.startswith(b"AT=")]
         assert Path(at[3:].decode()).read_text() == "t"
         (kept,) = {one for one in _open_files(second) if one.name == "node.log"}
@@ -397,6 +401,42 @@ def test_one_machine_under_two_names_is_told(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(RunError, match="vm1b: it is the machine that vm1a names, too; list it once"):
         hosts.up([Host("vm1a"), Host("vm1b")], str(ssh), lambda *_: None)
     assert StartedCluster.known() is None
+
+
+def test_a_host_that_does_not_join_in_time_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "JOIN_S", 0.2)
+    sent: list[object] = []
+    told: list[str] = []
+    joins = False
+
+    class Waiting:
+        host = Host("vm1")
+
+        def next_reply(self, _: object) -> None:
+            """The keeper says nothing."""
+
+        def send(self, message: object) -> None:
+            sent.append(message)
+
+    class Cluster:
+        address = "10.0.0.9:6379"
+
+        def joined(self) -> set[str]:
+            return {"10.0.0.1"} if sent and joins else set()
+
+    def not_joined() -> dict[Host, HostError]:
+        sent.clear()
+        starting = hosts._Starting(StartedCluster("/nowhere"), lambda _, text: told.append(text), False)
+        monkeypatch.setattr(starting, "_cluster", Cluster())
+        monkeypatch.setattr(starting, "_connections", [Waiting()])
+        monkeypatch.setattr(starting, "_greetings", {Host("vm1"): Greeting("x86_64", ["", "", "10.0.0.1", "22"])})
+        return starting._not_joined()
+
+    assert "started twice" in str(not_joined()[Host("vm1")])
+    assert sent == [{"again": True}]
+    joins = True
+    assert not_joined() == {}
+    assert told == ["has not joined within 0.2 s and is started once more"] * 2 + ["has joined"]
 
 
 def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

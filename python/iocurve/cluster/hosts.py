@@ -80,6 +80,7 @@ REMEDIES = {
 }
 """Advice by a part of the last line that ssh prints."""
 ANOTHER_DIRECTORY = "--remote-dir DIR names another directory of the host"
+ALLOW_MISSING = "\n--allow-missing goes on without them"
 Report = Callable[[Host, str], None]
 """Called with each step of a host."""
 T = TypeVar("T")
@@ -377,10 +378,10 @@ class _Starting:
     def _not_joined(self) -> dict[Host, HostError]:
         """Waits for the hosts; gives those that have not joined, with the cause."""
         missing = {self._greetings[connection.host].connection[2]: connection for connection in self._connections}
-        nothing = HostError(f"it has not joined {self._cluster.address} within {JOIN_S} s")
+        nothing = HostError(f"it has not joined {self._cluster.address} within {2 * JOIN_S} s, started twice")
         why: dict[Host, HostError] = {}
         ends: Counter[Host] = Counter()
-        until = time.monotonic() + JOIN_S
+        until, is_again = time.monotonic() + JOIN_S, False
         while missing:
             for at in (self._cluster.joined() or set()) & missing.keys():
                 self._report(missing.pop(at).host, "has joined")
@@ -390,11 +391,23 @@ class _Starting:
                     why[connection.host] = HostError(
                         answer.error or last_error(answer.lines) or f"its node ended with status {answer.ended}"
                     )
-            waited = [one.host for one in missing.values() if ends[one.host] < STARTS]
-            if not waited or time.monotonic() > until:
+            waited = [one for one in missing.values() if ends[one.host] < STARTS]
+            is_late = time.monotonic() > until
+            if not waited or (is_late and is_again):
                 break
+            if is_late:
+                until, is_again = until + JOIN_S, True
+                self._start_again(waited)
             time.sleep(POLL_S)
         return {one.host: why.get(one.host, nothing) for one in missing.values()}
+
+    def _start_again(self, late: Sequence[Connection]) -> None:
+        """Starts the nodes of hosts again that have not joined in time; Ray may hang in its own start."""
+        for connection in late:
+            self._report(connection.host, f"has not joined within {JOIN_S} s and is started once more")
+            # The reason is told with the end of the connection.
+            with suppress(HostError):
+                connection.send({"again": True})
 
     def hold(self) -> None:
         """Keeps the inputs of all connections open after this process, until the cluster is taken down."""
@@ -435,7 +448,7 @@ class _Starting:
         """Goes on without hosts. Raises ``RunError`` where that is not allowed, or where none is left."""
         left = [connection for connection in self._connections if connection.host not in failed]
         if failed and not (self._allow_missing and left):
-            raise RunError(_told(failed, len(self._connections)))
+            raise RunError(_told(failed, len(self._connections)) + (ALLOW_MISSING if left else ""))
         for connection in self._connections:
             if connection.host in failed:
                 self._report(connection.host, f"takes no part: {failed[connection.host]}")

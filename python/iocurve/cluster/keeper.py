@@ -6,6 +6,7 @@ Its text is sent over ssh, so it uses the standard library alone. It reads lines
 - ``{"carry": BYTES}`` is followed by a tar archive with the packages, compressed by gzip.
 - ``{"start": [OPTIONS], "environment": {…}, "files": {…}}`` starts a node of Ray, again and again while it ends. The
   files are written to a directory that only this user can read; ``{directory}`` in a variable stands for it.
+- ``{"again": true}`` ends the node, which then is started again.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Keeper:
                 threading.Thread(
                     target=self.keep, args=(message["start"], message["environment"], message["files"]), daemon=True
                 ).start()
+            elif "again" in message:
+                self.kill()
 
     def greet(self, key: str) -> None:
         """Tells about the host."""
@@ -163,6 +166,12 @@ class Keeper:
             if not self.over.is_set():
                 say(ended=self.node.returncode, lines=lines)
             self.over.wait(AGAIN_S)
+
+    def kill(self) -> None:
+        """Kills the node and what it has started."""
+        with self.starting, contextlib.suppress(ProcessLookupError):
+            if self.node is not None and self.node.poll() is None:
+                os.killpg(self.node.pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Ends the node and removes its files."""

@@ -30,6 +30,9 @@ OBJECT_STORE_BYTES = 100_000_000
 LOAD_CLIENT = json.dumps({"load_client": 1})
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # No metrics and no events of tasks: no program reads them.
+    "RAY_enable_metrics_collection": "0",
+    "RAY_task_events_report_interval_ms": "0",
     # Machines may differ in the patch level of Python; modules in machine code fit all of a minor version.
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
     # Ray would wait 30 s for work to move away from a node that ends; a load client has none.
