@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from iocurve.advice.clients import Clients, InFlight, client_links, in_flight, machines
 from iocurve.advice.demand import Alternative, Demand, Impossible, Prices
 from iocurve.advice.disks import disks
-from iocurve.advice.links import LinkLimit, amount, binding, disk_links, most
+from iocurve.advice.links import (
+    Clients,
+    InFlight,
+    LinkLimit,
+    amount,
+    binding,
+    client_links,
+    disk_links,
+    in_flight,
+    machines,
+    most,
+)
 from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
 from iocurve.engine.structs import Struct

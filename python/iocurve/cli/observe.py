@@ -14,10 +14,9 @@ from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import job as jobs
 from iocurve.advice.observe import limits
-from iocurve.advice.observe.counters import CounterSample, Processes, find_subject
-from iocurve.advice.observe.watch import interval as between
-from iocurve.advice.observe.watch import observation
-from iocurve.advice.observe.watch import samples as watched
+from iocurve.advice.observe.counters import CounterSample, Processes, find_subject, observation
+from iocurve.advice.observe.counters import interval as between
+from iocurve.advice.observe.counters import samples as watched
 from iocurve.cli.common import TargetText, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
