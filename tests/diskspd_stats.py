@@ -12,7 +12,7 @@ from iocurve._native import Histogram
 from iocurve.dialects.diskspd.job import ThreadRow
 from iocurve.dialects.diskspd.output.span_stats import TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
-from iocurve.dialects.diskspd.read.distribution import Zone
+from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome
 from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.units import MIB, SECOND_NS
@@ -38,7 +38,7 @@ def latency(*values_ms: float) -> LatencyOutcome:
     )
 
 
-def row(path: str = "testfile1.dat", *zones: Zone) -> ThreadRow:
+def row(path: str = "testfile1.dat", *zones: OffsetZone) -> ThreadRow:
     return ThreadRow(path, 10 * MIB, zones, (0,))
 
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iocurve.dialects.diskspd.read import values
-from iocurve.dialects.diskspd.read.distribution import Zone, aligned_bytes, shares, zones_of
-from iocurve.dialects.diskspd.read.profile import Target
+from iocurve.dialects.diskspd.read.distribution import OffsetZone, aligned_bytes, shares, zones_of
+from iocurve.dialects.diskspd.read.profile import TargetParameters
 
 KIB, GIB = 1 << 10, 1 << 30
 
 
 def zones(text: str, region: int) -> list[tuple[int, int, int]]:
-    target = Target(block_bytes=4 * KIB, random_percent=100)
+    target = TargetParameters(block_bytes=4 * KIB, random_percent=100)
     target.set_spans(*values.distribution(text, target.block_bytes))
     return [(zone.io_percent, zone.start, zone.length) for zone in zones_of(target, region)]
 
@@ -49,16 +49,16 @@ def test_sizes_end_with_the_target(text: str, expected: list[tuple[int, int, int
 
 
 def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:
-    target = Target(block_bytes=4 * KIB, random_percent=100)
+    target = TargetParameters(block_bytes=4 * KIB, random_percent=100)
     target.set_spans(*values.distribution("abs10/100G:30/100G", 4 * KIB))
     assert shares(zones_of(target, 200 * GIB)) == [25, 75]
 
 
 def test_parts_too_small_for_an_offset_keep_their_operations() -> None:
     # 1 % of eight sectors holds no offset: three such parts in a row, without operations in the first.
-    target = Target(block_bytes=4 * KIB, alignment_bytes=512, random_percent=100)
+    target = TargetParameters(block_bytes=4 * KIB, alignment_bytes=512, random_percent=100)
     target.set_spans(*values.distribution("pct0/1:1/1:1/1", 4 * KIB))
-    assert zones_of(target, 4 * KIB) == [Zone(100, 0, 512)]
+    assert zones_of(target, 4 * KIB) == [OffsetZone(100, 0, 512)]
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_all_operations_go_to_zones_inside_the_target(parts: list[tuple[int, int
         said.append(f"{share}/{length}")
     if place == 100 and percent < 100:
         said[-1] = f"{int(said[-1].partition('/')[0]) + 100 - percent}/{said[-1].partition('/')[2]}"
-    target = Target(block_bytes=4 * KIB, alignment_bytes=step, random_percent=100)
+    target = TargetParameters(block_bytes=4 * KIB, alignment_bytes=step, random_percent=100)
     target.set_spans(*values.distribution("pct" + ":".join(said), 4 * KIB))
     found = zones_of(target, region)
     assert sum(zone.io_percent for zone in found) == 100

@@ -16,8 +16,8 @@ from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetS
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.distribution import Zone
-from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.distribution import OffsetZone
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.engine.derived import block_bytes_max
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
@@ -106,7 +106,7 @@ def test_the_deviation_of_iops_is_that_of_the_intervals() -> None:
 
 def test_effective_distributions_name_the_threads_that_have_them() -> None:
     kib = 1 << 10
-    zones = (Zone(10, 0, 8 * kib), Zone(10, 8 * kib, 12 * kib), Zone(80, 28 * kib, 72 * kib))
+    zones = (OffsetZone(10, 0, 8 * kib), OffsetZone(10, 8 * kib, 12 * kib), OffsetZone(80, 28 * kib, 72 * kib))
     threads = [
         (TargetStats(row(name, *zones), ()),)
         for name in ("testfile.dat", "testfile.dat", "testfile.dat", "testfile2.dat", "testfile.dat")
@@ -163,7 +163,7 @@ def test_several_time_spans_are_added_up() -> None:
 
 
 def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
-    text = profile_text(Profile(time_spans=[TimeSpan(targets=[Target()])]))
+    text = profile_text(Profile(time_spans=[TimeSpan(targets=[TargetParameters()])]))
     assert text == (
         "\nCommand Line: \n\nInput parameters:\n\n"
         "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
@@ -177,24 +177,27 @@ def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
 @pytest.mark.parametrize(
     ("target", "line"),
     [
-        (Target(end_bytes=2000 << 10), "max file size: 1.95MiB"),
-        (Target(base_bytes=2 << 20), "base file offset: 2MiB"),
-        (Target(bytes_per_ms=1000), "throughput rate-limited to 1000 B/ms"),
-        (Target(iops=1000), "throughput rate-limited to 1000 IOPS"),
-        (Target(write_percent=30), "performing mix test (read/write ratio: 70/30)"),
-        (Target(buffer_bytes=12341234), "write buffer size: 11.77MiB"),
-        (Target(cache="disabled", write_through=True), "hardware write cache disabled, writethrough on"),
-        (Target(write_through=True), "hardware and software write caches disabled, writethrough on"),
-        (Target(random_percent=50), "using mixed random/sequential I/O (50% random) (alignment/stride: 64KiB)"),
-        (Target(interlocked=True), "using interlocked sequential I/O (stride: 64KiB)"),
+        (TargetParameters(end_bytes=2000 << 10), "max file size: 1.95MiB"),
+        (TargetParameters(base_bytes=2 << 20), "base file offset: 2MiB"),
+        (TargetParameters(bytes_per_ms=1000), "throughput rate-limited to 1000 B/ms"),
+        (TargetParameters(iops=1000), "throughput rate-limited to 1000 IOPS"),
+        (TargetParameters(write_percent=30), "performing mix test (read/write ratio: 70/30)"),
+        (TargetParameters(buffer_bytes=12341234), "write buffer size: 11.77MiB"),
+        (TargetParameters(cache="disabled", write_through=True), "hardware write cache disabled, writethrough on"),
+        (TargetParameters(write_through=True), "hardware and software write caches disabled, writethrough on"),
+        (
+            TargetParameters(random_percent=50),
+            "using mixed random/sequential I/O (50% random) (alignment/stride: 64KiB)",
+        ),
+        (TargetParameters(interlocked=True), "using interlocked sequential I/O (stride: 64KiB)"),
     ],
 )
-def test_targets_are_described_in_diskspds_words(target: Target, line: str) -> None:
+def test_targets_are_described_in_diskspds_words(target: TargetParameters, line: str) -> None:
     assert f"\t\t{line}\n" in profile_text(Profile(time_spans=[TimeSpan(targets=[target])]))
 
 
 def test_xml_results_have_diskspds_elements() -> None:
-    span = TimeSpan(measure_latency=True, measure_iops_deviation=True, targets=[Target(path="a&b")])
+    span = TimeSpan(measure_latency=True, measure_iops_deviation=True, targets=[TargetParameters(path="a&b")])
     figures = SpanStats(10.0, ((mixed("a&b"),),))
     xml = results_xml(Profile(time_spans=[span]), ONE_PROCESSOR, START, [(figures, BUSY)])
     assert xml.splitlines()[0] == "<Results>"

@@ -15,14 +15,14 @@ from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.units import MIB
 
 SECONDS = 10.0
 SPAN = TimeSpan(
     measure_latency=True,
     measure_iops_deviation=True,
-    targets=[Target(path="a.dat", random_percent=100, block_bytes=8192, requests=4, write_percent=30)],
+    targets=[TargetParameters(path="a.dat", random_percent=100, block_bytes=8192, requests=4, write_percent=30)],
 )
 
 

@@ -16,7 +16,7 @@ from iocurve.cli.commands import run
 from iocurve.dialects.diskspd.output.span_stats import SpanStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.errors import ResultError
 from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
@@ -372,7 +372,9 @@ def test_our_vdbench_output_gives_the_values_of_the_run(tmp_path: Path) -> None:
 
 def diskspd_files() -> tuple[str, str, Point]:
     """The text and the XML of 100 reads and 50 writes of 4 KiB in 10 s, and the point of the same workers."""
-    span = TimeSpan(targets=[Target(path="testfile1.dat", block_bytes=4096, write_percent=33)], measure_latency=True)
+    span = TimeSpan(
+        targets=[TargetParameters(path="testfile1.dat", block_bytes=4096, write_percent=33)], measure_latency=True
+    )
     kinds = {
         "read": did(100, 409_600, *[1.0] * 90, *[2.0] * 9, 8.0),
         "write": did(50, 204_800, *[1.5] * 50),

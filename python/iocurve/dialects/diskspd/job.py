@@ -8,8 +8,8 @@ from operator import mul
 from pathlib import Path
 from typing import Any
 
-from iocurve.dialects.diskspd.read.distribution import Zone, shares, zones_of
-from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
+from iocurve.dialects.diskspd.read.distribution import OffsetZone, shares, zones_of
+from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.dialects.diskspd.words import WORDS
@@ -49,7 +49,7 @@ class ThreadRow:
     path: str
     bytes: int
     """Size of the file."""
-    zones: tuple[Zone, ...]
+    zones: tuple[OffsetZone, ...]
     """The effective distribution (-rd); offsets count from the start of the region."""
     workers: tuple[int, ...]
     """Indexes of the workers in the plan. With -p there is one worker per operation in flight."""
@@ -141,7 +141,7 @@ def _pools(span: TimeSpan, targets: Sequence[ResolvedTarget], findings: Findings
         yield _ThreadSet(threads, chosen)
 
 
-def _uses(target: Target, thread: int) -> bool:
+def _uses(target: TargetParameters, thread: int) -> bool:
     return not target.thread_weights or any(thread == number for number, _ in target.thread_weights)
 
 
@@ -170,11 +170,11 @@ def _is_used_whole(found: ResolvedTarget) -> bool:
     return is_to_its_end and not found.is_created and not found.nfs_url and not found.target.spans
 
 
-def _weight(target: Target, thread: int) -> int:
+def _weight(target: TargetParameters, thread: int) -> int:
     return next((weight for number, weight in target.thread_weights if number == thread and weight), target.weight)
 
 
-def _load(target: Target) -> tuple[object, ...]:
+def _load(target: TargetParameters) -> tuple[object, ...]:
     """The fields of a target that must be equal for one worker to use both."""
     fields = vars(target) | {"path": None, "positions": None, "thread_weights": None, "weight": None, "requests": None}
     return tuple(fields.items())
@@ -303,7 +303,7 @@ def _order(found: ResolvedTarget, part: _ThreadSet, slots: int) -> dict[str, Any
     return fields
 
 
-def _zones(found: ResolvedTarget) -> list[Zone]:
+def _zones(found: ResolvedTarget) -> list[OffsetZone]:
     return zones_of(found.target, found.region_bytes) if found.target.spans else []
 
 
@@ -323,12 +323,12 @@ def _distribution(found: ResolvedTarget) -> ZonesSaid:
     return ZonesSaid(zones=tuple(zone_shares))
 
 
-def _users(span: TimeSpan, target: Target) -> int:
+def _users(span: TimeSpan, target: TargetParameters) -> int:
     """Number of threads that use a target."""
     return len(target.thread_weights) or span.threads or target.threads
 
 
-def _pace(target: Target, threads: int, slots: int) -> dict[str, Any]:
+def _pace(target: TargetParameters, threads: int, slots: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if target.iops:
         fields["rate_total_operations"] = target.iops / slots
@@ -382,7 +382,7 @@ _FIELDS = {
 """For a field of a profile the section's field that it sets."""
 
 
-def _positions(span: TimeSpan, target: Target) -> dict[str, Where]:
+def _positions(span: TimeSpan, target: TargetParameters) -> dict[str, Where]:
     positions = {"name": target.where("path", "target")} | {
         _FIELDS[name]: where for name, where in span.positions.items() if name in _FIELDS
     }

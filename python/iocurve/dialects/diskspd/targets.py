@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iocurve.dialects.diskspd.read.profile import Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.job.resolve import Machine
 from iocurve.units import format_bytes
@@ -20,7 +20,7 @@ _NFS = "nfs://"
 class ResolvedTarget:
     """A target on this machine."""
 
-    target: Target
+    target: TargetParameters
     path: str
     """Path for the job: absolute, or relative to the NFS export."""
     nfs_url: str | None
@@ -39,7 +39,7 @@ class ResolvedTarget:
 
 
 def resolve_target(
-    target: Target, span: TimeSpan, machine: Machine, directory: Path, findings: Findings
+    target: TargetParameters, span: TimeSpan, machine: Machine, directory: Path, findings: Findings
 ) -> ResolvedTarget | None:
     """Resolves a target. Returns None and adds an error to ``findings`` if it cannot be used."""
     where = target.where("path", "target")
@@ -58,7 +58,7 @@ def resolve_target(
     return replace(found, buffer_path=_buffer_path(target, machine, directory, findings))
 
 
-def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Findings) -> str | None:
+def _buffer_path(target: TargetParameters, machine: Machine, directory: Path, findings: Findings) -> str | None:
     if not target.buffer_bytes or not target.buffer_path:
         return None
     path = str(directory / target.buffer_path)
@@ -68,7 +68,7 @@ def _buffer_path(target: Target, machine: Machine, directory: Path, findings: Fi
     return path
 
 
-def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
+def _remote(target: TargetParameters, findings: Findings) -> ResolvedTarget | None:
     where = target.where("path", "target")
     address, question, options = target.path.partition("?")
     export, slash, name = address.removeprefix(_NFS).rpartition("/")
@@ -84,7 +84,7 @@ def _remote(target: Target, findings: Findings) -> ResolvedTarget | None:
     return ResolvedTarget(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
 
 
-def _local(target: Target, machine: Machine, directory: Path, findings: Findings) -> ResolvedTarget | None:
+def _local(target: TargetParameters, machine: Machine, directory: Path, findings: Findings) -> ResolvedTarget | None:
     where = target.where("path", "target")
     path = str(directory / target.path)
     facts = machine.stat(path)

@@ -36,7 +36,7 @@ class SectionReport:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltJob:
     """A job with every error and every note found while it was built."""
 
     job: Job
@@ -45,7 +45,7 @@ class Built:
     notes: tuple[PlanNote, ...]
 
 
-def build(parsed: Parsed, directory: Path) -> Built:
+def build(parsed: Parsed, directory: Path) -> BuiltJob:
     """Builds the job's sections from the parsed settings. Relative file names start from ``directory``."""
     errors, notes = list(parsed.errors), list(parsed.notes)
     reader = _SectionReader(directory, errors, notes)
@@ -64,7 +64,7 @@ def build(parsed: Parsed, directory: Path) -> Built:
     ]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job(name=name, words=WORDS, sections=sections, defaults=DEFAULTS)
-    return Built(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
+    return BuiltJob(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
 
 
 @dataclass

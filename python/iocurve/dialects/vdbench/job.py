@@ -16,7 +16,7 @@ from iocurve.dialects.vdbench.planned import requested_rate, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
 from iocurve.dialects.vdbench.read.values import Rate
-from iocurve.dialects.vdbench.region import Fields, Spread
+from iocurve.dialects.vdbench.region import Fields, OffsetRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import THREADS, Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
@@ -288,7 +288,7 @@ class Builder:
 
     def _region(self, run: Run, placement: Placement) -> Fields:
         storage, workload = placement.storage[0], placement.workload
-        spread = Spread(
+        spread = OffsetRequest(
             offset=storage.offset,
             span=workload.band or storage.range,
             hotband=workload.hotband,

@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Spread:
+class OffsetRequest:
     """The region and the offset distribution that a workload and its SD request."""
 
     offset: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iocurve.dialects.diskspd.read.distribution import Zone
-from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.distribution import OffsetZone
+from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
 
 _UNITS = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
 _PRIORITIES = {1: "very low", 2: "low", 3: "normal"}
@@ -40,7 +40,7 @@ def size_text(size: int, width: int = 0) -> str:
     return str(size)
 
 
-def distribution_lines(zones: Sequence[Zone], indent: str = "") -> Iterator[str]:
+def distribution_lines(zones: Sequence[OffsetZone], indent: str = "") -> Iterator[str]:
     """Yields the lines of a distribution in bytes."""
     whole = sum(zone.io_percent for zone in zones)
     # On a target too small for the whole distribution the remaining shares are scaled up to 100 %.
@@ -77,7 +77,7 @@ def _time_span(span: TimeSpan) -> Iterator[str]:
         yield from (f"\t{line}" for line in _target(span, target))
 
 
-def _target(span: TimeSpan, target: Target) -> Iterator[str]:
+def _target(span: TimeSpan, target: TargetParameters) -> Iterator[str]:
     if target.path.startswith(TEMPLATE_PREFIX):
         yield f"path: template target '{target.path[1:]}'"
     else:
@@ -91,7 +91,7 @@ def _target(span: TimeSpan, target: Target) -> Iterator[str]:
         yield from _distribution(target)
 
 
-def _caching(target: Target) -> Iterator[str]:
+def _caching(target: TargetParameters) -> Iterator[str]:
     yield f"think time: {target.think_ms or 0}ms"
     yield f"burst size: {target.burst or 0}"
     yield {
@@ -109,7 +109,7 @@ def _caching(target: Target) -> Iterator[str]:
         yield f"memory mapped I/O enabled{_FLUSHES[target.flush]}"
 
 
-def _buffers(target: Target) -> Iterator[str]:
+def _buffers(target: TargetParameters) -> Iterator[str]:
     if target.zero_buffers:
         yield "zeroing write buffers"
     if target.buffer_bytes:
@@ -120,7 +120,7 @@ def _buffers(target: Target) -> Iterator[str]:
         yield "using parallel async I/O"
 
 
-def _order(target: Target) -> Iterator[str]:
+def _order(target: TargetParameters) -> Iterator[str]:
     writes = target.write_percent
     if writes in (0, 100):
         yield f"performing {'write' if writes else 'read'} test"
@@ -137,7 +137,7 @@ def _order(target: Target) -> Iterator[str]:
         yield f"using{' interlocked' if target.interlocked else ''} sequential I/O (stride: {step})"
 
 
-def _region(span: TimeSpan, target: Target) -> Iterator[str]:
+def _region(span: TimeSpan, target: TargetParameters) -> Iterator[str]:
     if span.shares_requests:
         yield f"relative IO weight in thread pool: {target.weight}"
     else:
@@ -158,7 +158,7 @@ def _region(span: TimeSpan, target: Target) -> Iterator[str]:
             yield f"using {hint} hint"
 
 
-def _threads(span: TimeSpan, target: Target) -> Iterator[str]:
+def _threads(span: TimeSpan, target: TargetParameters) -> Iterator[str]:
     if not span.threads:
         yield f"threads per file: {target.threads}"
         if target.requests > 1:
@@ -171,9 +171,11 @@ def _threads(span: TimeSpan, target: Target) -> Iterator[str]:
         yield f"throughput rate-limited to {target.bytes_per_ms} B/ms"
 
 
-def _distribution(target: Target) -> Iterator[str]:
+def _distribution(target: TargetParameters) -> Iterator[str]:
     if target.distribution == "Absolute":
-        yield from distribution_lines([Zone(span.io_percent, span.start, span.length) for span in target.spans], "\t")
+        yield from distribution_lines(
+            [OffsetZone(span.io_percent, span.start, span.length) for span in target.spans], "\t"
+        )
         return
     for span in target.spans:
         part = f"[{span.start:2}% - {span.start + span.length:3}%)"

@@ -8,7 +8,7 @@ from datetime import datetime
 from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
 from iocurve.dialects.diskspd.output.span_stats import BOTH, READS, WRITES, SpanStats, iops_deviation
 from iocurve.dialects.diskspd.output.system import System
-from iocurve.dialects.diskspd.read.distribution import Zone
+from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.document import MachineUse
@@ -121,7 +121,7 @@ def _shares(used: tuple[float, float, float]) -> str:
 
 def _distributions(stats: SpanStats) -> Iterator[str]:
     """Distributions as they came to be, with the threads that had them."""
-    users: dict[str, tuple[tuple[Zone, ...], dict[str, list[int]]]] = {}
+    users: dict[str, tuple[tuple[OffsetZone, ...], dict[str, list[int]]]] = {}
     for thread, targets in enumerate(stats.threads):
         for target in targets:
             if target.row.zones:

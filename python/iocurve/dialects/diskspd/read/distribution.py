@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from iocurve.dialects.diskspd.read.profile import Target
+from iocurve.dialects.diskspd.read.profile import TargetParameters
 from iocurve.dialects.diskspd.read.values import Span
 
 
 @dataclass
-class Zone:
+class OffsetZone:
     """A zone of the region, and its share of the operations. The shares of all zones need not add up to 100."""
 
     io_percent: int
@@ -24,7 +24,7 @@ class Zone:
         return self.start + self.length
 
 
-def zones_of(target: Target, region_bytes: int) -> list[Zone]:
+def zones_of(target: TargetParameters, region_bytes: int) -> list[OffsetZone]:
     """The zones of a target's distribution in a region; parts without operations are omitted.
 
     The rules are DiskSpd's. Percentages are rounded down to offsets that operations can start at; a part too small for
@@ -35,19 +35,19 @@ def zones_of(target: Target, region_bytes: int) -> list[Zone]:
     return _Percentages(target.step_bytes, aligned_bytes(target, region_bytes)).of(target.spans)
 
 
-def aligned_bytes(target: Target, region_bytes: int) -> int:
+def aligned_bytes(target: TargetParameters, region_bytes: int) -> int:
     """Length of the range of possible start offsets: from 0 to one step after the last offset."""
     last = region_bytes - target.block_bytes
     return last - last % target.step_bytes + target.step_bytes
 
 
-def shares(zones: list[Zone]) -> list[Fraction]:
+def shares(zones: list[OffsetZone]) -> list[Fraction]:
     """Shares of the zones in percent of the operations, scaled to a sum of 100."""
     total = sum(zone.io_percent for zone in zones)
     return [Fraction(100 * zone.io_percent, total) for zone in zones]
 
 
-def _absolute(target: Target, region_bytes: int) -> list[Zone]:
+def _absolute(target: TargetParameters, region_bytes: int) -> list[OffsetZone]:
     zones = []
     for span in target.spans:
         if not span.io_percent:
@@ -59,7 +59,7 @@ def _absolute(target: Target, region_bytes: int) -> list[Zone]:
             length = region_bytes - span.start
             if length < target.block_bytes:
                 break
-        zones.append(Zone(span.io_percent, span.start, length))
+        zones.append(OffsetZone(span.io_percent, span.start, length))
     return zones
 
 
@@ -69,11 +69,11 @@ class _Percentages:
     whole: int
     """Length of the range of possible start offsets."""
 
-    zones: list[Zone] = field(default_factory=list)
+    zones: list[OffsetZone] = field(default_factory=list)
     carry: int = 0
     """Operations of parts without a possible offset, in percent; the next zone takes them."""
 
-    def of(self, spans: tuple[Span, ...]) -> list[Zone]:
+    def of(self, spans: tuple[Span, ...]) -> list[OffsetZone]:
         for span in spans:
             start, end = self._bounds(span)
             if span.io_percent and end < start:
@@ -81,7 +81,7 @@ class _Percentages:
             elif span.io_percent:
                 self._add(span.io_percent, start - start % self.step, end)
         if self.carry and not self.zones:
-            self.zones.append(Zone(0, self.whole - self.step, self.step))
+            self.zones.append(OffsetZone(0, self.whole - self.step, self.step))
         if self.carry:
             self.zones[-1].io_percent += self.carry
             self.zones[-1].length = self.whole - self.zones[-1].start
@@ -108,7 +108,7 @@ class _Percentages:
         if self.carry and self.zones and self.zones[-1].io_percent < io_percent:
             self.zones[-1].io_percent += self.carry
             self.carry = 0
-        self.zones.append(Zone(io_percent + self.carry, start, end - start))
+        self.zones.append(OffsetZone(io_percent + self.carry, start, end - start))
         self.carry = 0
 
     def _bounds(self, span: Span) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.errors import Where
 from iocurve.job.model import Level, PlanNote
 
@@ -55,7 +55,7 @@ def _of_span(span: TimeSpan) -> Iterator[_Note]:
         yield "affinity", text, None, "info"
 
 
-def _caching(target: Target) -> Iterator[_Note]:
+def _caching(target: TargetParameters) -> Iterator[_Note]:
     where = target.where("cache", "write_through")
     if target.path.startswith("nfs://"):
         stability = (
@@ -78,7 +78,7 @@ def _caching(target: Target) -> Iterator[_Note]:
         yield "caching", f"-Sw opens the files with {through}", where, "info"
 
 
-def _without_effect(target: Target) -> Iterator[_Note]:
+def _without_effect(target: TargetParameters) -> Iterator[_Note]:
     if target.random_hint or target.sequential_hint or target.temporary_hint:
         text = "access hints (-frst) have no effect: iocurve gives the page cache no advice"
         yield "no_effect", text, target.where("random_hint", "sequential_hint", "temporary_hint"), "info"
@@ -95,7 +95,7 @@ def _without_effect(target: Target) -> Iterator[_Note]:
         yield "flush", text, target.where("flush"), "info"
 
 
-def _load(span: TimeSpan, target: Target) -> Iterator[_Note]:
+def _load(span: TimeSpan, target: TargetParameters) -> Iterator[_Note]:
     mixed = 0 < target.write_percent < 100
     if mixed and 0 < target.random_percent < 100:
         text = "-rs with -w: each operation is a read or a write at random; in DiskSpd a sequential run has one kind"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iocurve.dialects.diskspd.read import values
-from iocurve.dialects.diskspd.read.profile import CacheMode, Flag, Profile, Target, TimeSpan, flags
+from iocurve.dialects.diskspd.read.profile import CacheMode, Flag, Profile, TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.values import Given
 
 
@@ -19,13 +19,13 @@ class ProfileDraft(Given):
 
     profile: Profile = field(default_factory=Profile)
     span: TimeSpan = field(default_factory=TimeSpan)
-    target: Target = field(default_factory=Target)
+    target: TargetParameters = field(default_factory=TargetParameters)
     """Load of all targets of the command line."""
     xml_path: str | None = None
     cache: CacheMode | None = None
     write_through: bool = False
 
-    def set(self, of: Profile | TimeSpan | Target, name: str, value: object) -> None:
+    def set(self, of: Profile | TimeSpan | TargetParameters, name: str, value: object) -> None:
         """Sets a field, and its position."""
         setattr(of, name, value)
         if self.where is not None:
@@ -47,9 +47,9 @@ WITH_PROFILE = frozenset(":CdRvWXz")
 """Flags that may be given together with -X, and override the profile."""
 
 
-def _sets(kind: type[Profile | TimeSpan | Target], name: str, flag: Flag) -> FlagOption:
+def _sets(kind: type[Profile | TimeSpan | TargetParameters], name: str, flag: Flag) -> FlagOption:
     """The option of a flag that sets one field."""
-    part = {Profile: "profile", TimeSpan: "span", Target: "target"}[kind]
+    part = {Profile: "profile", TimeSpan: "span", TargetParameters: "target"}[kind]
     return FlagOption(lambda draft: draft.set(getattr(draft, part), name, flag.read(draft)), flag.meaning)
 
 

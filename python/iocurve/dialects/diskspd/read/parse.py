@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
-from iocurve.dialects.diskspd.read.profile import Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
 from iocurve.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.disk_mounts import DiskMount
@@ -69,7 +69,7 @@ class TargetMapping:
 
 
 @dataclass
-class Parsed:
+class ParsedFlags:
     """A command line that was read."""
 
     profile: Profile
@@ -117,9 +117,9 @@ class _Argument:
         return Diagnostic(f"{_printable(self.text)}: {text}", self.where)
 
 
-def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> Parsed:
+def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> ParsedFlags:
     """Reads a command line (without ``diskspd``); an XML profile's path starts from ``directory``."""
-    parsed = Parsed(Profile(command_line=" ".join(("diskspd", *typed(arguments)))))
+    parsed = ParsedFlags(Profile(command_line=" ".join(("diskspd", *typed(arguments)))))
     words = [
         _Argument(text, Where(COMMAND_LINE, number, option=text)) for number, text in enumerate(arguments, start=1)
     ]
@@ -139,7 +139,7 @@ def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], in
     return parsed
 
 
-def _map_targets(parsed: Parsed) -> None:
+def _map_targets(parsed: ParsedFlags) -> None:
     used: set[TargetMapping] = set()
     for span in parsed.profile.time_spans:
         for target in span.targets:
@@ -167,7 +167,7 @@ def _comparable(path: str) -> str:
     return path.replace("\\", "/").lower()
 
 
-def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Argument]:
+def _without_own_options(words: Sequence[_Argument], parsed: ParsedFlags) -> list[_Argument]:
     """Takes out iocurve's own options, which may stand anywhere."""
     kept = []
     rest = iter(words)
@@ -194,7 +194,7 @@ def _without_own_options(words: Sequence[_Argument], parsed: Parsed) -> list[_Ar
     return kept
 
 
-def _apply_cluster(word: _Argument, value: str, parsed: Parsed) -> None:
+def _apply_cluster(word: _Argument, value: str, parsed: ParsedFlags) -> None:
     before = parsed.cluster or ClusterRequest()
     if word.text.startswith("--on"):
         if not value:
@@ -206,7 +206,7 @@ def _apply_cluster(word: _Argument, value: str, parsed: Parsed) -> None:
         parsed.errors.append(word.error(f"needs a number of load clients from 1 to {CLIENTS_MAX}: --clients=12"))
 
 
-def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument], list[_Argument]]:
+def _split(words: Sequence[_Argument], parsed: ParsedFlags) -> tuple[list[_Argument], list[_Argument]]:
     """Splits the arguments into flags and targets. As in DiskSpd no flag may follow a target."""
     flags: list[_Argument] = []
     targets: list[_Argument] = []
@@ -229,7 +229,7 @@ def _split(words: Sequence[_Argument], parsed: Parsed) -> tuple[list[_Argument],
     return flags, targets
 
 
-def _apply(word: _Argument, draft: ProfileDraft, parsed: Parsed) -> None:
+def _apply(word: _Argument, draft: ProfileDraft, parsed: ParsedFlags) -> None:
     letter, value = word.text[1:2], word.text[2:]
     option = OPTIONS.get(letter)
     if option is None:
@@ -259,7 +259,7 @@ def _unknown(word: _Argument) -> Diagnostic:
     return word.error(f"there is no flag -{letter}" if letter else "a flag needs a letter")
 
 
-def _check_beside_profile(flags: Sequence[_Argument], draft: ProfileDraft, parsed: Parsed) -> None:
+def _check_beside_profile(flags: Sequence[_Argument], draft: ProfileDraft, parsed: ParsedFlags) -> None:
     if draft.xml_path is None:
         return
     for word in flags:
@@ -268,7 +268,7 @@ def _check_beside_profile(flags: Sequence[_Argument], draft: ProfileDraft, parse
             parsed.errors.append(word.error(text))
 
 
-def _finish(draft: ProfileDraft, targets: Sequence[_Argument], parsed: Parsed) -> None:
+def _finish(draft: ProfileDraft, targets: Sequence[_Argument], parsed: ParsedFlags) -> None:
     if not targets and not parsed.errors:
         hint = "name a file after the flags: iocurve diskspd -c1G -b4K -r -d10 testfile.dat"
         parsed.errors.append(Diagnostic("there is no target", None, hint))
@@ -277,8 +277,8 @@ def _finish(draft: ProfileDraft, targets: Sequence[_Argument], parsed: Parsed) -
     _store(draft.profile, parsed)
 
 
-def _finish_with_xml(draft: ProfileDraft, targets: Sequence[_Argument], path: Path, parsed: Parsed) -> None:
-    replacements = [_with_path(Target(), word, parsed).path for word in targets]
+def _finish_with_xml(draft: ProfileDraft, targets: Sequence[_Argument], path: Path, parsed: ParsedFlags) -> None:
+    replacements = [_with_path(TargetParameters(), word, parsed).path for word in targets]
     xml = read_profile(path, replacements)
     parsed.errors += xml.errors
     parsed.notes += xml.notes
@@ -295,12 +295,12 @@ def _override(to: Profile | TimeSpan, said: Profile | TimeSpan) -> None:
     to.positions |= said.positions
 
 
-def _store(profile: Profile, parsed: Parsed) -> None:
+def _store(profile: Profile, parsed: ParsedFlags) -> None:
     profile.command_line = parsed.profile.command_line
     parsed.profile = profile
 
 
-def _with_path(target: Target, word: _Argument, parsed: Parsed) -> Target:
+def _with_path(target: TargetParameters, word: _Argument, parsed: ParsedFlags) -> TargetParameters:
     try:
         path = _text(word.text)
         if not path:

@@ -82,22 +82,22 @@ def field(
     return made
 
 
-def elements(kind: type[Profile | TimeSpan | Target]) -> dict[str, Element]:
+def elements(kind: type[Profile | TimeSpan | TargetParameters]) -> dict[str, Element]:
     """The elements of a class by the names of its fields, in the order in which they are written."""
     found = {each.name: each.metadata.get("element") for each in dataclasses.fields(kind)}
     return {name: element for name, element in found.items() if element}
 
 
-def flags() -> Iterator[tuple[type[Profile | TimeSpan | Target], str, Flag]]:
+def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, Flag]]:
     """The flags that set one field, with the class and the name of the field."""
-    for kind in (Profile, TimeSpan, Target):
+    for kind in (Profile, TimeSpan, TargetParameters):
         for each in dataclasses.fields(kind):
             if flag := each.metadata.get("flag"):
                 yield kind, each.name, flag
 
 
 @dataclass
-class Target:
+class TargetParameters:
     """A file or device, and the load on it."""
 
     path: str = field("", "Path", xml_text.text)
@@ -252,7 +252,7 @@ class TimeSpan:
     random_write_data: bool = field(False, "RandomWriteData", only_if_set=True)
     affinity: tuple[tuple[int, int], ...] = ()
     """Pairs of processor group and processor; threads are bound to them round robin."""
-    targets: list[Target] = dataclasses.field(default_factory=list)
+    targets: list[TargetParameters] = dataclasses.field(default_factory=list)
     positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)
 
     @property

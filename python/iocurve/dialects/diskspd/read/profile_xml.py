@@ -13,7 +13,7 @@ from typing import Any
 
 from iocurve.dialects.diskspd.read import xml_text
 from iocurve.dialects.diskspd.read.options import ETW_EVENTS
-from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Target, TimeSpan, elements
+from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan, elements
 from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX, Span
 from iocurve.dialects.diskspd.read.xml_text import Convert, Node, XmlLines, boolean, number, whole, word
 from iocurve.errors import Diagnostic, DialectError, nearest
@@ -60,7 +60,7 @@ class _ProfileReader:
                 text = f"{path}: the profile has no template {TEMPLATE_PREFIX}{place} to replace"
                 self.parsed.errors.append(Diagnostic(text, root.where))
 
-    def replace_template(self, node: Node, target: Target) -> None:
+    def replace_template(self, node: Node, target: TargetParameters) -> None:
         if not target.path.startswith(TEMPLATE_PREFIX):
             return
         path = node.child("Path") or node
@@ -201,7 +201,7 @@ def _write_affinity(xml: XmlLines, span: TimeSpan) -> None:
 
 def _read_targets(reader: _ProfileReader, node: Node, span: TimeSpan) -> None:
     for child in reader.repeated(node, "Target"):
-        target = Target()
+        target = TargetParameters()
         reader.fields(child, target, ("Path",))
         target.positions["target"] = child.where
         for other in (child.child("Random"), child.child("RandomRatio")):
@@ -218,19 +218,19 @@ def _write_targets(xml: XmlLines, span: TimeSpan) -> None:
                 _write_fields(xml, target)
 
 
-def _read_cache(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_cache(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     if reader.convert(boolean, node):
         target.cache = "local_disabled" if node.name == "DisableLocalCache" else "disabled"
         target.positions["cache"] = node.where
         target.write_through = target.write_through or node.name == "DisableAllCache"
 
 
-def _write_cache(xml: XmlLines, target: Target) -> None:
+def _write_cache(xml: XmlLines, target: TargetParameters) -> None:
     if target.cache != "cached":
         xml.value("DisableLocalCache" if target.cache == "local_disabled" else "DisableOSCache", True)
 
 
-def _read_buffers(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_buffers(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     reader.check_children(node, {"Pattern", "RandomDataSource"}, ("Pattern",))
     pattern = node.child("Pattern")
     kind = None if pattern is None else reader.convert(word("sequential", "zero", "random"), pattern)
@@ -246,7 +246,7 @@ def _read_buffers(reader: _ProfileReader, node: Node, target: Target) -> None:
             reader.set(target, "buffer_path", xml_text.text, child)
 
 
-def _write_buffers(xml: XmlLines, target: Target) -> None:
+def _write_buffers(xml: XmlLines, target: TargetParameters) -> None:
     pattern = "zero" if target.zero_buffers else "random" if target.buffer_bytes else "sequential"
     with xml.element("WriteBufferContent"):
         xml.value("Pattern", pattern)
@@ -255,12 +255,12 @@ def _write_buffers(xml: XmlLines, target: Target) -> None:
                 xml.values(SizeInBytes=target.buffer_bytes, FilePath=target.buffer_path or None)
 
 
-def _read_random(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_random(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     reader.set(target, "alignment_bytes", whole(U64_MAX), node)
     target.random_percent = target.random_percent or 100
 
 
-def _read_distribution(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_distribution(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     kinds = [child for child in node.children if child.name in ("Percent", "Absolute")]
     if len(kinds) != 1 or len(node.children) != 1:
         reader.error(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
@@ -279,7 +279,7 @@ def _read_distribution(reader: _ProfileReader, node: Node, target: Target) -> No
         target.set_spans("Percent" if is_percent else "Absolute", spans)
 
 
-def _write_order(xml: XmlLines, target: Target) -> None:
+def _write_order(xml: XmlLines, target: TargetParameters) -> None:
     if not target.random_percent:
         xml.values(StrideSize=target.step_bytes, InterlockedSequential=target.interlocked)
         return
@@ -290,7 +290,7 @@ def _write_order(xml: XmlLines, target: Target) -> None:
                 xml.value("Range", span.length, IO=span.io_percent)
 
 
-def _read_throughput(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_throughput(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     unit = node.attributes.get("unit", "BPMS")
     value = reader.convert(whole(U32_MAX), node)
     if unit not in ("IOPS", "BPMS"):
@@ -299,14 +299,14 @@ def _read_throughput(reader: _ProfileReader, node: Node, target: Target) -> None
         setattr(target, "iops" if unit == "IOPS" else "bytes_per_ms", value)
 
 
-def _write_throughput(xml: XmlLines, target: Target) -> None:
+def _write_throughput(xml: XmlLines, target: TargetParameters) -> None:
     if target.iops:
         xml.value("Throughput", target.iops, unit="IOPS")
     else:
         xml.value("Throughput", target.bytes_per_ms)
 
 
-def _read_threads(reader: _ProfileReader, node: Node, target: Target) -> None:
+def _read_threads(reader: _ProfileReader, node: Node, target: TargetParameters) -> None:
     pairs = []
     for child in reader.repeated(node, "ThreadTarget"):
         reader.check_children(child, {"Thread", "Weight"}, ("Thread",))
@@ -317,7 +317,7 @@ def _read_threads(reader: _ProfileReader, node: Node, target: Target) -> None:
     target.thread_weights = tuple(pairs)
 
 
-def _write_threads(xml: XmlLines, target: Target) -> None:
+def _write_threads(xml: XmlLines, target: TargetParameters) -> None:
     if not target.thread_weights:
         return
     with xml.element("ThreadTargets"):
@@ -329,7 +329,7 @@ def _write_threads(xml: XmlLines, target: Target) -> None:
 _READ: dict[type, dict[str, Callable[[_ProfileReader, Node, Any], None]]] = {
     Profile: {"ETW": _read_events, "TimeSpans": _read_time_spans},
     TimeSpan: {"GroupAffinity": _read_group_affinity, "Affinity": _read_affinity, "Targets": _read_targets},
-    Target: {
+    TargetParameters: {
         "Random": _read_random,
         "DisableOSCache": _read_cache,
         "DisableAllCache": _read_cache,
@@ -371,7 +371,7 @@ def add_profile(xml: XmlLines, profile: Profile) -> None:
         _write_fields(xml, profile)
 
 
-def _write_fields(xml: XmlLines, of: Profile | TimeSpan | Target) -> None:
+def _write_fields(xml: XmlLines, of: Profile | TimeSpan | TargetParameters) -> None:
     single = elements(type(of))
     for name, value in vars(of).items():
         if name in _WRITE:

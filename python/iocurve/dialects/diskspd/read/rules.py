@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, Target, TimeSpan
+from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
 from iocurve.errors import Diagnostic, Where
 from iocurve.job.model import Level, PlanNote
 
@@ -64,7 +64,7 @@ _Conflict = tuple[str, Sequence[str], str | None]
 """Message, names of the fields in conflict, hint."""
 
 
-def _conflicts(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
+def _conflicts(span: TimeSpan, target: TargetParameters) -> Iterator[_Conflict]:
     many = span.threads > 1 or target.threads > 1
     if span.threads and target.threads > 1:
         yield (
@@ -88,7 +88,7 @@ def _conflicts(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
         yield text, ("buffer_bytes",), None
 
 
-def _pool(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
+def _pool(span: TimeSpan, target: TargetParameters) -> Iterator[_Conflict]:
     if not span.shares_requests:
         if target.thread_weights:
             text = "<ThreadTargets> need a <ThreadCount> and a <RequestCount> of the time span"
@@ -107,7 +107,7 @@ def _pool(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
         yield f"there are {span.threads} threads, numbered from 0", ("ThreadTargets",), None
 
 
-def _order(target: Target, *, many: bool) -> Iterator[_Conflict]:
+def _order(target: TargetParameters, *, many: bool) -> Iterator[_Conflict]:
     stride = target.thread_stride_bytes
     if target.random_percent:
         for is_set, flag, fields in (
@@ -132,7 +132,7 @@ def _order(target: Target, *, many: bool) -> Iterator[_Conflict]:
         yield text, ("thread_stride_bytes",), "add -t or -F with more than one thread, or remove -T"
 
 
-def _caching(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
+def _caching(span: TimeSpan, target: TargetParameters) -> Iterator[_Conflict]:
     if target.memory_mapped:
         if span.completion_routines:
             yield "-x cannot be combined with memory-mapped I/O (-Sm)", ("completion_routines",), "remove -x"
@@ -153,7 +153,7 @@ def _caching(span: TimeSpan, target: Target) -> Iterator[_Conflict]:
             yield text, (*fields, "cache"), None
 
 
-def _distribution(target: Target) -> Iterator[_Conflict]:
+def _distribution(target: TargetParameters) -> Iterator[_Conflict]:
     operations, length = 0, 0
     for number, span in enumerate(target.spans, start=1):
         is_open_end = not span.length and number == len(target.spans)
@@ -174,7 +174,7 @@ def _distribution(target: Target) -> Iterator[_Conflict]:
         yield text, ("spans",), "add a part without operations, such as :0/10, or give the last one the rest"
 
 
-def _warn(span: TimeSpan, target: Target, findings: Findings) -> None:
+def _warn(span: TimeSpan, target: TargetParameters, findings: Findings) -> None:
     many = span.threads > 1 or target.threads > 1
     if target.random_percent:
         return
