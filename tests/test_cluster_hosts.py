@@ -30,7 +30,7 @@ from iocurve.cluster.hosts import Connection, Greeting, HostError
 from iocurve.cluster.started import GroupLeader, StartedCluster
 from iocurve.dialects.registry import load
 from iocurve.errors import DialectError, PlanError, RunError, TargetError
-from iocurve.machine.processes import start_ticks
+from iocurve.machine.processes import Process, start_ticks
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
 
@@ -297,6 +297,23 @@ def test_a_dropped_connection_is_told_in_the_words_of_ssh(tmp_path: Path) -> Non
     cluster = StartedCluster(str(tmp_path), hosts={"vm1": "10.0.0.1", "vm2": "10.0.0.2"}, processes=leaders)
     told = "its ssh connection has ended: client_loop: send disconnect: Broken pipe"
     assert [cluster.ended_connection(f"10.0.0.{number}") for number in (1, 2, 3)] == [told, None, None]
+
+
+def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as daemon:
+        kept = StartedCluster(str(tmp_path / "kept"), owner=Process.this())
+        kept.adopt(daemon.pid, "ray")
+        with pytest.raises(RunError, match="a cluster is up"):
+            StartedCluster.made()
+        kept.owner = Process(os.uname().nodename, os.getpid(), 1)
+        kept.keep()
+        made = StartedCluster.made()
+        assert daemon.wait(10) == -signal.SIGTERM
+    assert StartedCluster.known() is None
+    shutil.rmtree(made.directory)
 
 
 @pytest.mark.parametrize("source", ["archive", "uv"])

@@ -26,6 +26,7 @@ from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
 from iocurve.errors import RunError
+from iocurve.machine.processes import Process
 from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 CONNECT_S = 15
@@ -253,6 +254,8 @@ def started(
 ) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
     """A cluster on these hosts while the context lasts, and the hosts that take no part. Raises ``RunError``."""
     cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir)
+    cluster.owner = Process.this()
+    cluster.keep()
     try:
         yield cluster, missing
     finally:

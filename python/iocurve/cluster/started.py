@@ -29,7 +29,7 @@ from iocurve.cluster.packages import installation
 from iocurve.cluster.ray_options import cluster_directory
 from iocurve.errors import RunError
 from iocurve.machine.files import text_of
-from iocurve.machine.processes import start_ticks
+from iocurve.machine.processes import Process, start_ticks
 from iocurve.units import counted
 
 FIRST_ADDRESS = IPv4Address("127.0.0.10")
@@ -80,12 +80,20 @@ class StartedCluster(msgspec.Struct):
     processes: list[GroupLeader] = []
     """The head and the nodes on this machine, and the connections to hosts."""
 
+    owner: Process | None = None
+    """The program with which the cluster ends; None for one that stays until it is taken down."""
+
     @classmethod
     def made(cls) -> StartedCluster:
-        """An empty cluster with its own token. Raises ``RunError`` while another is up, or where there is no Ray."""
+        """An empty cluster with its own token. Raises ``RunError`` while another is up, or where there is no Ray.
+
+        A cluster whose owner was killed is ended first.
+        """
         known = cls.known()
         if known and known.alive:
-            raise RunError("a cluster is up; iocurve cluster down ends it")
+            if known.owner is None or known.owner.is_running:
+                raise RunError("a cluster is up; iocurve cluster down ends it")
+            known.end()
         cluster = cls(tempfile.mkdtemp(prefix="iocurve-"))
         credentials.make_token(Path(cluster.directory))
         return cluster

@@ -56,13 +56,13 @@ TITLE_LENGTH = 100
 
 
 class AddedWord(str):
-    """A word for hosts on a tool's command line, which no person typed."""
+    """A word for hosts on a tool's command line, which the user did not type."""
 
     __slots__ = ()
 
 
 def typed(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The words that a person typed, for titles and for output that shows the command line."""
+    """The words that the user typed, for titles and for output that shows the command line."""
     return tuple(word for word in arguments if not isinstance(word, AddedWord))
 
 
