@@ -92,15 +92,17 @@ def test_rules_are_written_in_three_ways(tmp_path: Path) -> None:
     assert read_spec(file).config().connections_max == 100
 
 
-def test_options_say_what_a_specification_says() -> None:
-    spec = ExportSpec(allow=("10.1.0.0/16", "::1:ro"), read_only=True, root_squash=False, anonuid=7)
-    words = spec.arguments()
-    assert words[0] == "--no-root-squash"
-    assert "--read-only" in words
-    assert words[words.index("--allow") :][:4] == ["--allow", "10.1.0.0/16", "--allow", "::1:ro"]
-    assert words[words.index("--anonuid") + 1] == "7"
-    assert ExportSpec(sync=False).arguments()[0] == "--async"
-    assert not {"--async", "--suid", "--dev", "--all-squash", "--root-squash", "--path"} & set(words)
+def test_a_profile_has_a_short_name_and_a_default() -> None:
+    names = [ExportSpec(profile=name).profile_name for name in ("premium", "anf-premium", "unlimited", None)]
+    assert names == ["anf-premium", "anf-premium", "unlimited", "anf-ultra"]
+    assert ExportSpec(throughput="1GiB").profile_name == "unlimited"
+
+
+def test_a_volume_reads_the_specification_that_another_process_writes(tmp_path: Path) -> None:
+    spec = ExportSpec(allow=("10.1.0.0/16", "::1:ro"), read_only=True, root_squash=False, anonuid=7, iops=5, sync=False)
+    whole = VolumeSpec(export=(spec,))
+    (file := tmp_path / "v.json").write_text(whole.to_json())
+    assert read_spec(file) == whole
 
 
 def test_root_is_squashed_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ class Volume:
     def __enter__(self) -> Self:
         if self._url is not None:
             raise TargetError(f"the volume serves already, at {self._url}")
-        self._url = self._stack.enter_context(volume_process(self._export.for_own_runs().arguments()))
+        self._url = self._stack.enter_context(volume_process(self._export.for_own_runs()))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,7 +20,7 @@ from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.messages import SetRequest
-from iocurve.volume.spec import REPLACING, Level, VolumeSpec, parse_export, read_spec, spec_of, volume_of
+from iocurve.volume.spec import REPLACING, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 
@@ -33,11 +33,10 @@ app = App(name="volume", help="Serve an NFS volume with a service level; change 
 class LimitOptions:
     """The service level of an export, and settings that replace its limits."""
 
-    profile: Profile | None = None
-    """Service level (iocurve profile list), or a profile file that ends in .toml. Default of a new volume: anf-ultra;
-    with --throughput, unlimited."""
-    level: Level | None = None
-    """Short for --profile anf-standard, anf-premium or anf-ultra: 16, 64 or 128 MiB/s per TiB of quota."""
+    profile: Annotated[Profile | None, Parameter(name=("--profile", "--level"))] = None
+    """Service level (iocurve profile list), or a profile file that ends in .toml; standard, premium and ultra are
+    short for anf-standard, anf-premium and anf-ultra: 16, 64 or 128 MiB/s per TiB of quota. Default of a new volume:
+    anf-ultra; with --throughput, unlimited."""
     quota: SizeText | None = None
     """Size of the volume: 4TiB. Many profiles derive their limits from it. Default of a new volume: 4TiB."""
     throughput: BandwidthText | None = None
@@ -57,17 +56,9 @@ class LimitOptions:
     client_iops_write: AtLeast1 | None = None
     """Limit of the writes per second of each client."""
 
-    def settings(self, *, unlimited: bool = False) -> dict[str, Any]:
-        """The settings of ``ExportSpec`` that were given. Raises ``DialectError`` for two profiles."""
-        settings = given(vars(self) | {"unlimited": unlimited})
-        named = [f"--{option}" for option in ("profile", "level", "unlimited") if option in settings]
-        if len(named) > 1:
-            raise DialectError([Diagnostic(f"{' and '.join(named)}: choose one")])
-        if settings.pop("unlimited", False):
-            settings["profile"] = profiles.UNLIMITED
-        if level := settings.pop("level", None):
-            settings["profile"] = f"anf-{level}"
-        return settings
+    def settings(self) -> dict[str, Any]:
+        """The settings of ``ExportSpec`` that were given."""
+        return given(vars(self))
 
 
 @Parameter(name="*")
@@ -140,7 +131,7 @@ def serve_volume(
     *,
     limits: LimitOptions = LIMITS,
     speed: FractionText | None = None,
-    unlimited: Flag = False,
+    unlimited: Annotated[Flag, Parameter(show=False)] = False,
     store: str | None = None,
     access: AccessOptions = ACCESS,
     export: Annotated[tuple[str, ...], Many] = (),
@@ -159,7 +150,7 @@ def serve_volume(
         Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
         times as long, so that curves and gains keep their shape. Default: full speed.
     unlimited
-        Short for --profile unlimited: as fast as this machine is.
+        Short for --profile unlimited.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
     export
@@ -175,7 +166,10 @@ def serve_volume(
     metrics_address
         Address of --metrics.
     """
-    one = limits.settings(unlimited=unlimited) | given({"speed": speed, "store": store}) | access.settings()
+    if unlimited and limits.profile:
+        raise DialectError([Diagnostic("--profile and --unlimited: choose one")])
+    profile = {"profile": profiles.UNLIMITED} if unlimited else {}
+    one = limits.settings() | profile | given({"speed": speed, "store": store}) | access.settings()
     spec = _volume_spec(one, export, config, volume.settings())
     ending = _hold_the_end_back()
     served = volumes.serve(spec.config())
@@ -223,7 +217,7 @@ def set_volume(
     """
     changes = limits.settings()
     if not changes:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", "level", *REPLACING))
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", *REPLACING))
         raise DialectError([Diagnostic(f"nothing to set: name {options}")])
     if "profile" in changes:
         changes["profile"] = profiles.absolute_name(changes["profile"])

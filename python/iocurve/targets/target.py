@@ -156,7 +156,7 @@ class VolumeTarget:
     @contextmanager
     def opened(self) -> Iterator[NfsTarget]:
         """Runs the volume while the context lasts. Raises ``TargetError`` if it does not start."""
-        running = volume_process(self.export.for_own_runs().arguments()) if self.url is None else nullcontext(self.url)
+        running = volume_process(self.export.for_own_runs()) if self.url is None else nullcontext(self.url)
         with running as url:
             yield NfsTarget.of(f"{url}?{self.mount}" if self.mount else url)
 

@@ -19,25 +19,38 @@ class StatsRequest(Struct, tag_field="do", tag="stats"):
     """Asks for the counters."""
 
 
-class SetRequest(Struct, tag_field="do", tag="set"):
+class LimitSettings(Struct):
+    """The service level of an export, its size, and settings that replace its limits."""
+
+    profile: str | None = None
+    """A service level (``iocurve profile list``) or a TOML file. Default: anf-ultra; with a throughput, unlimited."""
+    quota: str | None = None
+    """Size: ``4TiB``."""
+    throughput: str | None = None
+    """Bytes per second, instead of the profile's: ``512MiB``."""
+    iops: Iops | None = None
+    """Instead of the profile's."""
+    latency: str | None = None
+    """Added to each read and write, instead of the profile's: ``500us``."""
+    pool: str | None = None
+    """Size of the capacity pool that a throughput is taken from. Default: the quota."""
+    client_egress: str | None = None
+    """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
+    client_iops_read: Iops | None = None
+    """Reads per second of each client (an IP address)."""
+    client_iops_write: Iops | None = None
+
+
+class SetRequest(LimitSettings, tag_field="do", tag="set"):
     """Changes the settings of an export. Settings that are left out keep their values; a new profile resets them."""
 
     export: str | None = None
     """The path of the export; may be left out if the volume has only one."""
-    profile: str | None = None
-    quota: str | None = None
-    throughput: str | None = None
-    iops: Iops | None = None
-    latency: str | None = None
-    pool: str | None = None
-    client_egress: str | None = None
-    client_iops_read: Iops | None = None
-    client_iops_write: Iops | None = None
 
     @property
     def changes(self) -> dict[str, str | int]:
         """The settings to change."""
-        settings = {name: getattr(self, name) for name in self.__struct_fields__ if name != "export"}
+        settings = {name: getattr(self, name) for name in LimitSettings.__struct_fields__}
         return {name: value for name, value in settings.items() if value is not None}
 
 

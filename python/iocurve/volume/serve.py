@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 import signal
@@ -10,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
@@ -109,23 +110,26 @@ def _nconnect(export: ExportSpec) -> int:
 
 
 @contextmanager
-def volume_process(arguments: Sequence[str]) -> Iterator[str]:
-    """Runs ``iocurve volume serve`` with the given arguments while the context lasts; yields the URL.
+def volume_process(export: ExportSpec) -> Iterator[str]:
+    """Runs ``iocurve volume serve`` with one export while the context lasts; yields the URL.
 
     Raises ``TargetError`` if the volume does not come up.
     """
-    command = [sys.executable, "-m", "iocurve", "volume", "serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "iocurve", "volume", "serve", "--config", "/dev/stdin"]
     # In a separate session, so that Ctrl-C ends the load first and the volume after it.
     process = subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=_end_with_parent(),
     )
+    assert process.stdin is not None
     try:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(VolumeSpec(export=(export,)).to_json())
         with counted_as_target(process.pid):
             yield _url_of(process)
     finally:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
@@ -26,14 +27,14 @@ from iocurve.volume.config import (
 )
 from iocurve.volume.faults import Faults, parse_faults
 from iocurve.volume.limits import Limits
-from iocurve.volume.messages import Iops
+from iocurve.volume.messages import LimitSettings
 from iocurve.volume.profile import UNLIMITED, load
 from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
 from iocurve.volume.rules import ExportRules, anonymous_user, is_loopback, parse_client
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 T = TypeVar("T")
-Level = Literal["standard", "premium", "ultra"]
+SHORT_NAMES = ("standard", "premium", "ultra")
 """Short names of profiles: ``ultra`` is ``anf-ultra``."""
 DEFAULT_PROFILE = "anf-ultra"
 DEFAULT_QUOTA = "4TiB"
@@ -51,28 +52,13 @@ MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""
 
 
-class ExportSpec(Struct):
+class ExportSpec(LimitSettings):
     """An export as users describe it, on the command line or in a file."""
 
     path: str = "/vol"
     """The path that clients mount."""
-    profile: str | None = None
-    """A service level (``iocurve profile list``) or a TOML file. Default: anf-ultra; with a throughput, unlimited."""
     quota: str = DEFAULT_QUOTA
     """Size: ``4TiB``."""
-    throughput: str | None = None
-    """Bytes per second, instead of the profile's: ``512MiB``."""
-    iops: Iops | None = None
-    """Instead of the profile's."""
-    latency: str | None = None
-    """Added to each read and write, instead of the profile's: ``500us``."""
-    pool: str | None = None
-    """Size of the capacity pool that a throughput is taken from. Default: the quota."""
-    client_egress: str | None = None
-    """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
-    client_iops_read: Iops | None = None
-    """Reads per second of each client (an IP address)."""
-    client_iops_write: Iops | None = None
     speed: str | None = None
     """Fraction of its speed at which the volume runs: ``0.1``, ``10%``. Rates are a tenth, times ten times as long."""
     store: str = "memory"
@@ -109,7 +95,9 @@ class ExportSpec(Struct):
 
     @property
     def profile_name(self) -> str:
-        """The profile, or the default one."""
+        """The whole name of the profile, or of the default one."""
+        if self.profile in SHORT_NAMES:
+            return f"anf-{self.profile}"
         return self.profile or (DEFAULT_PROFILE if self.throughput is None else UNLIMITED)
 
     def quota_bytes(self) -> int:
@@ -167,22 +155,6 @@ class ExportSpec(Struct):
         """The export with other settings. A new profile resets the settings that replaced values of the old one."""
         reset = dict.fromkeys(REPLACING) if "profile" in changes else {}
         return self.replace(**(reset | changes))
-
-    def arguments(self) -> list[str]:
-        """The options of ``iocurve volume serve`` for this export."""
-        settings: dict[str, object] = self.to_builtins()
-        words = [] if settings.pop("root_squash") else ["--no-root-squash"]
-        words += [] if settings.pop("sync") else ["--async"]
-        settings.pop("path")
-        for name, value in settings.items():
-            option = f"--{name.replace('_', '-')}"
-            if isinstance(value, bool):
-                words += [option] if value else []
-            elif isinstance(value, (list, tuple)):
-                words += [word for one in value for word in (option, str(one))]
-            elif value is not None:
-                words += [option, str(value)]
-        return words
 
 
 class VolumeSpec(Struct):
@@ -252,10 +224,11 @@ class VolumeSpec(Struct):
 
 
 def read_spec(path: Path) -> VolumeSpec:
-    """Reads a volume's TOML file. Raises ``DialectError`` with all errors and their places."""
+    """Reads a volume's file, in TOML or JSON. Raises ``DialectError`` with all errors and their places."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text) if text.startswith("{") else tomllib.loads(text)
+    except (OSError, ValueError) as error:
         raise DialectError([Diagnostic(f"--config {path}: {error}")]) from None
     return _validated(document, VolumeSpec, f"--config {path}: ")
 
