@@ -42,7 +42,7 @@ def prepared(text: str, directory: Path) -> Prepared:
     return prepare(text.split(), cwd=directory)
 
 
-def ran(text: str, directory: Path) -> list[output.Row]:
+def ran(text: str, directory: Path) -> list[output.PhaseRow]:
     """The rows of a command line, run to the end."""
     one = prepared(text, directory)
     one.measure(lambda plan, enough: local.run(plan, enough=enough))

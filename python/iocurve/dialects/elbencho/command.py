@@ -57,7 +57,7 @@ class Prepared(base.Prepared):
     """An elbencho command line that was read."""
 
     data_set: DataSet
-    rows: list[output.Row] = field(default_factory=list)
+    rows: list[output.PhaseRow] = field(default_factory=list)
     """Results of the phases that ended."""
 
     @property
@@ -138,7 +138,7 @@ class Prepared(base.Prepared):
                 outcome = run(plan, lambda _: False)
                 self._clear_caches()
                 workers = [worker for worker in outcome.workers if worker.group == 0]
-                row = output.Row(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
+                row = output.PhaseRow(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
                 self.rows.append(row)
                 print(output.table(row, options), end="", flush=True)
                 if not self._goes_on(phase, row, outcome):
@@ -174,7 +174,7 @@ class Prepared(base.Prepared):
     def _phases(self) -> Iterator[Phase]:
         return of_iteration(self.data_set)
 
-    def _goes_on(self, phase: Phase, row: output.Row, outcome: Outcome) -> bool:
+    def _goes_on(self, phase: Phase, row: output.PhaseRow, outcome: Outcome) -> bool:
         """False after a phase that failed, was stopped, or reached the time limit. Raises ``TargetError``."""
         if outcome.state != "finished":
             return False

@@ -42,7 +42,7 @@ _CONFIG = (
 
 
 @dataclass(frozen=True)
-class Row:
+class PhaseRow:
     """The result of a phase."""
 
     phase: Phase
@@ -110,7 +110,7 @@ class Values:
     latency: Latency
 
 
-def table(row: Row, options: Options) -> str:
+def table(row: PhaseRow, options: Options) -> str:
     """The rows of a phase."""
     phase = row.phase
     lines = [_line("Elapsed time", *(_duration(value) for value in (row.first_ns, row.last_ns)))]
@@ -141,7 +141,7 @@ def table(row: Row, options: Options) -> str:
     return "\n".join([first, *lines[1:], "---", ""])
 
 
-def _mix_lines(row: Row) -> Iterator[str]:
+def _mix_lines(row: PhaseRow) -> Iterator[str]:
     """The rows of a mix: writes, reads, and both."""
     parts = [("write", row.values(("write",))), ("read", row.values(("read",)))]
     both = [*parts, ("total", row.values(("read", "write")))]
@@ -217,7 +217,7 @@ def _date(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}{at:%z}"
 
 
-def csv_text(rows: Sequence[Row], data_set: DataSet, hosts: int, *, labels: bool) -> str:
+def csv_text(rows: Sequence[PhaseRow], data_set: DataSet, hosts: int, *, labels: bool) -> str:
     """The results as elbencho's CSV, a line for each phase."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -229,7 +229,7 @@ def csv_text(rows: Sequence[Row], data_set: DataSet, hosts: int, *, labels: bool
     return text.getvalue()
 
 
-def _columns(row: Row, data_set: DataSet, hosts: int) -> dict[str, object]:
+def _columns(row: PhaseRow, data_set: DataSet, hosts: int) -> dict[str, object]:
     options, phase = data_set.options, row.phase
     mixes = len(phase.data) > 1
     main = ("write",) if mixes else phase.data
@@ -276,7 +276,7 @@ def _config(data_set: DataSet, hosts: int) -> tuple[object, ...]:
     )
 
 
-def _results(prefix: str, entries: Values | None, data: Values | None, row: Row) -> dict[str, object]:
+def _results(prefix: str, entries: Values | None, data: Values | None, row: PhaseRow) -> dict[str, object]:
     def pair(name: str, values: tuple[float, float] | None) -> dict[str, object]:
         shown: Sequence[object] = ("", "") if values is None else [int(value) for value in values]
         return {f"{prefix}{name} [first]": shown[0], f"{prefix}{name} [last]": shown[1]}
@@ -301,12 +301,12 @@ def _results(prefix: str, entries: Values | None, data: Values | None, row: Row)
     }
 
 
-def json_text(rows: Sequence[Row], data_set: DataSet, hosts: int) -> str:
+def json_text(rows: Sequence[PhaseRow], data_set: DataSet, hosts: int) -> str:
     """The results as elbencho's JSON, an object on a line for each phase."""
     return "".join(json.dumps(_document(row, data_set, hosts)) + "\n" for row in rows)
 
 
-def _document(row: Row, data_set: DataSet, hosts: int) -> Mapping[str, object]:
+def _document(row: PhaseRow, data_set: DataSet, hosts: int) -> Mapping[str, object]:
     options = data_set.options
     kind, paths, used, threads, directories, files, size, block, *_ = _config(data_set, hosts)
     config = {
@@ -333,7 +333,7 @@ def _document(row: Row, data_set: DataSet, hosts: int) -> Mapping[str, object]:
     }
 
 
-def _column(row: Row, index: int) -> Mapping[str, object]:
+def _column(row: PhaseRow, index: int) -> Mapping[str, object]:
     phase = row.phase
     mixes = len(phase.data) > 1
     values: dict[str, object] = {"elapsed_time_ms": str((row.first_ns, row.last_ns)[index] // MILLISECOND_NS)}

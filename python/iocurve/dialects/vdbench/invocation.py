@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.rows import TRANSFERS
-from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
+from iocurve.dialects.vdbench.output.table import STORAGE, OutputTable, file_systems
 from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
@@ -69,7 +69,7 @@ class Invocation:
         return FilePlans(self.definitions, self.file_systems, hosts, self.machine, cleans, self.validation)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> OutputTable:
         """The columns of the reports."""
         return file_systems(self.file_plans.operations(self.runs)) if self.file_systems else STORAGE
 

@@ -19,7 +19,7 @@ from iocurve.dialects.vdbench.invocation import Invocation
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.rows import Row, average, row, rows
-from iocurve.dialects.vdbench.output.table import Table, clock, ms
+from iocurve.dialects.vdbench.output.table import OutputTable, clock, ms
 from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runs import Run
@@ -326,7 +326,7 @@ class _Done:
             lines.append((self.ended - timedelta(seconds=left), one))
         return lines
 
-    def groups(self, table: Table) -> dict[tuple[Kind, str], list[WorkerOutcome]]:
+    def groups(self, table: OutputTable) -> dict[tuple[Kind, str], list[WorkerOutcome]]:
         """Workers by the reports that they belong to."""
         groups: dict[tuple[Kind, str], list[WorkerOutcome]] = {}
         for worker in self.outcome.workers:
@@ -353,7 +353,7 @@ class _Done:
         failures = (failed for worker in self.outcome.workers for failed in worker.failures)
         return sum(failed.count for failed in failures if failed.kind in ("read", "write"))
 
-    def idle(self, table: Table) -> list[str]:
+    def idle(self, table: OutputTable) -> list[str]:
         """File workloads that finished without an operation."""
         if self.planned.is_format or table.workload != "fwd":
             return []
@@ -371,7 +371,7 @@ class LiveIntervals:
     """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
 
     planned: Planned
-    table: Table
+    table: OutputTable
     prepared: Invocation
     say: Callable[[str], None]
     now: Callable[[], datetime]
@@ -470,7 +470,7 @@ def _anchor_lines(planned: Planned) -> Iterator[str]:
         yield f"{tree.anchor:<40} {tree.file_count:>12,} {tree.directories:>10,} {tree.bytes:>18,}{used}"
 
 
-def _reports(prepared: Invocation, table: Table) -> Reports:
+def _reports(prepared: Invocation, table: OutputTable) -> Reports:
     """The reports of an invocation. Concatenated SDs get a report when they are first used."""
     kinds = (table.target, table.workload)
     if prepared.file_systems:

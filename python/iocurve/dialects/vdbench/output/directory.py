@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
 from iocurve.dialects.vdbench.output.rows import Row
-from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, Table, clock
+from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, OutputTable, clock
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.errors import TargetError
 from iocurve.result.summary import Latency, View
@@ -50,7 +50,7 @@ def _is_ours(path: Path) -> bool:
 class OutputDirectory:
     """The files of one invocation. Lines are written at once, so that they can be followed."""
 
-    def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: Table) -> None:
+    def __init__(self, path: Path, runs: Sequence[str], now: datetime, reports: Reports, table: OutputTable) -> None:
         """Creates the directory with the first lines of each report, and removes the files of an earlier invocation.
 
         ``runs`` are the names of all runs. Raises ``TargetError``.

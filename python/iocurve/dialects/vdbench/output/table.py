@@ -52,7 +52,7 @@ Cell = float | str | None
 
 
 @dataclass(frozen=True)
-class Table:
+class OutputTable:
     """The columns of intervals, and the kinds of the reports that have them."""
 
     target: Kind
@@ -174,17 +174,19 @@ def _storage_values(row: Row) -> dict[str, float]:
     }
 
 
-STORAGE = Table("sd", "wd", _storage_header, _storage_line, COLUMNS, _storage_values)
+STORAGE = OutputTable("sd", "wd", _storage_header, _storage_line, COLUMNS, _storage_values)
 """The columns of SDs."""
 
 
 # -- FSDs --------------------------------------------------------------------------------------------------------------
 
 
-def file_systems(operations: frozenset[str]) -> Table:
+def file_systems(operations: frozenset[str]) -> OutputTable:
     """The columns of file systems; the reports have those of the metadata operations that a file uses."""
     shown = tuple(kind for kind in METADATA if kind in operations | ALWAYS)
-    return Table("fsd", "fwd", partial(_file_header, shown), partial(_file_line, shown), FILE_COLUMNS, _file_values)
+    return OutputTable(
+        "fsd", "fwd", partial(_file_header, shown), partial(_file_line, shown), FILE_COLUMNS, _file_values
+    )
 
 
 def _file_header(shown: Sequence[str], at: datetime) -> list[str]:
