@@ -65,6 +65,16 @@ pub struct Stall {
     pub duration_ns: Nanos,
 }
 
+/// A time in which the load client did not run. Latencies and rates of that time are not the target's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Absence {
+    /// Start, since the group's start.
+    pub start_ns: Nanos,
+    /// Its length.
+    pub duration_ns: Nanos,
+}
+
 /// End of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -151,6 +161,10 @@ pub struct WorkerOutcome {
     pub last_writes: Vec<LastWrite>,
     /// One for each interval, ramp included; later ones are joined where the plan says so (`intervals_singly`).
     pub intervals: Vec<IntervalOutcome>,
+    /// Times in which this process did not run, although its load was to: it was stopped, or had no processor.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(default))]
+    pub absences: Vec<Absence>,
     /// Steady state of the whole report group; `null` where the plan has none.
     pub steady_state: Option<SteadyOutcome>,
     /// Log of the measured window, if the plan has one.

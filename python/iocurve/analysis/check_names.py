@@ -32,6 +32,7 @@ _FIGURES: dict[str, Measure] = {
     "drained": "count",
     "unfinished": "count",
     "missed": "count",
+    "stall": "time",
     "cpu_us_per_operation": "time",
     "concurrency_achieved": "number",
     "gain": "number",

@@ -11,6 +11,7 @@ from iocurve.analysis.check_names import Measure, Name
 from iocurve.result.document import Interval, Point, Result
 from iocurve.result.figures import KindFigures
 from iocurve.result.percentiles import effective_count, independent_operations, percentile_interval
+from iocurve.result.stalls import longest_stall
 from iocurve.result.stats import CONFIDENCE
 from iocurve.result.summary import Latency, Totals
 from iocurve.units import (
@@ -82,6 +83,10 @@ class PointValues:
         rate, unit = ("iops", 1) if name.figure == "iops" else ("bytes_per_s", MIB)
         return _scaled(self.point.rate_interval("iops" if rate == "iops" else "bytes_per_s", name.kind), unit)
 
+    def _stall(self, _: Name) -> Value | None:
+        found = longest_stall(self.point.outcome.workers)
+        return None if self.point.imported else Value(found[1] / MICROSECOND_NS if found else 0.0)
+
     def _gain(self, _: Name) -> Value | None:
         names = self.point.compared_with
         base = next((one for one in self.result.points if names and one.name == names[0]), None)
@@ -98,6 +103,7 @@ _WITH_INTERVAL: Mapping[str, Callable[[PointValues, Name], Value | None]] = {
     "iops": PointValues._rate,
     "mib_per_s": PointValues._rate,
     "gain": PointValues._gain,
+    "stall": PointValues._stall,
 }
 
 

@@ -22,6 +22,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
+from iocurve.result.stalls import is_brief
 from iocurve.result.summary import SeriesInterval, Summary
 from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
@@ -194,7 +195,10 @@ def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
         f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
         f"{member.summary.depth_requested:g} were requested."
         for member in measured
-        if not member.point.imported and not member.summary.paced and _misses_its_depth(member.summary)
+        if not member.point.imported
+        and not member.summary.paced
+        and not is_brief(member.summary)
+        and _misses_its_depth(member.summary)
     ]
 
 

@@ -33,6 +33,7 @@ from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.result.disturbance import Condition, condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
+from iocurve.result.stalls import MISSED_SHARE, missed_share
 from iocurve.result.summary import Summary, Totals, summarise
 from iocurve.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
 
@@ -77,8 +78,10 @@ def mark_of(points: Collection[Point]) -> str:
     counts = Counter(map(condition, points))
     words: dict[Condition, str] = {"starved": "starved of processors", "disturbed": "disturbed"}
     found = [(counts[state], word) for state, word in words.items() if counts[state]]
+    if late := [share for point in points if (share := missed_share(point.summary())) > MISSED_SHARE]:
+        found.append((len(late), f"missed up to {100 * max(late):.2g} % of due operations"))
     if len(points) == 1:
-        return "".join(word for _, word in found)
+        return ", ".join(word for _, word in found)
     return ", ".join(f"{count} of {len(points)} points {word}" for count, word in found)
 
 

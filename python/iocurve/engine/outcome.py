@@ -236,6 +236,15 @@ class IntervalOutcome(Struct):
     """By kind: only kinds that completed something or failed."""
 
 
+class Absence(Struct):
+    """A time in which the load client did not run. Latencies and rates of that time are not the target's."""
+
+    start_ns: int
+    """Start, since the group's start."""
+    duration_ns: int
+    """Its length."""
+
+
 class SteadySample(Struct):
     """All workers of a report group in one period."""
 
@@ -368,6 +377,8 @@ class WorkerOutcome(Struct):
     """Up to ``depth`` writes of each file that completed last, newest first; empty without verification."""
     intervals: tuple[IntervalOutcome, ...]
     """One for each interval, ramp included; later ones are joined where the plan says so (``intervals_singly``)."""
+    absences: tuple[Absence, ...] = ()
+    """Times in which this process did not run, although its load was to: it was stopped, or had no processor."""
     steady_state: SteadyOutcome | None
     """Steady state of the whole report group; None where the plan has none."""
     log: LogOutcome | None

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from iocurve._native import null_ceiling
@@ -23,7 +24,7 @@ from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
 from iocurve.report.view import View, progress_view
-from iocurve.result import host, turns
+from iocurve.result import host, stalls, turns
 from iocurve.result.course import singly
 from iocurve.result.disturbance import disturbance, severity, starved_volume
 from iocurve.result.document import (
@@ -329,7 +330,7 @@ class Campaign:
         self._note_obstacles(one.title, point.outcome)
         if point.is_empty:
             self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", "error")
-        for code, text in client_notes(point):
+        for code, text in chain(client_notes(point), stalls.remarks(point.summary(), point.outcome.workers)):
             self.result = self.result.with_note(code, text)
         return point
 
@@ -526,7 +527,16 @@ def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) ->
     with ReportDirectory(directory) as kept, interrupts.deferred():
         with interrupts.delivered(), progress_view(quiet=quiet) as view:
             result = measure(view, kept.keep)
+        if not quiet:
+            tell_waits(result)
         return kept.finish(result)
+
+
+def tell_waits(result: Result) -> None:
+    """Prints the remarks on stalls and other waits to stderr."""
+    for note in result.notes:
+        if note.code in stalls.CODES:
+            print(f"{note.level}: {note.text}", file=sys.stderr)
 
 
 def started(kind: str, name: str, target: TargetFacts, *, with_ceiling: bool = True) -> Result:

@@ -132,6 +132,7 @@ def _measured(
             if directory:
                 result = directory.finish(result)
     if not quiet:
+        campaigns.tell_waits(result)
         if text := starved_volume_text(campaign.starved_volumes):
             _tell([PlanNote("volume_starved", text, None, "warning")])
         _tell(PlanNote(note.code, note.text, None, note.level) for note in result.notes[told:] if note.level != "error")

@@ -226,6 +226,9 @@ class _PointFamilies:
     operations: CounterMetricFamily
     data: CounterMetricFamily
     errors: CounterMetricFamily
+    drained: CounterMetricFamily
+    unfinished: CounterMetricFamily
+    missed: CounterMetricFamily
     rate: GaugeMetricFamily
     data_rate: GaugeMetricFamily
     service: HistogramMetricFamily
@@ -238,6 +241,9 @@ def _points(summaries: Sequence[tuple[str, Summary]]) -> Iterator[Metric]:
         CounterMetricFamily(f"{POINT}_operations", "Operations in the measured window", labels=labels),
         CounterMetricFamily(f"{POINT}_data_bytes", "Bytes that they moved", labels=labels, unit="bytes"),
         CounterMetricFamily(f"{POINT}_errors", "Operations that failed", labels=labels),
+        CounterMetricFamily(f"{POINT}_drained_operations", "Operations that completed after the window", labels=labels),
+        CounterMetricFamily(f"{POINT}_unfinished_operations", "Operations that never completed", labels=labels),
+        CounterMetricFamily(f"{POINT}_missed_operations", "Due operations that were never sent", labels=labels),
         GaugeMetricFamily(f"{POINT}_operations_per_second", "Operations per second", labels=labels),
         GaugeMetricFamily(f"{POINT}_data_bytes_per_second", "Bytes per second", labels=labels, unit="bytes_per_second"),
         HistogramMetricFamily(
@@ -266,6 +272,9 @@ def _add_kinds(made: _PointFamilies, name: str, summary: Summary) -> None:
         made.operations.add_metric(labels, totals.operations)
         made.data.add_metric(labels, totals.bytes)
         made.errors.add_metric(labels, totals.errors)
+        made.drained.add_metric(labels, totals.drained)
+        made.unfinished.add_metric(labels, totals.unfinished)
+        made.missed.add_metric(labels, totals.missed)
         # An imported result may not state a rate.
         for family, value in ((made.rate, totals.iops), (made.data_rate, totals.bytes_per_s)):
             if not math.isnan(value):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iocurve.engine.derived import measured_ns
-from iocurve.engine.outcome import GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import Absence, GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.result.course import Record, of_outcome
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
@@ -123,6 +123,7 @@ def _merged_worker(before: WorkerOutcome | None, run: WorkerOutcome, first_index
         window_start_ns=before.window_start_ns,
         window_end_ns=end_ns,
         drained_ns=run.drained_ns + shift_ns,
+        absences=(*before.absences, *_shifted_absences(run.absences, shift_ns)),
         drained_operations=before.drained_operations + run.drained_operations,
         operations=_merged_kinds(before.operations, run.operations),
         cpu=merge_cpu([before.cpu, run.cpu]),
@@ -148,6 +149,10 @@ def _shifted(intervals: Sequence[Record], shift_ns: int, first_index: int) -> li
         for interval in intervals
         if not interval.ramp
     ]
+
+
+def _shifted_absences(several: Sequence[Absence], shift_ns: int) -> list[Absence]:
+    return [absence.replace(start_ns=max(0, absence.start_ns + shift_ns)) for absence in several]
 
 
 def _merged_kinds(before: dict[str, KindOutcome], run: dict[str, KindOutcome]) -> dict[str, KindOutcome]:

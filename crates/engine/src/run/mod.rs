@@ -1,5 +1,6 @@
 //! A run lays out the files, then runs one group after another, each worker on a thread.
 
+mod absence;
 pub(crate) mod board;
 pub(crate) mod ceiling;
 mod open;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
+use self::absence::Watch;
 use self::board::Board;
 use self::order::GroupOrder;
 use self::outcomes::{never_started, not_started};
@@ -199,10 +201,16 @@ fn run_group(
         let (order, closed) = (&order, Cell::new(0));
         WorkerThread { group: index, number, worker, positions, tree, flow, disks, order, board, closed }
     });
+    let watch = Watch::start(board.clock.clone());
     let results = run_threads(members.collect(), &order);
+    let absences = watch.end(order.started());
     // If one worker could not be prepared, its error is the group's, and the other results are `None`.
     let outcomes: Result<Vec<WorkerOutcome>, _> = results.into_iter().filter_map(Result::transpose).collect();
-    let steady = |outcome: WorkerOutcome| WorkerOutcome { steady_state: order.steady(outcome.report_group), ..outcome };
+    let steady = |outcome: WorkerOutcome| WorkerOutcome {
+        steady_state: order.steady(outcome.report_group),
+        absences: absences.iter().copied().filter(|absence| absence.start_ns < outcome.drained_ns).collect(),
+        ..outcome
+    };
     let mut outcomes: Vec<WorkerOutcome> = outcomes?.into_iter().map(steady).collect();
     if !board.stopped() {
         trees::verify(group, &trees, &mut outcomes, &board.stop);

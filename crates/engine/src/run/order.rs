@@ -98,6 +98,11 @@ impl<'a> GroupOrder<'a> {
         self.common_start(self.lock())
     }
 
+    /// The common start, if there was one.
+    pub(crate) fn started(&self) -> Option<Nanos> {
+        self.lock().start
+    }
+
     /// Called when a worker cannot be prepared. Ignored after the start.
     pub(crate) fn failed(&self) {
         let mut state = self.lock();

@@ -41,6 +41,7 @@ pub(super) fn outcome(group: usize, number: usize, worker: &Worker, ran: Ran) ->
         differences: ended.differences,
         last_writes: ended.last_writes,
         intervals: recorded.intervals,
+        absences: Vec::new(),
         steady_state: None,
         log: recorded.log,
     }
@@ -91,6 +92,7 @@ pub(super) fn not_started(
         differences: Vec::new(),
         last_writes: Vec::new(),
         intervals: Vec::new(),
+        absences: Vec::new(),
         steady_state: None,
         log: None,
     }

@@ -179,6 +179,7 @@ def placed_worker(worker: WorkerOutcome, position: tuple[int, int], late_ns: int
         window_start_ns=worker.window_start_ns + late_ns,
         window_end_ns=worker.window_end_ns + late_ns,
         drained_ns=worker.drained_ns + late_ns,
+        absences=tuple(one.replace(start_ns=max(0, one.start_ns + late_ns)) for one in worker.absences),
         intervals=intervals,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import Invocation
@@ -193,30 +193,26 @@ _LATENCIES: dict[str, Callable[[Record], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Latencies:
-    """Mean and maximum of each record."""
-
-    mean_ns: list[float]
-    max_ns: Sequence[float]
+Latencies: TypeAlias = tuple[Sequence[float], Sequence[float]]
+"""Mean and maximum of each record, in ns."""
 
 
 def _latencies(records: LogRecords, name: str) -> Latencies:
     """Latencies of fio's log ``name``: lat, or its parts slat and clat. slat is empty if it was not measured."""
     service, submission = records.service_ns, records.submission_ns
     if name == "slat":
-        return Latencies(submission, records.submission_ns_max or submission)
+        return submission, records.submission_ns_max or submission
     if name == "lat" or not submission:
-        return Latencies(service, records.service_ns_max or service)
+        return service, records.service_ns_max or service
     completion = [whole - part for whole, part in zip(service, submission, strict=True)]
-    return Latencies(completion, records.completion_ns_max or completion)
+    return completion, records.completion_ns_max or completion
 
 
 def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[Record]:
     """Yields a record for each read, write and trim; fio's logs have no other kinds."""
     columns = (records.at_ns, records.kind, records.bytes, records.offset)
     # Without latencies (slat not measured) there are no lines.
-    for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies.mean_ns, strict=False):
+    for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies[0], strict=False):
         if kind in KIND_NAMES:
             yield Record(at_ns - start_ns, 0, KIND_NAMES.index(kind), 1, size, latency_ns, latency_ns, offset)
 
@@ -224,7 +220,7 @@ def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[
 def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
     """Yields a record for each window and kind. The time is the window's end; the last window may be shorter."""
     columns = (records.at_ns, records.kind, records.operations, records.bytes)
-    rows = zip(*columns, latencies.mean_ns, latencies.max_ns, strict=False)
+    rows = zip(*columns, *latencies, strict=False)
     known = [each for each in rows if each[1] in KIND_NAMES]
     start_ns = worker.window_start_ns
     known.sort(key=lambda each: ((each[0] - start_ns) // window_ns, KIND_NAMES.index(each[1])))
@@ -248,7 +244,7 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
     window_ns = (logs.histogram_window_ms or logs.window_ms or 1) * MILLISECOND_NS
     counts: dict[tuple[int, int], list[int]] = {}
     width = BINS >> logs.histogram_coarseness
-    latencies = _latencies(records, "clat").mean_ns
+    latencies = _latencies(records, "clat")[0]
     for index, kind in enumerate(records.kind):
         if kind in KIND_NAMES:
             window = (records.at_ns[index] - worker.window_start_ns) // window_ns

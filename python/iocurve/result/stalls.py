@@ -1,0 +1,115 @@
+"""Waits in a run that its percentiles and rates do not tell apart from the usual speed of a target.
+
+A stall is the target's. While the load client itself did not run (``Absence``), the target is not to blame. Each has a
+remark, a code and a sentence, which a result keeps and every command prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from iocurve.engine.outcome import Absence, WorkerOutcome
+from iocurve.result.summary import Summary, View
+from iocurve.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
+
+STALL_NS = SECOND_NS
+"""An operation that takes this long, and ``TIMES`` the median, has met a stall."""
+SHORT_STALL_NS = 100 * MILLISECOND_NS
+"""The same of one that takes ``TIMES`` the 99.9th percentile."""
+TIMES = 10
+MISSED_SHARE = 0.001
+"""A greater share of due operations that were never sent is remarked: p99.9 would be another with them."""
+
+
+Stall: TypeAlias = tuple[int, int]
+"""Start, since the start of the group, and length, in ns."""
+CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET = "client_absent", "target_stalled", "slow_target"
+UNFINISHED, MISSED = "operations_unfinished", "operations_missed"
+CODES = frozenset({CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET, UNFINISHED, MISSED})
+"""Codes of the remarks."""
+
+
+def longest_stall(workers: Sequence[WorkerOutcome]) -> Stall | None:
+    """The longest stall of the target; None if nothing stood out, or if this machine did not run at that time."""
+    kinds = {kind for worker in workers for kind in worker.operations}
+    found = [stall for kind in sorted(kinds) if (stall := _stall(workers, kind))]
+    return max(found, key=lambda stall: stall[1], default=None)
+
+
+def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
+    """The times in which a load client did not run, each once."""
+    found = {(one.start_ns, one.duration_ns) for worker in workers for one in worker.absences}
+    return [Absence(start_ns=start, duration_ns=duration) for start, duration in sorted(found)]
+
+
+def is_brief(summary: Summary) -> bool:
+    """True if the window is too short for operations that take so long: it shows how a queue fills and drains."""
+    return bool(summary.service.count) and summary.service.mean_ns * TIMES > summary.window_ns > 0
+
+
+def missed_share(summary: Summary) -> float:
+    """Share of the due operations that were never sent, under a rate."""
+    due = summary.operations + summary.drained + summary.unfinished + summary.missed
+    return summary.missed / due if due else 0.0
+
+
+def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tuple[str, str]]:
+    """Code and sentence of each remark on a point."""
+    for absence in absences(workers):
+        yield (
+            CLIENT_ABSENT,
+            f"{summary.name}: iocurve itself did not run for {format_duration(absence.duration_ns)}, "
+            f"{format_duration(absence.start_ns)} after the start of the load (it was stopped, or had no processor): "
+            "latencies and rates of that time are not the target's",
+        )
+    if stall := longest_stall(workers):
+        yield (
+            TARGET_STALLED,
+            f"{summary.name}: the target stalled {format_duration(stall[0])} after the start of the load: "
+            f"an operation took {format_latency(stall[1])}",
+        )
+    if summary.unfinished:
+        yield (
+            UNFINISHED,
+            f"{summary.name}: {counted(summary.unfinished, 'operation')} never completed: latencies have the age that "
+            "each reached, a lower bound",
+        )
+    if (share := missed_share(summary)) > MISSED_SHARE:
+        yield (
+            MISSED,
+            f"{summary.name}: {counted(summary.missed, 'due operation')} ({100 * share:.2g} %) were never sent: the "
+            "load was below its rate. Response latencies have the time that they waited, a lower bound",
+        )
+    if is_brief(summary):
+        yield (
+            SLOW_TARGET,
+            f"{summary.name}: an operation takes {format_latency(summary.service.mean_ns)} and the run only "
+            f"{format_duration(summary.window_ns)}: it shows how the queue fills and drains. Use a runtime of at least "
+            f"{format_duration(round(summary.service.mean_ns * TIMES))}, or a smaller iodepth",
+        )
+
+
+def _stall(workers: Sequence[WorkerOutcome], kind: str) -> Stall | None:
+    latency = View(workers, (kind,)).service
+    longest, median = round(latency.max_ns), latency.percentile(50)
+    is_long = longest >= STALL_NS and longest >= TIMES * median
+    if not is_long and longest < max(SHORT_STALL_NS, TIMES * latency.percentile(99.9)):
+        return None
+    start = max(0, _completed_ns(workers, kind, longest) - longest)
+    away = sum(_overlap(one, start, start + longest) for one in absences(workers))
+    return None if away > longest / 2 else (start, longest)
+
+
+def _completed_ns(workers: Sequence[WorkerOutcome], kind: str, longest: int) -> int:
+    """Time at which the longest operation of a kind had completed, to the interval; after the window the last did."""
+    holds = [worker for worker in workers if kind in worker.operations]
+    slowest = max(holds, key=lambda worker: worker.operations[kind].service.max_ns)
+    found = [
+        one.end_ns for one in slowest.intervals if kind in one.operations and one.operations[kind].max_ns == longest
+    ]
+    return found[0] if found else slowest.drained_ns
+
+
+def _overlap(absence: Absence, start_ns: int, end_ns: int) -> int:
+    return max(0, min(absence.start_ns + absence.duration_ns, end_ns) - max(absence.start_ns, start_ns))

@@ -1,0 +1,128 @@
+"""Stalls of the target, absences of the load client, and runs that are too short for the target."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from data import synthetic
+from iocurve.analysis.check_expressions import parse_all
+from iocurve.analysis.check_names import Vocabulary
+from iocurve.analysis.checks import check
+from iocurve.engine.outcome import Absence, WorkerOutcome
+from iocurve.result.document import Point, Result
+from iocurve.result.stalls import absences, longest_stall, remarks
+from iocurve.units import SECOND_NS
+
+MS = 1_000_000
+
+
+def run(latencies: dict[int, int], seconds: int = 10, **fields: object) -> WorkerOutcome:
+    """Reads in ``seconds``; the slowest completes in the sixth second."""
+    intervals = [
+        synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": 10}, 4096)
+        for number in range(seconds)
+    ]
+    slow = intervals[5].operations["read"].replace(max_ns=max(latencies))
+    intervals[5] = intervals[5].replace(operations={"read": slow})
+    made = synthetic.worker_outcome(
+        {"read": synthetic.kind(latencies, 4096)}, window_ns=(0, seconds * SECOND_NS), intervals=intervals
+    )
+    return made.replace(**fields)
+
+
+def codes(worker: WorkerOutcome) -> list[str]:
+    point = Point(
+        name="p",
+        family="f",
+        axes={},
+        plan=synthetic.plan([synthetic.worker_plan()]),
+        outcome=synthetic.outcome(worker),
+    )
+    return [code for code, _ in remarks(point.summary(), point.outcome.workers)]
+
+
+@pytest.mark.parametrize(
+    ("latencies", "start_ms"),
+    [
+        pytest.param({MS: 10_000}, None, id="steady"),
+        pytest.param({MS: 10_000, 3_000 * MS: 1}, 3_000, id="a stall"),
+        pytest.param({MS: 10_000, 120 * MS: 1}, 5_880, id="short, but ten times the p99.9"),
+        pytest.param({MS: 10_000, 99 * MS: 1}, None, id="too short"),
+        pytest.param({4_600 * MS: 100, 5_100 * MS: 100}, None, id="always slow"),
+        pytest.param({MS: 10_000, 30 * MS: 20, 250 * MS: 5}, None, id="a long tail"),
+    ],
+)
+def test_a_stall_stands_out(latencies: dict[int, int], start_ms: int | None) -> None:
+    stall = longest_stall([run(latencies)])
+    assert (stall and stall[0] // MS) == start_ms
+
+
+def test_a_stall_that_drains_after_the_window_started_before_its_end() -> None:
+    worker = run({MS: 2_500}, seconds=4 + 2, drained_ns=9_000 * MS)
+    kind = worker.operations["read"]
+    worker = worker.replace(
+        operations={"read": kind.replace(service=synthetic.kind({MS: 2_500, 6_500 * MS: 1}, 1).service)}
+    )
+    stall = longest_stall([worker])
+    assert stall == (2_500 * MS, 6_500 * MS)
+
+
+def test_the_target_is_not_blamed_for_the_absence_of_the_client() -> None:
+    away = Absence(start_ns=3_000 * MS, duration_ns=2_900 * MS)
+    worker = run({MS: 10_000, 3_000 * MS: 1}, absences=(away,))
+    assert (longest_stall([worker]), absences([worker, worker])) == (None, [away])
+    assert codes(worker) == ["client_absent"]
+    elsewhere = worker.replace(absences=(away.replace(start_ns=8_000 * MS, duration_ns=300 * MS),))
+    assert codes(elsewhere) == ["client_absent", "target_stalled"]
+
+
+def test_a_run_that_is_short_for_its_target_is_remarked() -> None:
+    assert codes(run({1_100 * MS: 100})) == ["slow_target"]
+    assert codes(run({900 * MS: 100})) == []
+
+
+def test_missed_and_unfinished_operations_are_remarked() -> None:
+    worker = run({MS: 1_000})
+    kind = worker.operations["read"]
+    assert codes(worker.replace(operations={"read": kind.replace(missed=1)})) == []
+    left = kind.replace(missed=20, unfinished=1)
+    assert codes(worker.replace(operations={"read": left})) == ["operations_unfinished", "operations_missed"]
+
+
+def test_a_condition_finds_the_stall() -> None:
+    result = synthetic.result(
+        [
+            Point(name="p", family="f", axes={}, plan=synthetic.plan([synthetic.worker_plan()]), outcome=outcome)
+            for outcome in [synthetic.outcome(run({MS: 10_000, 3_000 * MS: 1}))]
+        ]
+    )
+    found = check(result, parse_all(["stall > 1s", "stall > 4s"], Vocabulary.of(result))).all
+    assert [one.verdict for one in found] == ["failed", "passed"]
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_path: Path) -> None:
+    options = ("--ioengine=null", "--rw=randread", "--bs=4k", "--size=1g", "--time_based", "--runtime=3", "--iodepth=4")
+    command = [sys.executable, "-m", "iocurve", "fio", "--name=r", *options, "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        assert running.stderr is not None
+        assert any("running" in line for line in running.stderr)
+        time.sleep(0.5)
+        os.kill(running.pid, signal.SIGSTOP)
+        time.sleep(1.2)
+        os.kill(running.pid, signal.SIGCONT)
+        _, told = running.communicate(timeout=60)
+    assert running.returncode == 0, told
+    assert "iocurve itself did not run for" in told
+    assert "the target stalled" not in told
+    result = Result.read(tmp_path / "out")
+    (away,) = absences(result.points[0].outcome.workers)
+    assert away.duration_ns >= SECOND_NS
