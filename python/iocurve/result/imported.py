@@ -7,7 +7,7 @@ the summary that reports are made from.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from iocurve._native import Histogram
 from iocurve.engine.outcome import State
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.engine.structs import Struct
-from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals
+from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals, merge_histograms, moments
 from iocurve.units import SECOND_NS
 
 
@@ -229,60 +229,36 @@ def total_of(kinds: Mapping[str, ImportedKind]) -> ImportedKind:
 
 
 def _latencies_together(parts: Sequence[ImportedLatency]) -> ImportedLatency:
-    count = _sum(part.count for part in parts)
-    mean = _weighted(parts, lambda part: part.mean_ns)
-    squares = _weighted(
-        parts,
-        lambda part: (
-            None
-            if part.stddev_ns is None or part.mean_ns is None or mean is None
-            else part.stddev_ns**2 + (part.mean_ns - mean) ** 2
-        ),
-    )
-    lowest, highest = [part.min_ns for part in parts], [part.max_ns for part in parts]
+    counts, means = _all_known(part.count for part in parts), _all_known(part.mean_ns for part in parts)
+    deviations = _all_known(part.stddev_ns for part in parts)
+    mean_ns = stddev_ns = None
+    if sum(counts) and means:
+        mean_ns, stddev_ns = moments(list(zip(counts, means, deviations or [0.0] * len(means), strict=True)))
+    histograms = _all_known(part.histogram for part in parts)
     return ImportedLatency(
-        count=count,
-        min_ns=min(_all_known(lowest), default=None),
-        mean_ns=mean,
-        stddev_ns=None if squares is None else math.sqrt(squares),
-        max_ns=max(_all_known(highest), default=None),
-        histogram=_histograms_together([part.histogram for part in parts]),
+        count=_sum(part.count for part in parts),
+        min_ns=min(_all_known(part.min_ns for part in parts), default=None),
+        mean_ns=mean_ns,
+        stddev_ns=stddev_ns if deviations else None,
+        max_ns=max(_all_known(part.max_ns for part in parts), default=None),
+        histogram=merge_histograms(histograms).encode() if histograms else None,
     )
 
 
-def _all_known(values: Sequence[float | None]) -> list[float]:
-    """The values, if all are known."""
-    found = [value for value in values if value is not None]
-    return found if len(found) == len(values) else []
-
-
+Known = TypeVar("Known")
 Number = TypeVar("Number", int, float)
 
 
-def _sum(values: Iterable[Number | None]) -> Number | None:
+def _all_known(values: Iterable[Known | None]) -> list[Known]:
+    """The values, if all are known."""
     several = list(values)
     found = [value for value in several if value is not None]
-    return sum(found) if found and len(found) == len(several) else None
+    return found if len(found) == len(several) else []
 
 
-def _weighted(parts: Sequence[ImportedLatency], value: Callable[[ImportedLatency], float | None]) -> float | None:
-    """The mean of a value, weighted by the operations of the parts."""
-    pairs = [(part.count, value(part)) for part in parts]
-    known = [(count, each) for count, each in pairs if count is not None and each is not None]
-    whole = sum(count for count, _ in known)
-    if not whole or len(known) < len(pairs):
-        return None
-    return math.fsum(count * each for count, each in known) / whole
-
-
-def _histograms_together(texts: Sequence[str | None]) -> str | None:
-    known = [text for text in texts if text]
-    if not known or len(known) < len(texts):
-        return None
-    merged = Histogram.decode(known[0])
-    for text in known[1:]:
-        merged.add(Histogram.decode(text))
-    return merged.encode()
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    found = _all_known(values)
+    return sum(found) if found else None
 
 
 _COUNT_MAX = 1 << 53

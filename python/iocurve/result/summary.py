@@ -209,7 +209,7 @@ def together(several: Iterable[IntervalKind]) -> IntervalKind:
     parts = list(several)
     if len(parts) == 1:
         return parts[0]
-    mean, stddev = _moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
+    mean, stddev = moments([(part.operations, part.mean_ns, part.stddev_ns) for part in parts])
     return IntervalKind(
         **added(parts, INTERVAL_COUNTS),
         mean_ns=mean,
@@ -238,7 +238,7 @@ class Spread:
         if not values:
             return cls()
         times = weights or [1] * len(values)
-        mean, stddev = _moments([(number, value, 0.0) for number, value in zip(times, values, strict=True)])
+        mean, stddev = moments([(number, value, 0.0) for number, value in zip(times, values, strict=True)])
         return cls(min(values), max(values), mean, stddev, len(values))
 
     def __add__(self, other: Spread) -> Spread:
@@ -481,15 +481,21 @@ def merge_latencies(outcomes: Iterable[LatencyOutcome]) -> Latency:
     parts = [outcome for outcome in outcomes if outcome.count]
     if not parts:
         return Latency(0, 0, 0, 0.0, 0.0, None)
-    mean, stddev = _moments([(part.count, part.mean_ns, part.stddev_ns) for part in parts])
-    histogram = Histogram.decode(parts[0].histogram)
-    for part in parts[1:]:
-        histogram.add(Histogram.decode(part.histogram))
+    mean, stddev = moments([(part.count, part.mean_ns, part.stddev_ns) for part in parts])
+    histogram = merge_histograms([part.histogram for part in parts])
     smallest, largest = min(part.min_ns for part in parts), max(part.max_ns for part in parts)
     return Latency(sum(part.count for part in parts), smallest, largest, mean, stddev, histogram)
 
 
-def _moments(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+def merge_histograms(encoded: Sequence[str]) -> Histogram:
+    """Adds histograms, of which there is at least one."""
+    merged = Histogram.decode(encoded[0])
+    for text in encoded[1:]:
+        merged.add(Histogram.decode(text))
+    return merged
+
+
+def moments(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
     """Mean and standard deviation of a population, from count, mean and standard deviation of its parts."""
     count = sum(number for number, _, _ in parts)
     if not count:
