@@ -36,7 +36,7 @@ bursts = st.none() | st.builds(Burst, iops=st.just(2**64 - 1), credits=u64)
 all_limits = st.builds(
     limits.Limits,
     caps=st.builds(caps, st.fixed_dictionaries({cap.name: rates for cap in CAPS} | {"iops": u64}), bursts),
-    latency=st.builds(limits.Latency, base_ns=hour_ns, distribution=distribution, seed=u64),
+    latency=st.builds(limits.AddedLatency, base_ns=hour_ns, distribution=distribution, seed=u64),
     parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
 )
 

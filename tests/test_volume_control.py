@@ -32,7 +32,7 @@ from iocurve.result.document import Result
 from iocurve.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
-from iocurve.volume.limits import Latency, Limits
+from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, parse_export, read_spec
@@ -560,7 +560,7 @@ def test_a_file_describes_a_volume(tmp_path: Path) -> None:
     path.write_text(f'[[export]]\nprofile = "{own}"\n')
     assert read_spec(path).config().exports[0].limits == Limits(caps=caps({"iops_write": 70}))
     assert parse_export(f"/a:profile={own},latency=1us").limits() == Limits(
-        caps=caps({"iops_write": 70}), latency=Latency(base_ns=1000)
+        caps=caps({"iops_write": 70}), latency=AddedLatency(base_ns=1000)
     )
     path.write_text('[[export]]\nclient_egress = "16Gb"\n')
     assert read_spec(path).export[0].limits().value(EGRESS) == 2 * 10**9

@@ -14,8 +14,8 @@ from iocurve.targets.target import VolumeTarget
 from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
+    AddedLatency,
     Exponential,
-    Latency,
     Limits,
     Lognormal,
     Parallelism,
@@ -56,7 +56,7 @@ def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_
 def test_azure_files_v1_bursts_on_credits(quota_gib: int, iops: int, burst_iops: int, credits: int) -> None:
     found = resolve("azure-files-v1", quota_gib * GIB)
     assert (found.value("iops"), found.burst) == (iops, Burst(iops=burst_iops, credits=credits))
-    assert found.latency == Latency(base_ns=2_000_000)
+    assert found.latency == AddedLatency(base_ns=2_000_000)
 
 
 def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
@@ -186,7 +186,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
     found = resolve(str(path), 2 * TIB)
-    latency = Latency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
+    latency = AddedLatency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
     assert found.fields() == {
         "throughput_bytes_per_s": 1000 * MIB,
         "throughput_read_bytes_per_s": 400 * MIB,
@@ -216,7 +216,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250))
     assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
     replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9, client_iops_write=8)
-    assert replaced.latency == Latency(base_ns=5), "all of it is replaced"
+    assert replaced.latency == AddedLatency(base_ns=5), "all of it is replaced"
     assert replaced.fields()["client"] == {
         "bandwidth_read_bytes_per_s": 500 * MIB,
         "bandwidth_write_bytes_per_s": 9,
@@ -224,7 +224,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
         "iops_write": 8,
     }
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
-    assert resolve(str(path), TIB) == Limits(latency=Latency(distribution=Exponential(mean_ns=40_000)))
+    assert resolve(str(path), TIB) == Limits(latency=AddedLatency(distribution=Exponential(mean_ns=40_000)))
 
 
 def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
@@ -322,12 +322,12 @@ def test_a_slower_volume_keeps_its_shape() -> None:
     counts = {"connection.requests_in_flight": 128}
     whole = Limits(
         caps=caps(rates | counts, Burst(iops=1500, credits=60_000)),
-        latency=Latency(base_ns=2000, distribution=Lognormal(median_ns=100, p99_ns=900), seed=7),
+        latency=AddedLatency(base_ns=2000, distribution=Lognormal(median_ns=100, p99_ns=900), seed=7),
         parallelism=Parallelism(servers=4, service_ns=50),
     )
     assert whole.at_speed(Fraction(1, 10)) == Limits(
         caps=caps({name: rate // 10 for name, rate in rates.items()} | counts, Burst(iops=150, credits=6_000)),
-        latency=Latency(base_ns=20_000, distribution=Lognormal(median_ns=1000, p99_ns=9000), seed=7),
+        latency=AddedLatency(base_ns=20_000, distribution=Lognormal(median_ns=1000, p99_ns=9000), seed=7),
         parallelism=Parallelism(servers=4, service_ns=500),
     )
     assert whole.at_speed(Fraction(1)) == whole

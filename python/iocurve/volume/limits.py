@@ -32,7 +32,7 @@ class Lognormal(TaggedStruct, tag="lognormal"):
     p99_ns: int
 
 
-class Latency(Struct):
+class AddedLatency(Struct):
     """The latency added to each read and write."""
 
     base_ns: int = 0
@@ -64,7 +64,7 @@ class Limits(Struct):
     """All limits of an export; an operation is answered once every limit allows it."""
 
     caps: tuple[Cap, ...] = ()
-    latency: Latency = Latency()
+    latency: AddedLatency = AddedLatency()
     parallelism: Parallelism | None = None
 
     def value(self, name: str) -> int | None:

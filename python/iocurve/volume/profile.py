@@ -229,7 +229,7 @@ class Number(Cited):
     value: Positive
 
 
-class Exponential(TaggedStruct, tag="exponential"):
+class ExponentialFigure(TaggedStruct, tag="exponential"):
     """An exponential tail."""
 
     mean_us: Decimal
@@ -238,7 +238,7 @@ class Exponential(TaggedStruct, tag="exponential"):
         _check("mean_us", self.mean_us, MICROSECONDS_MAX, above_zero=True)
 
 
-class Lognormal(TaggedStruct, tag="lognormal"):
+class LognormalFigure(TaggedStruct, tag="lognormal"):
     """A lognormal distribution, by its median and its 99th percentile."""
 
     median_us: Decimal
@@ -255,7 +255,7 @@ class LatencyFigure(Cited):
     """The latency added to each read and write: a fixed part, and a distribution on top of it."""
 
     value: Decimal = Decimal(0)
-    distribution: Exponential | Lognormal | None = None
+    distribution: ExponentialFigure | LognormalFigure | None = None
 
     def __post_init__(self) -> None:
         _check("value", self.value, MICROSECONDS_MAX)

@@ -13,10 +13,10 @@ from iocurve.units import GIB, MIB, TIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
     Cited,
-    Exponential,
+    ExponentialFigure,
     Formula,
     LatencyFigure,
-    Lognormal,
+    LognormalFigure,
     Number,
     ParallelismFigure,
     Profile,
@@ -60,7 +60,7 @@ def resolve(
         }.items()
         if value is not None
     }
-    latency = limits.Latency(base_ns=latency_ns) if latency_ns is not None else _latency(profile.latency_us)
+    latency = limits.AddedLatency(base_ns=latency_ns) if latency_ns is not None else _latency(profile.latency_us)
     burst = _burst(profile, quota_bytes, values["iops"])
     return limits.Limits(
         caps=tuple(cap for cap in caps(values, burst) if not _is_idle(cap, values, burst)),
@@ -113,17 +113,17 @@ def _burst(profile: Profile, quota_bytes: int, iops: int | None) -> Burst | None
     return Burst(iops=burst, credits=(burst - iops) * profile.burst_iops.credits_for_s)
 
 
-def _latency(figure: LatencyFigure | None) -> limits.Latency:
+def _latency(figure: LatencyFigure | None) -> limits.AddedLatency:
     if figure is None:
-        return limits.Latency()
+        return limits.AddedLatency()
     base_ns = _ns(figure.value)
     if figure.distribution is None:
-        return limits.Latency(base_ns=base_ns)
-    return limits.Latency(base_ns=base_ns, distribution=_distribution(figure.distribution))
+        return limits.AddedLatency(base_ns=base_ns)
+    return limits.AddedLatency(base_ns=base_ns, distribution=_distribution(figure.distribution))
 
 
-def _distribution(distribution: Exponential | Lognormal) -> limits.Exponential | limits.Lognormal:
-    if isinstance(distribution, Exponential):
+def _distribution(distribution: ExponentialFigure | LognormalFigure) -> limits.Exponential | limits.Lognormal:
+    if isinstance(distribution, ExponentialFigure):
         return limits.Exponential(mean_ns=_ns(distribution.mean_us))
     return limits.Lognormal(median_ns=_ns(distribution.median_us), p99_ns=_ns(distribution.p99_us))
 

@@ -10,11 +10,11 @@ from iocurve.result.caps import CAPS, Scope
 from iocurve.units import GIB, format_bytes, format_duration
 from iocurve.volume.profile import (
     BurstFigure,
-    Exponential,
+    ExponentialFigure,
     Figure,
     Formula,
     LatencyFigure,
-    Lognormal,
+    LognormalFigure,
     Number,
     Profile,
     QuotaBounds,
@@ -102,8 +102,8 @@ def _term(term: Term) -> Iterator[str]:
             yield f"⌈{part}⌉" if term.round_up else part
 
 
-def _distribution(distribution: Exponential | Lognormal) -> str:
-    if isinstance(distribution, Exponential):
+def _distribution(distribution: ExponentialFigure | LognormalFigure) -> str:
+    if isinstance(distribution, ExponentialFigure):
         return f"an exponential tail, mean {_time(distribution.mean_us)}"
     return f"lognormal, median {_time(distribution.median_us)}, 99 % below {_time(distribution.p99_us)}"
 

@@ -15,11 +15,11 @@ from iocurve.dialects.native.kinds import (
     ByOperation,
     Pattern,
     Plain,
+    PlanPart,
     Several,
     Short,
     Size,
     SizeOrPercent,
-    Table,
     Time,
     Word,
     whole,
@@ -147,7 +147,7 @@ def _single(name: str, part: object) -> AnyKind:
         is_table = value in (Blocks, Preference)
         return ByOperation(_kind(name, value), optional, is_table)
     if isinstance(part, type) and issubclass(part, Struct):
-        return Table(part)
+        return PlanPart(part)
     raise TypeError(f"{name}: no kind for {part}")
 
 

@@ -307,7 +307,7 @@ class ByOperation(Kind[PerKind[T | None]]):
 
 
 @dataclass(frozen=True)
-class Table(Kind[T]):
+class PlanPart(Kind[T]):
     """A part of the plan, written as a table."""
 
     part: Any
@@ -333,7 +333,7 @@ class Table(Kind[T]):
 
 
 @dataclass(frozen=True)
-class Short(Table[T]):
+class Short(PlanPart[T]):
     """A table with a short form: a size for blocks, ``"uniform"`` for a distribution."""
 
     word: str = ""

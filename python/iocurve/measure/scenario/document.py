@@ -244,7 +244,7 @@ _FAMILY_KEYS = (
 )
 _POLICY: Word[CachePolicy] = Word(get_args(CachePolicy))
 _MARGIN = Plain(float, "a number such as 0.1", 0.001, 1)
-_TREE: kinds.Table[TreeLoad] = kinds.Table(TreeLoad)
+_TREE: kinds.PlanPart[TreeLoad] = kinds.PlanPart(TreeLoad)
 MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
 _NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 _STANDARD = Form(size_bytes=GIB, unrelated_bytes=2 * GIB, ramp_ns=0, runtime_ns=60 * SECOND_NS, interval_ns=SECOND_NS)
