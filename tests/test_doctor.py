@@ -483,8 +483,12 @@ import iocurve.cli.doctor as doctor
 from iocurve.__main__ import main
 from iocurve.advice.doctor.checks import Diagnosis, DoctorRow, TunedSetting
 root = Path(sys.argv[1])
-setting = TunedSetting(path=str(root / "setting")[1:], now="128", wanted="15360", load="rw=randread bs=64k direct=1")
-row = DoctorRow(check="nfs.read_ahead", title="", subject="/mnt", state="red", found="", why="", source="", setting=setting)
+setting = TunedSetting(
+    path=str(root / "setting")[1:], now="128", wanted="15360", load="rw=randread bs=64k direct=1"
+)
+row = DoctorRow(
+    check="nfs.read_ahead", title="", subject="/mnt", state="red", found="", why="", source="", setting=setting
+)
 doctor.diagnose = lambda *_: Diagnosis(subject="/mnt", rows=(row,))
 sys.argv[1:] = ["doctor", "--measure", f"--directory={root}/data", f"--out={root}/out", "--size=1MiB", "--runtime=30s"]
 main()
