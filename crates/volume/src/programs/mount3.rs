@@ -12,6 +12,7 @@ use super::call::{Call, Refused};
 use crate::served::{Export, Exports, Mounts};
 use crate::store::Files;
 use crate::store::Store;
+use crate::store::access::Caller;
 
 /// Answers a call of the MOUNT program.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
@@ -54,6 +55,9 @@ fn inside_export<'a>(export: &str, path: &'a [u8]) -> Option<&'a [u8]> {
     (inside.is_empty() || inside[0] == b'/').then_some(inside)
 }
 
+/// Mounting takes no permission.
+const ROOT: Caller = Caller::new(0, 0);
+
 /// Follows a path of directories.
 fn walk(files: &Files, path: &[u8]) -> Result<nfs_fh3, nfsstat3> {
     let mut at = files.root();
@@ -62,10 +66,11 @@ fn walk(files: &Files, path: &[u8]) -> Result<nfs_fh3, nfsstat3> {
         if matches!(name, b"." | b"..") {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
-        at = files.lookup(at.as_bytes(), name)?;
-        if files.getattr(at.as_bytes())?.file_type != ftype3::NF3DIR {
+        let found = files.lookup(&ROOT, at.as_bytes(), name)?;
+        if found.attributes.file_type != ftype3::NF3DIR {
             return Err(nfsstat3::NFS3ERR_NOTDIR);
         }
+        at = found.handle;
     }
     Ok(at)
 }

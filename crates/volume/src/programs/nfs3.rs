@@ -9,7 +9,9 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes};
 use super::call::{Admitted, Call, Refused};
 use super::nfs3_readdir::{readdir, readdirplus};
 use crate::store::names::NAME_BYTES_MAX;
-use crate::store::{Creation, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Store, TRANSFER_BYTES_MAX, access};
+use crate::store::{
+    Creation, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Named, Removal, Store, TRANSFER_BYTES_MAX, access,
+};
 
 /// Answers a call of the NFS program that is not on the data path.
 pub(super) fn answer(call: &Call<'_>, out: &mut Writer<'_>) -> Result<(), Refused> {
@@ -101,35 +103,21 @@ fn run<'a, A: Decode<'a>, R: Encode>(
 fn setattr(call: &Admitted<'_>, arguments: SETATTR3args) -> SETATTR3res {
     let mut wcc = wcc_data::default();
     let SETATTR3args { object, new_attributes, guard } = arguments;
-    let files = call.files(&object);
-    let set = files.getattr(object.as_bytes()).and_then(|file| {
-        (wcc.before, wcc.after) = (Some(file.wcc()), Some(file));
-        let new = access::check_setattr(&call.caller, &file, &new_attributes)?;
-        files.setattr(object.as_bytes(), &new, guard, &mut wcc)
-    });
-    match set {
+    match call.files(&object).setattr(&call.caller, object.as_bytes(), &new_attributes, guard, &mut wcc) {
         Ok(()) => Ok(SETATTR3resok { obj_wcc: wcc }),
         Err(status) => Err(Failed { status, rest: wcc }),
     }
 }
 
 fn lookup(call: &Admitted<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
-    let found = searchable(call, &what.dir).and_then(|_| call.files(&what.dir).lookup(what.dir.as_bytes(), what.name));
+    let found = call.files(&what.dir).lookup(&call.caller, what.dir.as_bytes(), what.name);
     let dir_attributes = call.attributes(&what.dir);
     match found {
-        Ok(object) => Ok(LOOKUP3resok { object, obj_attributes: call.attributes(&object), dir_attributes }),
+        Ok(Named { handle, attributes }) => {
+            Ok(LOOKUP3resok { object: handle, obj_attributes: Some(attributes), dir_attributes })
+        }
         Err(status) => Err(Failed { status, rest: dir_attributes }),
     }
-}
-
-/// Attributes of a directory, if the caller may look up names in it.
-fn searchable(call: &Admitted<'_>, directory: &nfs_fh3) -> Result<fattr3, nfsstat3> {
-    let found = call.files(directory).getattr(directory.as_bytes())?;
-    if found.file_type != ftype3::NF3DIR {
-        return Err(nfsstat3::NFS3ERR_NOTDIR);
-    }
-    access::check(&call.caller, &found, access::EXECUTE)?;
-    Ok(found)
 }
 
 fn access(call: &Admitted<'_>, ACCESS3args { object, access }: ACCESS3args) -> ACCESS3res {
@@ -147,53 +135,16 @@ fn readlink(call: &Admitted<'_>, READLINK3args { symlink }: READLINK3args, out: 
     result.encode(out);
 }
 
-/// Attributes of a directory before and after a change that was refused before it began.
-fn unchanged(call: &Admitted<'_>, directory: &nfs_fh3) -> wcc_data {
-    let found = call.attributes(directory);
-    wcc_data { before: found.map(|found| found.wcc()), after: found }
-}
-
 /// The common part of CREATE, MKDIR, SYMLINK and MKNOD.
 fn make(call: &Admitted<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
-    let refused = |status| Failed { status, rest: unchanged(call, &r#where.dir) };
-    let directory = searchable(call, &r#where.dir).map_err(refused)?;
-    check_creation(call, &directory, r#where, &what).map_err(refused)?;
-    let owner = access::creator(&call.caller, &directory);
-    let what = what.with_attributes(|file_type, asked| access::initial(&call.caller, &directory, file_type, asked));
     let mut dir_wcc = wcc_data::default();
-    match call.files(&r#where.dir).create(r#where.dir.as_bytes(), r#where.name, what, owner, &mut dir_wcc) {
-        Ok(obj) => Ok(CREATE3resok { obj: Some(obj), obj_attributes: call.attributes(&obj), dir_wcc }),
+    let directory = r#where.dir.as_bytes();
+    match call.files(&r#where.dir).create(&call.caller, directory, r#where.name, what, &mut dir_wcc) {
+        Ok(Named { handle, attributes }) => {
+            Ok(CREATE3resok { obj: Some(handle), obj_attributes: Some(attributes), dir_wcc })
+        }
         Err(status) => Err(Failed { status, rest: dir_wcc }),
     }
-}
-
-/// Checks permissions for a new name: to write the directory, and root for a device. A file that exists and is to be truncated must
-/// be the caller's or writable.
-fn check_creation(
-    call: &Admitted<'_>,
-    directory: &fattr3,
-    r#where: &diropargs3<'_>,
-    what: &Creation<'_>,
-) -> Result<(), nfsstat3> {
-    match (named(call, r#where), what) {
-        (Some(file), Creation::File(createhow3::UNCHECKED(sattr3 { size: size @ Some(_), .. }))) => {
-            let cut = sattr3 { size: *size, ..sattr3::default() };
-            access::check_setattr(&call.caller, &file, &cut).map(drop)
-        }
-        (Some(_), _) => Ok(()),
-        (None, what) => {
-            if let Creation::Special(_, file_type, _) = what {
-                access::check_special(&call.caller, *file_type)?;
-            }
-            access::check(&call.caller, directory, access::WRITE | access::EXECUTE)
-        }
-    }
-}
-
-/// Attributes of a name in a directory, if it exists.
-fn named(call: &Admitted<'_>, what: &diropargs3<'_>) -> Option<fattr3> {
-    let file = call.files(&what.dir).lookup(what.dir.as_bytes(), what.name).ok()?;
-    call.attributes(&file)
 }
 
 fn create(call: &Admitted<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
@@ -223,31 +174,20 @@ fn mknod(call: &Admitted<'_>, arguments: MKNOD3args<'_>) -> MKNOD3res {
     make(call, &arguments.r#where, what)
 }
 
-/// Checks that the caller may remove a name, and returns the attributes of its file if the name exists.
-fn removable(call: &Admitted<'_>, what: &diropargs3<'_>) -> Result<Option<fattr3>, nfsstat3> {
-    let directory = searchable(call, &what.dir)?;
-    let found = named(call, what);
-    if let Some(file) = &found {
-        access::check_removal(&call.caller, &directory, file)?;
-    }
-    Ok(found)
-}
-
 fn remove(call: &Admitted<'_>, REMOVE3args { object }: REMOVE3args<'_>) -> REMOVE3res {
-    removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
-    let mut dir_wcc = wcc_data::default();
-    match call.files(&object.dir).remove(object.dir.as_bytes(), object.name, &mut dir_wcc) {
-        Ok(()) => Ok(REMOVE3resok { dir_wcc }),
-        Err(status) => Err(Failed { status, rest: dir_wcc }),
-    }
+    take_away(call, &object, Removal::File).map(|dir_wcc| REMOVE3resok { dir_wcc })
 }
 
 fn rmdir(call: &Admitted<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3res {
-    removable(call, &object).map_err(|status| Failed { status, rest: unchanged(call, &object.dir) })?;
-    let mut dir_wcc = wcc_data::default();
-    match call.files(&object.dir).rmdir(object.dir.as_bytes(), object.name, &mut dir_wcc) {
-        Ok(()) => Ok(RMDIR3resok { dir_wcc }),
-        Err(status) => Err(Failed { status, rest: dir_wcc }),
+    take_away(call, &object, Removal::Directory).map(|dir_wcc| RMDIR3resok { dir_wcc })
+}
+
+/// The common part of REMOVE and RMDIR.
+fn take_away(call: &Admitted<'_>, object: &diropargs3<'_>, what: Removal) -> Result<wcc_data, Failed<wcc_data>> {
+    let mut wcc = wcc_data::default();
+    match call.files(&object.dir).remove(&call.caller, object.dir.as_bytes(), object.name, what, &mut wcc) {
+        Ok(()) => Ok(wcc),
+        Err(status) => Err(Failed { status, rest: wcc }),
     }
 }
 
@@ -256,28 +196,11 @@ fn rename(call: &Admitted<'_>, RENAME3args { from, to }: RENAME3args<'_>) -> REN
     // Nothing is said of another export: the client may not be allowed to use it.
     let export = call.served.exports.of_both(from.dir.as_bytes(), to.dir.as_bytes());
     let export = export.map_err(|status| Failed { status, rest: both.clone() })?;
-    check_rename(call, &from, &to).map_err(|status| Failed {
-        status,
-        rest: RENAME3resok { fromdir_wcc: unchanged(call, &from.dir), todir_wcc: unchanged(call, &to.dir) },
-    })?;
     let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
     let (from, to) = ((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name));
-    match export.files.rename(from, to, wcc) {
+    match export.files.rename(&call.caller, from, to, wcc) {
         Ok(()) => Ok(both),
         Err(status) => Err(Failed { status, rest: both }),
-    }
-}
-
-/// Checks permissions for a RENAME: both directories must be writable, and so must a directory that gets another parent.
-fn check_rename(call: &Admitted<'_>, from: &diropargs3<'_>, to: &diropargs3<'_>) -> Result<(), nfsstat3> {
-    let moved = removable(call, from)?;
-    removable(call, to)?;
-    access::check(&call.caller, &searchable(call, &to.dir)?, access::WRITE | access::EXECUTE)?;
-    match moved {
-        Some(moved) if moved.file_type == ftype3::NF3DIR && from.dir != to.dir => {
-            access::check(&call.caller, &moved, access::WRITE)
-        }
-        _ => Ok(()),
     }
 }
 
@@ -287,11 +210,8 @@ fn link(call: &Admitted<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3re
     let export = call.served.exports.of_both(file.as_bytes(), link.dir.as_bytes());
     let nothing = LINK3resok { file_attributes: None, linkdir_wcc };
     let export = export.map_err(|status| Failed { status, rest: nothing })?;
-    let linked = searchable(call, &link.dir).and_then(|directory| {
-        linkdir_wcc = unchanged(call, &link.dir);
-        access::check(&call.caller, &directory, access::WRITE | access::EXECUTE)?;
-        export.files.link(file.as_bytes(), link.dir.as_bytes(), link.name, &mut linkdir_wcc)
-    });
+    let directory = link.dir.as_bytes();
+    let linked = export.files.link(&call.caller, file.as_bytes(), directory, link.name, &mut linkdir_wcc);
     let both = LINK3resok { file_attributes: call.attributes(&file), linkdir_wcc };
     match linked {
         Ok(()) => Ok(both),

@@ -6,7 +6,7 @@ use iocurve_wire::nfs3::*;
 use iocurve_wire::xdr::{Encode, List, Writer, padding};
 
 use super::call::Admitted;
-use crate::store::{Entry, Listing, Store, access};
+use crate::store::{Entry, Listing, Store};
 
 pub(super) fn readdir(call: &Admitted<'_>, arguments: &READDIR3args, out: &mut Writer<'_>) {
     let dir_attributes = call.attributes(&arguments.dir);
@@ -71,11 +71,10 @@ fn list(
     fitting_max: usize,
 ) -> Result<Listing, nfsstat3> {
     let files = call.files(directory);
-    access::check(&call.caller, &files.getattr(directory.as_bytes())?, access::READ)?;
     if cookie != 0 && cookieverf != files.cookieverf(directory.as_bytes()) {
         return Err(nfsstat3::NFS3ERR_BAD_COOKIE);
     }
-    files.readdir(directory.as_bytes(), cookie, fitting_max + 1)
+    files.readdir(&call.caller, directory.as_bytes(), cookie, fitting_max + 1)
 }
 
 /// An entry of READDIR with a name of one byte.

@@ -241,7 +241,10 @@ mod tests {
     fn create(exports: &Exports, number: usize) -> Result<nfs_fh3, nfsstat3> {
         let how = createhow3::UNCHECKED(sattr3::default());
         let files = &exports.numbered(number).files;
-        files.create(files.root().as_bytes(), b"f", Creation::File(how), Caller::default(), &mut wcc_data::default())
+        let root = files.root();
+        let made =
+            files.create(&Caller::default(), root.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default());
+        made.map(|made| made.handle)
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(crate) const LINKS_MAX: u32 = 32_000;
 
 /// Keeps the files of one export. All methods may be called from several threads at once.
 ///
-/// `wcc` arguments are filled in also when the method fails, as far as the directory is known. READs and WRITEs are checked against
-/// the mode of their file here, where it is at hand; all other permissions are checked before a store is asked.
+/// Permissions of the caller are evaluated here, under the lock under which the method does its work. `wcc` arguments are filled in
+/// also when the method fails, as far as the directory is known.
 #[enum_dispatch]
 pub(crate) trait Store {
     /// Handle of the topmost directory.
@@ -41,10 +41,17 @@ pub(crate) trait Store {
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
 
     /// Sets attributes, if `guard` is the file's ctime or `None`.
-    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+    fn setattr(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        new: &sattr3,
+        guard: sattrguard3,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3>;
 
-    /// Handle of a name; knows `.` and `..`.
-    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3>;
+    /// The file of a name; knows `.` and `..`.
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3>;
 
     /// Target of a symbolic link.
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
@@ -76,35 +83,47 @@ pub(crate) trait Store {
     /// time: the write verifier must change with it.
     fn sync_failures(&self) -> u64;
 
-    /// Creates a file, directory, link or special file.
+    /// Creates a file, directory, link or special file with the owner and the attributes that the caller may give it.
     fn create(
         &self,
+        caller: &Caller,
         directory: &[u8],
         name: &[u8],
         what: Creation<'_>,
-        caller: Caller,
         wcc: &mut wcc_data,
-    ) -> Result<nfs_fh3, nfsstat3>;
+    ) -> Result<Named, nfsstat3>;
 
-    /// Removes a name that is not a directory.
-    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
-
-    /// Removes an empty directory.
-    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+    /// Removes a name.
+    fn remove(
+        &self,
+        caller: &Caller,
+        directory: &[u8],
+        name: &[u8],
+        what: Removal,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3>;
 
     /// Moves a name, over another one if it exists. `wcc` are those of the two directories.
     fn rename(
         &self,
+        caller: &Caller,
         from: (&[u8], &[u8]),
         to: (&[u8], &[u8]),
         wcc: (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3>;
 
     /// Gives a file one more name.
-    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+    fn link(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        directory: &[u8],
+        name: &[u8],
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3>;
 
     /// Lists at most `limit` names after `cookie` (0: from the start).
-    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
+    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
 
     /// Verifies cookies: it changes when cookies given out before have become meaningless.
     fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
@@ -160,6 +179,31 @@ pub(crate) struct Read {
 pub(crate) struct Written {
     pub(crate) before: wcc_attr,
     pub(crate) after: fattr3,
+}
+
+/// A file that was found or made under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) handle: nfs_fh3,
+    pub(crate) attributes: fattr3,
+}
+
+/// Kind of file that a name to be removed must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Any but a directory.
+    File,
+    /// A directory, which must be empty.
+    Directory,
+    /// Either.
+    Any,
+}
+
+impl Removal {
+    /// True if a file of this type is to be removed as a directory.
+    pub(crate) fn is_directory(self, file_type: ftype3) -> bool {
+        self == Self::Directory || self == Self::Any && file_type == ftype3::NF3DIR
+    }
 }
 
 /// Kind and attributes of a new name.

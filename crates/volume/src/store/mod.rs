@@ -12,6 +12,7 @@ pub(crate) mod faulty;
 pub(crate) mod handle;
 pub(crate) mod memory;
 pub(crate) mod names;
+mod operations;
 pub(crate) mod times;
 pub(crate) mod write_buffer;
 
@@ -24,8 +25,8 @@ use crate::reply::batch::Batch;
 use access::Caller;
 use budget::Budget;
 pub(crate) use contract::{
-    Creation, Entry, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Listing, Read, Space, Store, TRANSFER_BYTES_MAX,
-    Upkeep, Written,
+    Creation, Entry, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Listing, Named, Read, Removal, Space, Store,
+    TRANSFER_BYTES_MAX, Upkeep, Written,
 };
 use directory::DirectoryStore;
 use faulty::{FaultStats, FaultyStore};

@@ -14,7 +14,12 @@ use super::memory::MemoryStore;
 use super::*;
 
 const QUOTA_BYTES: u64 = 64 << 20;
-const CALLER: Caller = Caller::new(0, 0);
+/// Root, of an export that allows everything.
+const CALLER: Caller = {
+    let mut caller = Caller::new(0, 0);
+    (caller.rights.suid, caller.rights.dev) = (true, true);
+    caller
+};
 
 /// Runs each check on a fresh store of each kind.
 macro_rules! suite {
@@ -54,6 +59,7 @@ suite! {
     paths_may_be_longer_than_a_system_call_takes,
     dots_are_no_new_names,
     a_name_never_leads_to_the_file_of_another_name,
+    names_are_changed_by_those_whom_the_directories_allow,
 }
 
 fn directory_store(path: &Path) -> DirectoryStore {
@@ -84,18 +90,24 @@ fn only_a_directory_keeps_verifiers_in_times_with_faults_or_without() {
     assert!(!faulty(Files::Memory(memory())).keeps_verifiers_in_times());
 }
 
+fn handle_of(named: Named) -> nfs_fh3 {
+    named.handle
+}
+
 fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
     create(store, name, &createhow3::UNCHECKED(sattr3::default())).unwrap()
 }
 
 fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
     let root = store.root();
-    store.create(root.as_bytes(), name.as_bytes(), Creation::File(how.clone()), CALLER, &mut wcc_data::default())
+    store
+        .create(&CALLER, root.as_bytes(), name.as_bytes(), Creation::File(how.clone()), &mut wcc_data::default())
+        .map(handle_of)
 }
 
 fn directory<S: Store>(store: &S, parent: &nfs_fh3, name: &str) -> nfs_fh3 {
     let what = Creation::Directory(sattr3 { mode: Some(0o750), ..sattr3::default() });
-    store.create(parent.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default()).unwrap()
+    store.create(&CALLER, parent.as_bytes(), name.as_bytes(), what, &mut wcc_data::default()).map(handle_of).unwrap()
 }
 
 fn write<S: Store>(store: &S, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
@@ -115,28 +127,28 @@ fn read<S: Store>(store: &S, file: &nfs_fh3, offset: u64, count: u32) -> Result<
 
 fn resize<S: Store>(store: &S, file: &nfs_fh3, size: u64) -> Result<(), nfsstat3> {
     let new = sattr3 { size: Some(size), ..sattr3::default() };
-    store.setattr(file.as_bytes(), &new, None, &mut wcc_data::default())
+    store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc_data::default())
 }
 
 fn rename<S: Store>(store: &S, from: (&nfs_fh3, &str), to: (&nfs_fh3, &str)) -> Result<(), nfsstat3> {
     let mut wcc = (wcc_data::default(), wcc_data::default());
     let (from, to) = ((from.0.as_bytes(), from.1.as_bytes()), (to.0.as_bytes(), to.1.as_bytes()));
-    store.rename(from, to, (&mut wcc.0, &mut wcc.1))
+    store.rename(&CALLER, from, to, (&mut wcc.0, &mut wcc.1))
 }
 
 fn remove<S: Store>(store: &S, name: &str) -> Result<(), nfsstat3> {
-    store.remove(store.root().as_bytes(), name.as_bytes(), &mut wcc_data::default())
+    store.remove(&CALLER, store.root().as_bytes(), name.as_bytes(), Removal::File, &mut wcc_data::default())
 }
 
 fn lookup<S: Store>(store: &S, name: &str) -> Result<nfs_fh3, nfsstat3> {
-    store.lookup(store.root().as_bytes(), name.as_bytes())
+    store.lookup(&CALLER, store.root().as_bytes(), name.as_bytes()).map(handle_of)
 }
 
 fn names_come_and_go<S: Store>(store: &S) {
     let root = store.root();
     let mut wcc = wcc_data::default();
     let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
-    let made = store.create(root.as_bytes(), b"a", Creation::File(how), CALLER, &mut wcc).unwrap();
+    let made = store.create(&CALLER, root.as_bytes(), b"a", Creation::File(how), &mut wcc).map(handle_of).unwrap();
     assert!(wcc.before.unwrap().ctime <= wcc.after.unwrap().ctime);
     let attributes = store.getattr(made.as_bytes()).unwrap();
     assert_eq!((attributes.file_type, attributes.mode, attributes.nlink), (ftype3::NF3REG, 0o640, 1));
@@ -146,13 +158,15 @@ fn names_come_and_go<S: Store>(store: &S) {
 
     let inner = directory(store, &root, "d");
     assert_eq!(store.getattr(root.as_bytes()).unwrap().nlink, 3);
-    assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(root));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(root));
     directory(store, &inner, "e");
-    let rmdir = |name: &str| store.rmdir(root.as_bytes(), name.as_bytes(), &mut wcc_data::default());
+    let rmdir = |name: &str| {
+        store.remove(&CALLER, root.as_bytes(), name.as_bytes(), Removal::Directory, &mut wcc_data::default())
+    };
     assert_eq!(rmdir("d"), Err(nfsstat3::NFS3ERR_NOTEMPTY));
     assert_eq!(rmdir("a"), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(remove(store, "d"), Err(nfsstat3::NFS3ERR_ISDIR));
-    store.rmdir(inner.as_bytes(), b"e", &mut wcc_data::default()).unwrap();
+    store.remove(&CALLER, inner.as_bytes(), b"e", Removal::Directory, &mut wcc_data::default()).unwrap();
     assert_eq!(rmdir("d"), Ok(()));
     assert_eq!(remove(store, "a"), Ok(()));
     assert_eq!(remove(store, "a"), Err(nfsstat3::NFS3ERR_NOENT));
@@ -201,7 +215,7 @@ fn received_data_are_the_files<S: Store>(store: &S) {
 fn hard_links_share_a_file<S: Store>(store: &S) {
     let (root, one) = (store.root(), file(store, "one"));
     let link = |file: &nfs_fh3, name: &str| {
-        store.link(file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
+        store.link(&CALLER, file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
     };
     assert_eq!(link(&one, "two"), Ok(()));
     assert_eq!(link(&one, "two"), Err(nfsstat3::NFS3ERR_EXIST));
@@ -219,13 +233,13 @@ fn symbolic_links_keep_their_target<S: Store>(store: &S) {
     let none = sattr3::default();
     let make = |name: &str, target: &[u8]| {
         let what = Creation::Symlink(none, target);
-        store.create(root.as_bytes(), name.as_bytes(), what, CALLER, &mut wcc_data::default())
+        store.create(&CALLER, root.as_bytes(), name.as_bytes(), what, &mut wcc_data::default()).map(handle_of)
     };
     let link = make("link", b"../outside").unwrap();
     assert_eq!(store.readlink(link.as_bytes()), Ok(b"../outside".to_vec()));
     assert_eq!(store.getattr(link.as_bytes()).unwrap().file_type, ftype3::NF3LNK);
     assert_eq!(store.readlink(root.as_bytes()), Err(nfsstat3::NFS3ERR_INVAL));
-    assert_eq!(store.lookup(link.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, link.as_bytes(), b"x").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(make("link", b"again"), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -254,9 +268,9 @@ fn directories_do_not_move_into_themselves<S: Store>(store: &S) {
     let b = directory(store, &a, "b");
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Err(nfsstat3::NFS3ERR_INVAL));
     assert_eq!(rename(store, (&a, "b"), (&root, "b")), Ok(()));
-    assert_eq!(store.lookup(b.as_bytes(), b".."), Ok(root));
+    assert_eq!(store.lookup(&CALLER, b.as_bytes(), b"..").map(handle_of), Ok(root));
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Ok(()));
-    assert_eq!(store.lookup(a.as_bytes(), b".."), Ok(b));
+    assert_eq!(store.lookup(&CALLER, a.as_bytes(), b"..").map(handle_of), Ok(b));
 }
 
 fn creating_again_depends_on_how<S: Store>(store: &S) {
@@ -294,12 +308,12 @@ fn attributes_are_set_if_the_guard_allows<S: Store>(store: &S) {
     let mtime = iocurve_wire::nfs3::set_time::SET_TO_CLIENT_TIME(time);
     let new = sattr3 { mode: Some(0o4711), mtime, ..sattr3::default() };
     let mut wcc = wcc_data::default();
-    store.setattr(file.as_bytes(), &new, None, &mut wcc).unwrap();
+    store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc).unwrap();
     let after = store.getattr(file.as_bytes()).unwrap();
     assert_eq!((after.mode, after.mtime, wcc.after), (0o4711, time, Some(after)));
     let wrong = Some(nfstime3 { seconds: 1, nseconds: 1 });
-    assert_eq!(store.setattr(file.as_bytes(), &new, wrong, &mut wcc), Err(nfsstat3::NFS3ERR_NOT_SYNC));
-    assert_eq!(store.setattr(file.as_bytes(), &new, Some(after.ctime), &mut wcc), Ok(()));
+    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, wrong, &mut wcc), Err(nfsstat3::NFS3ERR_NOT_SYNC));
+    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, Some(after.ctime), &mut wcc), Ok(()));
 }
 
 fn listings_go_on_where_they_ended<S: Store>(store: &S) {
@@ -309,7 +323,7 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     let root = store.root();
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
-        let listing = store.readdir(root.as_bytes(), cookie, 7).unwrap();
+        let listing = store.readdir(&CALLER, root.as_bytes(), cookie, 7).unwrap();
         names.extend(listing.entries.iter().map(|entry| String::from_utf8(entry.name.clone()).unwrap()));
         for entry in &listing.entries {
             let attributes = store.getattr(entry.handle.unwrap().as_bytes()).unwrap();
@@ -335,7 +349,7 @@ fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(stor
     let root = store.root();
     let (mut names, mut cookie, mut calls) = (HashSet::new(), 0, 0);
     loop {
-        let listing = store.readdir(root.as_bytes(), cookie, 100).unwrap();
+        let listing = store.readdir(&CALLER, root.as_bytes(), cookie, 100).unwrap();
         calls += 1;
         for entry in listing.entries {
             cookie = entry.cookie;
@@ -380,7 +394,7 @@ fn a_write_of_nothing_is_free_wherever_it_is<S: Store>(store: &S) {
     // A file with set-user-ID takes another path, since the WRITE clears the bit.
     for offset in [0, 1 << 40] {
         let privileged = sattr3 { mode: Some(0o4755), ..sattr3::default() };
-        store.setattr(file.as_bytes(), &privileged, None, &mut wcc_data::default()).unwrap();
+        store.setattr(&CALLER, file.as_bytes(), &privileged, None, &mut wcc_data::default()).unwrap();
         assert_eq!(write(store, &file, offset, &[]), Ok(0));
         assert_eq!((store.getattr(file.as_bytes()).unwrap().mode, store.budget().used()), (0o755, before));
     }
@@ -424,7 +438,7 @@ fn names_count_against_the_quota<S: Store>(store: &S) {
     let one = file(store, "one");
     let root = store.root();
     assert_eq!(used(store) - before, NAME_BYTES);
-    store.link(one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
+    store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
     directory(store, &root, "d");
     assert_eq!(used(store) - before, 3 * NAME_BYTES);
     rename(store, (&root, "one"), (&root, "three")).unwrap();
@@ -432,12 +446,12 @@ fn names_count_against_the_quota<S: Store>(store: &S) {
     file(store, "four");
     rename(store, (&root, "four"), (&root, "three")).unwrap();
     assert_eq!(used(store) - before, 3 * NAME_BYTES);
-    assert!(store.link(one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).is_err());
+    assert!(store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).is_err());
     assert_eq!(used(store) - before, 3 * NAME_BYTES, "what fails costs nothing");
     for name in ["two", "three"] {
         remove(store, name).unwrap();
     }
-    store.rmdir(root.as_bytes(), b"d", &mut wcc_data::default()).unwrap();
+    store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory, &mut wcc_data::default()).unwrap();
     assert_eq!(used(store), before);
     store.budget().set_quota(before + NAME_BYTES - 1);
     let how = createhow3::UNCHECKED(sattr3::default());
@@ -455,7 +469,9 @@ fn a_create_that_fails_leaves_nothing<S: Store>(store: &S) {
     }
     let root = store.root();
     let sized = sattr3 { size: Some(1), ..sattr3::default() };
-    let made = store.create(root.as_bytes(), b"d", Creation::Directory(sized), CALLER, &mut wcc_data::default());
+    let made = store
+        .create(&CALLER, root.as_bytes(), b"d", Creation::Directory(sized), &mut wcc_data::default())
+        .map(handle_of);
     assert!(made.is_err());
     assert_eq!((lookup(store, "d"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
 }
@@ -464,8 +480,8 @@ fn wrong_types_are_refused<S: Store>(store: &S) {
     let (root, file) = (store.root(), file(store, "f"));
     assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(write(store, &root, 0, b"x"), Err(nfsstat3::NFS3ERR_ISDIR));
-    assert_eq!(store.lookup(file.as_bytes(), b"x"), Err(nfsstat3::NFS3ERR_NOTDIR));
-    assert_eq!(store.readdir(file.as_bytes(), 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, file.as_bytes(), b"x").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.readdir(&CALLER, file.as_bytes(), 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(resize(store, &root, 0), Err(nfsstat3::NFS3ERR_ISDIR));
 }
 
@@ -473,9 +489,12 @@ fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
     let name = "d".repeat(200);
     let deepest = (0..50).fold(store.root(), |parent, _| directory(store, &parent, &name));
     let how = createhow3::UNCHECKED(sattr3::default());
-    let made = store.create(deepest.as_bytes(), b"f", Creation::File(how), CALLER, &mut wcc_data::default()).unwrap();
+    let made = store
+        .create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default())
+        .map(handle_of)
+        .unwrap();
     assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
-    assert_eq!(store.lookup(deepest.as_bytes(), b"f"), Ok(made));
+    assert_eq!(store.lookup(&CALLER, deepest.as_bytes(), b"f").map(handle_of), Ok(made));
 }
 
 fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {
@@ -486,7 +505,7 @@ fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {
     let refused = nfsstat3::NFS3ERR_ACCES;
     for (mode, may_read, may_write) in [(0o600, false, false), (0o604, true, false), (0o602, false, true)] {
         let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-        store.setattr(made.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        store.setattr(&CALLER, made.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
         for (by, may_read, may_write) in [(owner, true, true), (stranger, may_read, may_write)] {
             let _guard = crossbeam_epoch::pin();
             let mut batch = Batch::default();
@@ -521,7 +540,7 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     let inner = directory(store, &outer, "e");
     let none = sattr3::default();
     let what = Creation::File(createhow3::UNCHECKED(none));
-    let file = store.create(inner.as_bytes(), b"f", what, CALLER, &mut wcc_data::default()).unwrap();
+    let file = store.create(&CALLER, inner.as_bytes(), b"f", what, &mut wcc_data::default()).map(handle_of).unwrap();
     let hows = [createhow3::UNCHECKED(none), createhow3::GUARDED(none), createhow3::EXCLUSIVE([0; 8])];
     let files = hows.map(Creation::File).into_iter();
     let others = [
@@ -531,9 +550,9 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     ];
     let used = store.budget().used();
     for (what, name) in files.chain(others).flat_map(|what| [(what.clone(), &b"."[..]), (what, b"..")]) {
-        let made = store.create(inner.as_bytes(), name, what, CALLER, &mut wcc_data::default());
+        let made = store.create(&CALLER, inner.as_bytes(), name, what, &mut wcc_data::default()).map(handle_of);
         assert_eq!(made, Err(nfsstat3::NFS3ERR_EXIST));
-        let linked = store.link(file.as_bytes(), inner.as_bytes(), name, &mut wcc_data::default());
+        let linked = store.link(&CALLER, file.as_bytes(), inner.as_bytes(), name, &mut wcc_data::default());
         assert_eq!(linked, Err(nfsstat3::NFS3ERR_EXIST));
     }
     assert_eq!(store.budget().used(), used);
@@ -542,7 +561,51 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     for file in [file, inner, outer] {
         assert!(store.getattr(file.as_bytes()).is_ok(), "found where it is now");
     }
-    assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(root));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(root));
+}
+
+fn names_are_changed_by_those_whom_the_directories_allow<S: Store>(store: &S) {
+    let root = store.root();
+    let inner = directory(store, &root, "d");
+    let made = file(store, "f");
+    let set = |file: &nfs_fh3, mode| {
+        let new = sattr3 { mode: Some(mode), ..sattr3::default() };
+        store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+    };
+    set(&root, 0o777);
+    let stranger = Caller::new(4_321, 4_321);
+    let what = || Creation::File(createhow3::UNCHECKED(sattr3 { size: Some(0), ..sattr3::default() }));
+    let refused = Err(nfsstat3::NFS3ERR_ACCES);
+    let create =
+        |name: &str| store.create(&stranger, inner.as_bytes(), name.as_bytes(), what(), &mut wcc_data::default());
+    let found = |name: &[u8]| store.lookup(&stranger, inner.as_bytes(), name).map(drop);
+    let list = || store.readdir(&stranger, inner.as_bytes(), 0, 9).map(drop);
+    let link = || store.link(&stranger, made.as_bytes(), inner.as_bytes(), b"l", &mut wcc_data::default());
+    let enter = || {
+        let wcc = (&mut wcc_data::default(), &mut wcc_data::default());
+        store.rename(&stranger, (root.as_bytes(), b"f"), (inner.as_bytes(), b"f"), wcc)
+    };
+    let remove = |name: &[u8]| store.remove(&stranger, inner.as_bytes(), name, Removal::Any, &mut wcc_data::default());
+    set(&inner, 0o774);
+    assert_eq!((create("a").map(drop), found(b"a"), list(), remove(b"a")), (refused, refused, Ok(()), refused));
+    set(&inner, 0o771);
+    assert_eq!((create("a").map(drop), found(b"a")), (refused, Err(nfsstat3::NFS3ERR_NOENT)));
+    assert_eq!((list(), link(), enter()), (refused, refused, refused));
+    set(&inner, 0o1777);
+    let own = create("a").unwrap();
+    assert_eq!((own.attributes.uid, own.attributes.gid), (stranger.uid, stranger.gid));
+    assert_eq!(
+        (found(b"a"), link(), remove(b"l"), remove(b"a")),
+        (Ok(()), Ok(()), Err(nfsstat3::NFS3ERR_PERM), Ok(()))
+    );
+    let cut = |mode| {
+        set(&made, mode);
+        store.create(&stranger, root.as_bytes(), b"f", what(), &mut wcc_data::default()).map(|found| found.handle)
+    };
+    assert_eq!((cut(0o644), cut(0o646)), (Err(nfsstat3::NFS3ERR_ACCES), Ok(made)));
+    let mode = sattr3 { mode: Some(0o777), ..sattr3::default() };
+    let changed = store.setattr(&stranger, made.as_bytes(), &mode, None, &mut wcc_data::default());
+    assert_eq!((changed, enter()), (Err(nfsstat3::NFS3ERR_PERM), Ok(())));
 }
 
 /// One thread makes and removes two names in turn, of which another looks up and lists the first: it must not get files of the second.
@@ -555,7 +618,7 @@ fn a_name_never_leads_to_the_file_of_another_name<S: Store + Sync>(store: &S) {
             let mut found = HashSet::new();
             while !is_over.load(Relaxed) {
                 found.extend(lookup(store, "x"));
-                let listed = store.readdir(store.root().as_bytes(), 0, 9).unwrap().entries.into_iter();
+                let listed = store.readdir(&CALLER, store.root().as_bytes(), 0, 9).unwrap().entries.into_iter();
                 found.extend(listed.filter(|entry| entry.name == b"x").filter_map(|entry| entry.handle));
             }
             found
@@ -643,4 +706,5 @@ fn threads_may_do_everything_at_once() {
     assert_eq!(store.space().bytes_free, QUOTA_BYTES, "nothing is lost");
 }
 
+mod crash;
 mod directory;

@@ -301,10 +301,11 @@ fn set(compound: &mut Compound<'_, '_>, arguments: &SETATTR4args<'_>) -> Result<
         let slot = compound.slot.as_mut().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
         served.nfs4.check_access(slot, &stateid, &found.handle, OPEN4_SHARE_ACCESS_WRITE, now)?;
     }
-    let new = access::check_setattr(&compound.caller, &found.attributes, &new).map_err(status_of)?;
-    found.files().setattr(found.file(), &new, None, &mut wcc_data::default()).map_err(|status| match status {
-        nfsstat3::NFS3ERR_NOT_SYNC => nfsstat4::NFS4ERR_SERVERFAULT,
-        status => status_of(status),
+    found.files().setattr(&compound.caller, found.file(), &new, None, &mut wcc_data::default()).map_err(|status| {
+        match status {
+            nfsstat3::NFS3ERR_NOT_SYNC => nfsstat4::NFS4ERR_SERVERFAULT,
+            status => status_of(status),
+        }
     })?;
     Ok(mask)
 }

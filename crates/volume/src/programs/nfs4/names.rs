@@ -2,7 +2,7 @@
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
-use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, specdata3, wcc_data};
+use iocurve_wire::nfs3::{ftype3, specdata3, wcc_data};
 use iocurve_wire::nfs4::operations::secinfo_style::{SECINFO_STYLE4_CURRENT_FH, SECINFO_STYLE4_PARENT};
 use iocurve_wire::nfs4::operations::*;
 use iocurve_wire::nfs4::{component4, nfs_opnum4, nfsstat4};
@@ -12,7 +12,7 @@ use super::compound::{Compound, Next};
 use super::place::{Found, Place};
 use super::{change_info, status_of};
 use crate::store::names::NAME_BYTES_MAX;
-use crate::store::{Creation, Store, access};
+use crate::store::{Creation, Removal, Store, access};
 
 /// Checks the form of a name (§1.7.2, §14.5). `.` and `..` are names of directories in no operation.
 pub(super) fn check_name(name: component4<'_>) -> Result<(), nfsstat4> {
@@ -40,7 +40,7 @@ fn find(compound: &Compound<'_, '_>, place: &Place, name: component4<'_>) -> Res
     let served = compound.turn.served;
     let directory = match place {
         Place::Above(_) => None,
-        Place::In(_) => Some(searchable(compound, place)?),
+        Place::In(_) => Some(directory(compound, place)?),
     };
     check_name(name)?;
     let above = place.pseudo_directory(served).and_then(|above| served.pseudo_root.child(above, name));
@@ -48,16 +48,20 @@ fn find(compound: &Compound<'_, '_>, place: &Place, name: component4<'_>) -> Res
         // As in READDIR, an export that the client may not use is not there.
         (Some(child), _) if !compound.may_use(child) => Err(nfsstat4::NFS4ERR_NOENT),
         (Some(child), _) => Ok(Place::above(served, child)),
-        (None, Some(directory)) => directory.files().lookup(directory.file(), name).map(Place::In).map_err(status_of),
+        (None, Some(directory)) => named(compound, &directory, name),
         (None, None) => Err(nfsstat4::NFS4ERR_NOENT),
     }
 }
 
-/// A directory in which the caller may look up names.
-fn searchable<'t>(compound: &Compound<'_, 't>, place: &Place) -> Result<Found<'t>, nfsstat4> {
-    let found = place.found(compound.turn.served)?.directory()?;
-    access::check(&compound.caller, &found.attributes, access::EXECUTE).map_err(status_of)?;
-    Ok(found)
+/// The place of a name in a directory of an export.
+fn named(compound: &Compound<'_, '_>, directory: &Found<'_>, name: &[u8]) -> Result<Place, nfsstat4> {
+    let found = directory.files().lookup(&compound.caller, directory.file(), name);
+    found.map(|found| Place::In(found.handle)).map_err(status_of)
+}
+
+/// A directory of an export.
+fn directory<'t>(compound: &Compound<'_, 't>, place: &Place) -> Result<Found<'t>, nfsstat4> {
+    place.found(compound.turn.served)?.directory()
 }
 
 /// LOOKUPP (§18.14).
@@ -69,21 +73,23 @@ pub(super) fn lookupp(compound: &mut Compound<'_, '_>, (): ()) -> Result<(), nfs
 
 fn parent(compound: &Compound<'_, '_>) -> Result<Place, nfsstat4> {
     let (served, place) = (compound.turn.served, compound.place()?);
-    if let Place::In(_) = place {
-        searchable(compound, &place)?;
+    let found = match place {
+        Place::Above(_) => None,
+        Place::In(_) => Some(directory(compound, &place)?),
+    };
+    if let Some(found) = &found {
+        access::check(&compound.caller, &found.attributes, access::EXECUTE).map_err(status_of)?;
     }
     if let Some(directory) = place.pseudo_directory(served) {
         let above = served.pseudo_root.parent(directory).ok_or(nfsstat4::NFS4ERR_NOENT)?;
         return Ok(Place::above(served, above));
     }
-    let found = place.found(served)?;
-    found.files().lookup(found.file(), b"..").map(Place::In).map_err(status_of)
+    named(compound, &found.ok_or(nfsstat4::NFS4ERR_NOENT)?, b"..")
 }
 
 /// CREATE (§18.4): everything but regular files.
 pub(super) fn create(compound: &mut Compound<'_, '_>, arguments: CREATE4args<'_>) -> Result<CREATE4resok, nfsstat4> {
-    let place = compound.place()?;
-    let directory = searchable(compound, &place)?;
+    let directory = directory(compound, &compound.place()?)?;
     check_name(arguments.objname)?;
     let (new, attrset) = to_set(&arguments.createattrs)?;
     let none = specdata3::default();
@@ -100,45 +106,10 @@ pub(super) fn create(compound: &mut Compound<'_, '_>, arguments: CREATE4args<'_>
             return Err(nfsstat4::NFS4ERR_BADTYPE);
         }
     };
-    let (made, wcc) = make(compound, &directory, arguments.objname, what)?;
-    compound.go_to(Place::In(made));
+    let mut wcc = wcc_data::default();
+    let made = directory.files().create(&compound.caller, directory.file(), arguments.objname, what, &mut wcc);
+    compound.go_to(Place::In(made.map_err(status_of)?.handle));
     Ok(CREATE4resok { cinfo: change_info(&wcc), attrset })
-}
-
-/// Makes a name that does not exist, with the owner and the mode that the directory's permissions give it.
-fn make(
-    compound: &Compound<'_, '_>,
-    directory: &Found<'_>,
-    name: component4<'_>,
-    what: Creation<'_>,
-) -> Result<(nfs_fh3, wcc_data), nfsstat4> {
-    let (caller, mut wcc) = (&compound.caller, wcc_data::default());
-    if directory.files().lookup(directory.file(), name).is_ok() {
-        return Err(nfsstat4::NFS4ERR_EXIST);
-    }
-    if let Creation::Special(_, file_type, _) = what {
-        access::check_special(caller, file_type).map_err(status_of)?;
-    }
-    access::check(caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
-    let what =
-        what.with_attributes(|file_type, asked| access::initial(caller, &directory.attributes, file_type, asked));
-    let owner = access::creator(caller, &directory.attributes);
-    let made = directory.files().create(directory.file(), name, what, owner, &mut wcc).map_err(status_of)?;
-    Ok((made, wcc))
-}
-
-/// Checks that the caller may remove a name, and returns the attributes of its file if the name exists.
-fn removable(
-    compound: &Compound<'_, '_>,
-    directory: &Found<'_>,
-    name: component4<'_>,
-) -> Result<Option<fattr3>, nfsstat4> {
-    let file = directory.files().lookup(directory.file(), name);
-    let found = file.and_then(|file| directory.files().getattr(file.as_bytes())).ok();
-    if let Some(file) = &found {
-        access::check_removal(&compound.caller, &directory.attributes, file).map_err(status_of)?;
-    }
-    Ok(found)
 }
 
 /// REMOVE (§18.25): a file or an empty directory.
@@ -146,14 +117,10 @@ pub(super) fn remove(
     compound: &mut Compound<'_, '_>,
     REMOVE4args { target }: REMOVE4args<'_>,
 ) -> Result<REMOVE4resok, nfsstat4> {
-    let directory = searchable(compound, &compound.place()?)?;
+    let directory = directory(compound, &compound.place()?)?;
     check_name(target)?;
-    let file = removable(compound, &directory, target)?.ok_or(nfsstat4::NFS4ERR_NOENT)?;
     let mut wcc = wcc_data::default();
-    let removed = match file.file_type {
-        ftype3::NF3DIR => directory.files().rmdir(directory.file(), target, &mut wcc),
-        _ => directory.files().remove(directory.file(), target, &mut wcc),
-    };
+    let removed = directory.files().remove(&compound.caller, directory.file(), target, Removal::Any, &mut wcc);
     removed.map_err(status_of)?;
     Ok(REMOVE4resok { cinfo: change_info(&wcc) })
 }
@@ -165,17 +132,12 @@ pub(super) fn rename(
 ) -> Result<RENAME4resok, nfsstat4> {
     let (to, from) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
     compound.check_same_export(&from, &to)?;
-    let (from, to) = (searchable(compound, &from)?, searchable(compound, &to)?);
+    let (from, to) = (directory(compound, &from)?, directory(compound, &to)?);
     check_name(oldname)?;
     check_name(newname)?;
-    let moved = removable(compound, &from, oldname)?;
-    removable(compound, &to, newname)?;
-    access::check(&compound.caller, &to.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
-    if let Some(moved) = moved.filter(|moved| moved.file_type == ftype3::NF3DIR && from.handle != to.handle) {
-        access::check(&compound.caller, &moved, access::WRITE).map_err(status_of)?;
-    }
     let (mut from_wcc, mut to_wcc) = (wcc_data::default(), wcc_data::default());
-    let renamed = from.files().rename((from.file(), oldname), (to.file(), newname), (&mut from_wcc, &mut to_wcc));
+    let (old, new) = ((from.file(), oldname), (to.file(), newname));
+    let renamed = from.files().rename(&compound.caller, old, new, (&mut from_wcc, &mut to_wcc));
     renamed.map_err(status_of)?;
     Ok(RENAME4resok { source_cinfo: change_info(&from_wcc), target_cinfo: change_info(&to_wcc) })
 }
@@ -185,17 +147,17 @@ pub(super) fn link(
     compound: &mut Compound<'_, '_>,
     LINK4args { newname }: LINK4args<'_>,
 ) -> Result<LINK4resok, nfsstat4> {
-    let (directory, file) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
-    compound.check_same_export(&file, &directory)?;
-    let directory = searchable(compound, &directory)?;
+    let (place, file) = (compound.place()?, compound.saved.ok_or(nfsstat4::NFS4ERR_NOFILEHANDLE)?);
+    compound.check_same_export(&file, &place)?;
+    let directory = directory(compound, &place)?;
     let file = file.found(compound.turn.served)?;
     check_name(newname)?;
-    access::check(&compound.caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
     if file.attributes.file_type == ftype3::NF3DIR {
         return Err(nfsstat4::NFS4ERR_ISDIR);
     }
     let mut wcc = wcc_data::default();
-    file.files().link(file.file(), directory.file(), newname, &mut wcc).map_err(status_of)?;
+    let linked = file.files().link(&compound.caller, file.file(), directory.file(), newname, &mut wcc);
+    linked.map_err(status_of)?;
     Ok(LINK4resok { cinfo: change_info(&wcc) })
 }
 

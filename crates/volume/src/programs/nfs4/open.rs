@@ -17,6 +17,9 @@ use crate::nfs4_state::OpenRequest;
 use crate::store::Files;
 use crate::store::{Creation, Store, access};
 
+/// An OPEN looks up and makes its name at most so many times, while others make and remove it.
+const TURNS_MAX: usize = 8;
+
 /// The file that was found or made for an OPEN.
 struct Opened<'t> {
     found: Found<'t>,
@@ -111,16 +114,12 @@ fn by_name<'t>(
         });
     }
     let directory = place.found(compound.turn.served)?.directory()?;
-    access::check(&compound.caller, &directory.attributes, access::EXECUTE).map_err(status_of)?;
     check_name(name)?;
-    loop {
-        match (directory.files().lookup(directory.file(), name), how) {
-            (Ok(file), how) => {
-                let found = Place::In(file).found(compound.turn.served)?;
-                return existing(compound, &directory, found, name, how);
-            }
+    for _ in 0..TURNS_MAX {
+        match (directory.files().lookup(&compound.caller, directory.file(), name), how) {
+            (Ok(named), how) => return existing(compound, &directory, directory.sibling(named), name, how),
             (Err(nfsstat3::NFS3ERR_NOENT), openflag4::OPEN4_CREATE(how)) => {
-                // Somebody else may make the name just now: then it exists.
+                // Another client may make the name just now: then it exists.
                 match make(compound, &directory, name, how) {
                     Err(nfsstat4::NFS4ERR_EXIST) if matches!(how, createhow4::UNCHECKED4(_)) => {}
                     made => return made,
@@ -129,6 +128,7 @@ fn by_name<'t>(
             (Err(status), _) => return Err(status_of(status)),
         }
     }
+    Err(nfsstat4::NFS4ERR_DELAY)
 }
 
 /// OPEN of a name that exists.
@@ -166,28 +166,28 @@ fn make<'t>(
     how: &createhow4<'_>,
 ) -> Result<Opened<'t>, nfsstat4> {
     let caller = &compound.caller;
-    access::check(caller, &directory.attributes, access::WRITE | access::EXECUTE).map_err(status_of)?;
-    let initial = |new: &sattr3| access::initial(caller, &directory.attributes, ftype3::NF3REG, new);
     let (how, new, attrset) = match how {
         createhow4::UNCHECKED4(new) | createhow4::GUARDED4(new) => {
             let (new, attrset) = to_set(new)?;
-            (createhow3::GUARDED(initial(&new)), None, attrset)
+            (createhow3::GUARDED(new), None, attrset)
         }
         createhow4::EXCLUSIVE4(verf) => (createhow3::EXCLUSIVE(*verf), None, bitmap4::default()),
         createhow4::EXCLUSIVE4_1(both) => {
             let (new, attrset) = to_set(&both.cva_attrs)?;
-            (createhow3::EXCLUSIVE(both.cva_verf), Some(initial(&new)), attrset)
+            (createhow3::EXCLUSIVE(both.cva_verf), Some(new), attrset)
         }
     };
     let is_exclusive = matches!(how, createhow3::EXCLUSIVE(_));
-    let (owner, mut wcc) = (access::creator(caller, &directory.attributes), wcc_data::default());
-    let files = directory.files();
-    let made = files.create(directory.file(), name, Creation::File(how), owner, &mut wcc).map_err(status_of)?;
+    let (files, mut wcc) = (directory.files(), wcc_data::default());
+    let mut made = files.create(caller, directory.file(), name, Creation::File(how), &mut wcc).map_err(status_of)?;
     if let Some(new) = new {
-        files.setattr(made.as_bytes(), &new, None, &mut wcc_data::default()).map_err(status_of)?;
+        let new = access::initial(caller, &directory.attributes, ftype3::NF3REG, &new);
+        let mut file_wcc = wcc_data::default();
+        files.setattr(caller, made.handle.as_bytes(), &new, None, &mut file_wcc).map_err(status_of)?;
+        made.attributes = file_wcc.after.unwrap_or(made.attributes);
     }
     let attrset = if is_exclusive { with_verifier(files, attrset) } else { attrset };
-    let found = Place::In(made).found(compound.turn.served)?;
+    let found = directory.sibling(made);
     Ok(Opened { found, cinfo: change_info(&wcc), attrset, is_new: true, cut: None })
 }
 
@@ -216,8 +216,7 @@ fn check_permissions(compound: &Compound<'_, '_>, found: &Found<'_>, access: u32
 /// Cuts a file that has just been opened.
 fn cut(compound: &Compound<'_, '_>, found: &Found<'_>, size: u64) -> Result<(), nfsstat4> {
     let new = sattr3 { size: Some(size), ..sattr3::default() };
-    let new = access::check_setattr(&compound.caller, &found.attributes, &new).map_err(status_of)?;
-    found.files().setattr(found.file(), &new, None, &mut wcc_data::default()).map_err(status_of)
+    found.files().setattr(&compound.caller, found.file(), &new, None, &mut wcc_data::default()).map_err(status_of)
 }
 
 /// CLOSE (§18.2).

@@ -6,8 +6,7 @@ use iocurve_wire::nfs4::nfsstat4;
 use super::status_of;
 use crate::served::pseudo_root::{PseudoDirectory, PseudoRoot};
 use crate::served::{Export, Served};
-use crate::store::Files;
-use crate::store::Store;
+use crate::store::{Files, Named, Store};
 
 /// A current or saved filehandle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +32,11 @@ impl<'s> Found<'s> {
 
     pub(super) fn file(&self) -> &[u8] {
         self.handle.as_bytes()
+    }
+
+    /// A file of the same export, as its store has found it.
+    pub(super) fn sibling(&self, Named { handle, attributes }: Named) -> Self {
+        Self { export: self.export, handle, attributes }
     }
 
     /// Fails unless this is a directory, with the status for an operation that needs one.

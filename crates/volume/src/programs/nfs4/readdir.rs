@@ -13,7 +13,7 @@ use super::status_of;
 use crate::memory::TIGHT_BYTES;
 use crate::served::Served;
 use crate::served::pseudo_root::PseudoDirectory;
-use crate::store::{LISTING_BYTES_MAX, Store, access};
+use crate::store::{LISTING_BYTES_MAX, Store};
 
 /// The verifier, the end of the list, and the end of the directory.
 const FRAME_BYTES: usize = 8 + 4 + 4;
@@ -69,8 +69,7 @@ fn list(compound: &Compound<'_, '_>, arguments: &READDIR4args) -> Result<Listed,
         Place::Above(directory) => Ok(list_above(compound, directory, arguments.cookie)),
         Place::In(_) => {
             let found = place.found(served)?.directory()?;
-            access::check(&compound.caller, &found.attributes, access::READ).map_err(status_of)?;
-            list_in(served, &found, arguments)
+            list_in(compound, &found, arguments)
         }
     }
 }
@@ -88,8 +87,8 @@ fn list_above(compound: &Compound<'_, '_>, directory: PseudoDirectory, cookie: u
     Listed { cookieverf: served.writeverf, entries: entries.collect(), end: true }
 }
 
-fn list_in(served: &Served, found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
-    let files = found.files();
+fn list_in(compound: &Compound<'_, '_>, found: &Found<'_>, arguments: &READDIR4args) -> Result<Listed, nfsstat4> {
+    let (files, served) = (found.files(), compound.turn.served);
     let cookieverf = files.cookieverf(found.file());
     if arguments.cookie != 0 && arguments.cookieverf != cookieverf {
         return Err(nfsstat4::NFS4ERR_NOT_SAME);
@@ -97,10 +96,11 @@ fn list_in(served: &Served, found: &Found<'_>, arguments: &READDIR4args) -> Resu
     // The names `.` and `..`, which this version does not list, count, too.
     let count = (arguments.maxcount as usize).min(LISTING_BYTES_MAX as usize);
     let limit = count / entry_bytes_min(served, found, &arguments.attr_request) + 3;
-    let listing = files.readdir(found.file(), arguments.cookie, limit).map_err(|status| match status {
-        nfsstat3::NFS3ERR_BAD_COOKIE => nfsstat4::NFS4ERR_BAD_COOKIE,
-        status => status_of(status),
-    })?;
+    let listing =
+        files.readdir(&compound.caller, found.file(), arguments.cookie, limit).map_err(|status| match status {
+            nfsstat3::NFS3ERR_BAD_COOKIE => nfsstat4::NFS4ERR_BAD_COOKIE,
+            status => status_of(status),
+        })?;
     let names = listing.entries.into_iter().filter(|entry| !matches!(entry.name.as_slice(), b"." | b".."));
     let entries =
         names.map(|entry| ListedEntry { cookie: entry.cookie, name: entry.name, place: entry.handle.map(Place::In) });

@@ -36,6 +36,9 @@ use crate::store::{Creation, Store};
 /// The client's end: an unprivileged port of this machine.
 const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 40_000);
 
+/// Changes files for a test.
+const ROOT: Caller = Caller::new(0, 0);
+
 mod nfs4;
 
 /// Both ends of a connection. What the server may send is limited by `room`.
@@ -311,7 +314,7 @@ fn data_are_only_for_whom_the_mode_allows() {
             server.set_rules(ExportRules { squash: Squash::None, ..ExportRules::default() });
             let file = server.file(b"data");
             let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-            server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+            server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
             server.pipe.grain = grain;
             let before = server.files().getattr(file.as_bytes()).unwrap();
             let found = server.transfers(&credential(uid, gid), file);
@@ -337,7 +340,7 @@ fn a_refused_read_carries_attributes_and_no_data() {
         let mut server = Server::new(limits);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-        server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
         let read = READ3args { file, offset: 0, count: 4 };
         let stranger = credential(7, 7);
         for xid in [8, 9] {
@@ -357,7 +360,7 @@ fn callers_of_one_connection_are_told_apart() {
     let mut server = Server::new(Limits::default());
     let file = server.file(b"data");
     let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-    server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+    server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
     let read = READ3args { file, offset: 0, count: 4 };
     for (xid, uid) in [(1, 1000), (2, 7), (3, 7), (4, 1000)] {
         let cred = credential(uid, 7);
@@ -401,7 +404,7 @@ fn root_is_squashed_for_data_and_for_names() {
         server.set_rules(rules);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-        server.files().setattr(file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
         let found = server.transfers(&credential(0, 0), file);
         let is_written = |result: &Vec<u8>| from_bytes::<WRITE3res>(result).unwrap().is_ok();
         let is_read = from_bytes::<READ3res<'_>>(&found[0]).unwrap().is_ok();
@@ -445,7 +448,7 @@ fn each_export_squashes_by_its_own_rules() {
         let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o600), ..sattr3::default() });
         let (root, owner) = (files.root(), Caller::new(1000, 100));
         let mut wcc = wcc_data::default();
-        let file = files.create(root.as_bytes(), b"f", Creation::File(how), owner, &mut wcc).unwrap();
+        let file = files.create(&owner, root.as_bytes(), b"f", Creation::File(how), &mut wcc).unwrap().handle;
         let arguments = WRITE3args { file, offset: 0, count: 1, stable: stable_how::UNSTABLE, data: b"x" };
         let program = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_WRITE as u32);
         server.send(&call_with(&credential(uid, 100), 1, program, &arguments));
@@ -972,7 +975,7 @@ fn a_call_that_is_being_carried_out_is_not_carried_out_again() {
         server.run().unwrap();
     }
     assert_eq!(server.replies(), [], "the client sends it again once more");
-    assert!(server.files().lookup(root.as_bytes(), b"d").is_err());
+    assert!(server.files().lookup(&ROOT, root.as_bytes(), b"d").is_err());
     drop(first);
     server.send(&record);
     let made: MKDIR3res = from_bytes(&server.result()).unwrap();

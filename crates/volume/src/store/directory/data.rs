@@ -8,6 +8,8 @@ use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
 use super::open_files::{Access, OpenFile};
 use super::sys::{self, Id, Stat, status_of};
+#[cfg(test)]
+use super::testing;
 use super::{DirectoryStore, check_regular, lock, stat_open};
 use crate::reply::batch::Batch;
 use crate::store::access::{Caller, Permissions, without_privileges};
@@ -106,7 +108,10 @@ pub(super) fn buffer(file: &[u8], offset: u64, length: u32) -> Result<WriteBuffe
 }
 
 fn write_all(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
-    file.write_all_at(data, offset)
+    file.write_all_at(data, offset)?;
+    #[cfg(test)]
+    testing::note(|| testing::Event::Write { inode: testing::inode(file), offset, data: data.to_vec() });
+    Ok(())
 }
 
 fn read_full(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -26,11 +26,12 @@ use iocurve_wire::nfs3::{
     cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
 };
 
-use super::access::Caller;
+use super::access::{self, Caller};
 use super::budget::Budget;
-use super::contract::{Creation, Listing, Read, Space, Store, Upkeep, Written, check_end};
+use super::contract::{Creation, Listing, Named, Read, Removal, Space, Store, Upkeep, Written, check_end};
 use super::handle::HandleKey;
 use super::names::{check_name, is_dots};
+use super::operations;
 use super::write_buffer::WriteBuffer;
 use crate::reply::batch::Batch;
 use inodes::Inodes;
@@ -141,6 +142,10 @@ impl DirectoryStore {
         bytes[16..24].copy_from_slice(&id.birth_ns.to_be_bytes());
         bytes[24..].copy_from_slice(&self.check(id).to_be_bytes());
         nfs_fh3::new(&bytes).expect("short enough")
+    }
+
+    fn named(&self, stat: &Stat) -> Named {
+        Named { handle: self.handle(stat.id), attributes: stat.attributes() }
     }
 
     fn check(&self, id: Id) -> u64 {
@@ -261,7 +266,7 @@ impl DirectoryStore {
         if size > stat_open(&open)?.size {
             self.inodes.count(id, size)?;
         }
-        let resized = open.file.set_len(size).map_err(|error| status_of(&error));
+        let resized = cut(&open, size).map_err(|error| status_of(&error));
         self.inodes.settle(id, stat_open(&open)?.size);
         resized
     }
@@ -305,31 +310,42 @@ impl Store for DirectoryStore {
         Ok(self.stat(self.id(file)?)?.attributes())
     }
 
-    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+    fn setattr(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        new: &sattr3,
+        guard: sattrguard3,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
         let file = self.reach(self.id(file)?)?;
         let locked = self.file_lock(file.stat.id);
-        let before = sys::stat(&file.fd).map_err(|error| status_of(&error))?.attributes().wcc();
-        wcc.before = Some(before);
-        let applied = match guard {
+        let before = sys::stat(&file.fd).map_err(|error| status_of(&error))?.attributes();
+        wcc.before = Some(before.wcc());
+        let applied = access::check_setattr(caller, &before, new).and_then(|new| match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
-            _ => self.apply(&file, new),
-        };
+            _ => self.apply(&file, &new),
+        });
         wcc.after = file.attributes();
         drop(locked);
         applied.and_then(|()| self.sync_attributes(&file))
     }
 
-    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-        let directory = self.directory(self.id(directory)?)?;
-        let found = match name {
-            b"." => directory.stat.id,
-            b".." => self.inodes.parent(directory.stat.id).ok_or(nfsstat3::NFS3ERR_STALE)?,
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
+        let directory = self.reach(self.id(directory)?)?;
+        operations::check_search(caller, &directory.stat.attributes())?;
+        let stat = match name {
+            b"." => directory.stat,
+            b".." => {
+                let parent = self.inodes.parent(directory.stat.id).ok_or(nfsstat3::NFS3ERR_STALE)?;
+                self.reach(parent)?.stat
+            }
             name => {
                 check_name(name)?;
-                self.find(&directory, name)?.id
+                self.find(&directory, name)?
             }
         };
-        Ok(self.handle(found))
+        Ok(self.named(&stat))
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
@@ -376,46 +392,59 @@ impl Store for DirectoryStore {
 
     fn create(
         &self,
+        caller: &Caller,
         directory: &[u8],
         name: &[u8],
         what: Creation<'_>,
-        caller: Caller,
         wcc: &mut wcc_data,
-    ) -> Result<nfs_fh3, nfsstat3> {
-        self.change(directory, wcc, |parent| self.create_in(parent, name, &what, caller))
+    ) -> Result<Named, nfsstat3> {
+        self.change(caller, directory, wcc, |parent| self.create_in(caller, parent, name, what))
     }
 
-    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |parent| self.unlink(parent, name, 0))
-    }
-
-    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |parent| self.unlink(parent, name, libc::AT_REMOVEDIR))
+    fn remove(
+        &self,
+        caller: &Caller,
+        directory: &[u8],
+        name: &[u8],
+        what: Removal,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
+        self.change(caller, directory, wcc, |parent| self.remove_from(caller, parent, name, what))
     }
 
     fn rename(
         &self,
+        caller: &Caller,
         (from, old): (&[u8], &[u8]),
         (to, new): (&[u8], &[u8]),
         (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
         let mut target = None;
-        let renamed = self.change(from, from_wcc, |from| {
-            let to = target.insert(self.directory(self.id(to)?)?);
+        let renamed = self.change(caller, from, from_wcc, |from| {
+            let to = target.insert(self.reach(self.id(to)?)?);
             to_wcc.before = Some(to.stat.attributes().wcc());
-            self.rename_in((from, old), (to, new))
+            operations::check_search(caller, &to.stat.attributes())?;
+            self.rename_in(caller, (from, old), (to, new))
         });
         let Some(to) = target else { return renamed };
         to_wcc.after = to.attributes();
         renamed.and_then(|()| self.stable.names(&to.fd, &self.root).map_err(|error| status_of(&error)))
     }
 
-    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |parent| self.link_in(parent, name, file))
+    fn link(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        directory: &[u8],
+        name: &[u8],
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
+        self.change(caller, directory, wcc, |parent| self.link_in(caller, parent, name, file))
     }
 
-    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
+    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
         let (directory, names) = self.open_directory(self.id(directory)?)?;
+        access::check(caller, &directory.stat.attributes(), access::READ)?;
         let (found, end) = sys::list(&names, cookie, limit).map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => nfsstat3::NFS3ERR_BAD_COOKIE,
             _ => status_of(&error),
@@ -457,6 +486,14 @@ fn check_regular(file_type: ftype3) -> Result<(), nfsstat3> {
 fn stat_open(open: &OpenFile) -> Result<Stat, nfsstat3> {
     let stat = sys::stat(&open.file).map_err(|error| status_of(&error))?;
     if stat.nlink == 0 { Err(nfsstat3::NFS3ERR_STALE) } else { Ok(stat) }
+}
+
+/// Sets the size of a file.
+fn cut(open: &OpenFile, size: u64) -> io::Result<()> {
+    open.file.set_len(size)?;
+    #[cfg(test)]
+    testing::note(|| testing::Event::Size { inode: testing::inode(&open.file), size });
+    Ok(())
 }
 
 /// The status of a file that exists, but cannot be reached; `None` if a path just did not lead to it.

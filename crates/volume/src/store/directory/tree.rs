@@ -4,29 +4,34 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 
-use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, nfstime3, sattr3, set_time, wcc_data};
+use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfsstat3, nfstime3, sattr3, set_time, wcc_data};
 
 use super::open_files::{Access, OpenFile};
 use super::sys::{self, Found, Id, Stat, status_of};
-use super::{DirectoryStore, Reached, check_regular, time};
-use crate::store::access::Caller;
-use crate::store::contract::{Creation, Entry, NAME_BYTES, check_end};
+#[cfg(test)]
+use super::testing::{self, Event};
+use super::{DirectoryStore, Reached, check_regular, stat_open, time};
+use crate::store::access::{self, Caller};
+use crate::store::contract::{Creation, Entry, NAME_BYTES, Named, Removal, check_end};
 use crate::store::names::{check_name, check_removable, is_dots};
+use crate::store::operations;
 use crate::store::times::from_nfstime;
 
 impl DirectoryStore {
-    /// Changes names in one directory and records its attributes before and after. What was changed is on stable storage then.
+    /// Changes names in one directory, in which the caller may look them up, and records its attributes before and after. The change is on
+    /// stable storage then.
     pub(super) fn change<R>(
         &self,
+        caller: &Caller,
         directory: &[u8],
         wcc: &mut wcc_data,
         change: impl FnOnce(&Reached) -> Result<R, nfsstat3>,
     ) -> Result<R, nfsstat3> {
         let names = self.namespace();
-        let reached = self.reach(self.id(directory)?)?;
-        wcc.before = Some(reached.stat.attributes().wcc());
-        wcc.after = Some(reached.stat.attributes());
-        let directory = reached.directory()?;
+        let directory = self.reach(self.id(directory)?)?;
+        let before = directory.stat.attributes();
+        (wcc.before, wcc.after) = (Some(before.wcc()), Some(before));
+        operations::check_search(caller, &before)?;
         let changed = change(&directory);
         wcc.after = directory.attributes();
         drop(names);
@@ -37,28 +42,35 @@ impl DirectoryStore {
 
     pub(super) fn create_in(
         &self,
+        caller: &Caller,
         directory: &Reached,
         name: &[u8],
-        what: &Creation<'_>,
-        caller: Caller,
-    ) -> Result<nfs_fh3, nfsstat3> {
+        what: Creation<'_>,
+    ) -> Result<Named, nfsstat3> {
+        let parent = directory.stat.attributes();
+        let existing = self.stat_in(directory, name);
+        let attributes = existing.as_ref().ok().map(Stat::attributes);
+        operations::check_creation(caller, &parent, attributes.as_ref(), &what)?;
         check_name(name)?;
         if is_dots(name) {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
-        match (self.stat_in(directory, name), what) {
+        match (existing, &what) {
             (Ok(stat), Creation::File(how)) => {
                 self.inodes.discover(&stat, directory.inode(), name);
                 self.create_existing(&stat, how)
             }
             (Ok(_) | Err(nfsstat3::NFS3ERR_ACCES), _) => Err(nfsstat3::NFS3ERR_EXIST),
-            (Err(nfsstat3::NFS3ERR_NOENT), _) => self.make(directory, name, what, caller),
+            (Err(nfsstat3::NFS3ERR_NOENT), _) => {
+                let (what, owner) = operations::granted(caller, &parent, what);
+                self.make(directory, name, &what, owner)
+            }
             (Err(status), _) => Err(status),
         }
     }
 
     /// Answers CREATE for a name that exists.
-    fn create_existing(&self, stat: &Stat, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
+    fn create_existing(&self, stat: &Stat, how: &createhow3) -> Result<Named, nfsstat3> {
         let exists = match how {
             createhow3::GUARDED(_) => true,
             createhow3::EXCLUSIVE(verf) => stat.verifier() != verifier(*verf),
@@ -70,12 +82,13 @@ impl DirectoryStore {
         if let createhow3::UNCHECKED(sattr3 { size: Some(size), .. }) = how {
             let _size = self.file_lock(stat.id);
             self.resize(stat.id, *size)?;
+            return Ok(self.named(&self.stat(stat.id)?));
         }
-        Ok(self.handle(stat.id))
+        Ok(self.named(stat))
     }
 
     /// Makes a name that does not exist. If that fails halfway, nothing of it stays.
-    fn make(&self, directory: &Reached, name: &[u8], what: &Creation<'_>, caller: Caller) -> Result<nfs_fh3, nfsstat3> {
+    fn make(&self, directory: &Reached, name: &[u8], what: &Creation<'_>, owner: Caller) -> Result<Named, nfsstat3> {
         let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
         self.inodes.budget.take(NAME_BYTES)?;
         let made = make_node(directory, &path, what).map_err(|error| {
@@ -84,18 +97,18 @@ impl DirectoryStore {
         })?;
         let id = made.stat.id;
         self.inodes.add(id, directory.inode(), name);
-        let finished = self.finish_make(made, what, caller);
+        let finished = self.finish_make(made, what, owner);
         if finished.is_err() {
             self.undo_make(directory, name, id, what);
         }
-        finished.map(|()| self.handle(id))
+        finished.map(|stat| self.named(&stat))
     }
 
     /// Gives a new file to the caller if this process may, sets its attributes, and puts them on stable storage. All by the descriptor:
     /// another program may exchange the name.
-    fn finish_make(&self, made: Reached, what: &Creation<'_>, caller: Caller) -> Result<(), nfsstat3> {
+    fn finish_make(&self, made: Reached, what: &Creation<'_>, owner: Caller) -> Result<Stat, nfsstat3> {
         let mut new = attributes_of(what);
-        let owner = (new.uid.take().unwrap_or(caller.uid), new.gid.take().unwrap_or(caller.gid));
+        let owner = (new.uid.take().unwrap_or(owner.uid), new.gid.take().unwrap_or(owner.gid));
         let has = made.stat.attributes();
         if owner != (has.uid, has.gid) {
             match sys::chown(&made.fd, Some(owner.0), Some(owner.1)) {
@@ -113,13 +126,14 @@ impl DirectoryStore {
                 check_regular(made.stat.file_type)?;
             }
             self.apply(&made, &new)?;
-            return self.sync_attributes(&made);
+            self.sync_attributes(&made)?;
+            return sys::stat(&made.fd).map_err(|error| status_of(&error));
         }
         self.finish_file(made, &new)
     }
 
     /// As [`Self::finish_make`], for a regular file. It stays open, so that its owner can write it whatever its mode.
-    fn finish_file(&self, made: Reached, new: &sattr3) -> Result<(), nfsstat3> {
+    fn finish_file(&self, made: Reached, new: &sattr3) -> Result<Stat, nfsstat3> {
         let id = made.stat.id;
         if let Some(size) = new.size {
             check_end(size, 0)?;
@@ -128,7 +142,7 @@ impl DirectoryStore {
         let open = OpenFile::new(File::from(made.fd));
         let set = || {
             if let Some(size) = new.size.filter(|size| *size > 0) {
-                open.file.set_len(size)?;
+                super::cut(&open, size)?;
             }
             if let Some(mode) = new.mode {
                 sys::chmod(&open.file, mode & 0o7777)?;
@@ -137,30 +151,48 @@ impl DirectoryStore {
             self.stable.attributes(&open)
         };
         set().map_err(|error| status_of(&error))?;
+        let stat = stat_open(&open)?;
         self.open_files.insert(id, Access::Write, open);
-        Ok(())
+        Ok(stat)
     }
 
     /// Removes a name that was made a moment ago. What cannot be removed stays, and counts against the quota.
     fn undo_make(&self, directory: &Reached, name: &[u8], id: Id, what: &Creation<'_>) {
         let flags = if matches!(what, Creation::Directory(_)) { libc::AT_REMOVEDIR } else { 0 };
-        if self.stat_in(directory, name).is_ok_and(|stat| stat.id == id) {
-            let _ = self.unlink(directory, name, flags);
+        if let Ok(stat) = self.stat_in(directory, name)
+            && stat.id == id
+        {
+            let _ = self.unlink(directory, name, &stat, flags);
         }
     }
 
-    pub(super) fn unlink(&self, directory: &Reached, name: &[u8], flags: i32) -> Result<(), nfsstat3> {
+    pub(super) fn remove_from(
+        &self,
+        caller: &Caller,
+        directory: &Reached,
+        name: &[u8],
+        what: Removal,
+    ) -> Result<(), nfsstat3> {
         check_removable(name)?;
         let stat = self.stat_in(directory, name)?;
+        access::check_removal(caller, &directory.stat.attributes(), &stat.attributes())?;
+        let flags = if what.is_directory(stat.file_type) { libc::AT_REMOVEDIR } else { 0 };
+        self.unlink(directory, name, &stat, flags)
+    }
+
+    fn unlink(&self, directory: &Reached, name: &[u8], stat: &Stat, flags: i32) -> Result<(), nfsstat3> {
         let path = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
         sys::unlink(&directory.fd, &path, flags).map_err(|error| status_of(&error))?;
-        self.forget(&stat, directory, name);
+        #[cfg(test)]
+        testing::note(|| Event::Unlink { directory: directory.inode(), name: name.to_vec() });
+        self.forget(stat, directory, name);
         Ok(())
     }
 
     /// Moves a name between directories, both of which exist.
     pub(super) fn rename_in(
         &self,
+        caller: &Caller,
         (from, old): (&Reached, &[u8]),
         (to, new): (&Reached, &[u8]),
     ) -> Result<(), nfsstat3> {
@@ -172,10 +204,15 @@ impl DirectoryStore {
             Err(nfsstat3::NFS3ERR_NOENT) => None,
             Err(status) => return Err(status),
         };
+        let over = replaced.as_ref().map(Stat::attributes);
+        let (source, target) = (from.stat.attributes(), to.stat.attributes());
+        operations::check_rename(caller, (&source, &moved.attributes()), (&target, over.as_ref()))?;
         if replaced.as_ref().is_some_and(|replaced| replaced.id == moved.id) {
             return Ok(());
         }
         sys::rename(&from.fd, old, &to.fd, new).map_err(|error| status_of(&error))?;
+        #[cfg(test)]
+        testing::note(|| Event::Rename { from: from.inode(), old: old.to_vec(), to: to.inode(), new: new.to_vec() });
         if let Some(replaced) = &replaced {
             self.forget(replaced, to, new);
         }
@@ -193,7 +230,14 @@ impl DirectoryStore {
         }
     }
 
-    pub(super) fn link_in(&self, directory: &Reached, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn link_in(
+        &self,
+        caller: &Caller,
+        directory: &Reached,
+        name: &[u8],
+        file: &[u8],
+    ) -> Result<(), nfsstat3> {
+        operations::check_addition(caller, &directory.stat.attributes())?;
         check_name(name)?;
         let source = self.reach(self.id(file)?)?;
         if source.stat.file_type == ftype3::NF3DIR {
@@ -204,6 +248,8 @@ impl DirectoryStore {
             self.inodes.budget.give_back(NAME_BYTES);
             return Err(status_of(&error));
         }
+        #[cfg(test)]
+        testing::note(|| Event::Link { inode: source.inode(), directory: directory.inode(), name: name.to_vec() });
         self.inodes.add(source.stat.id, directory.inode(), name);
         Ok(())
     }
@@ -241,6 +287,13 @@ fn make_node(directory: &Reached, name: &CStr, what: &Creation<'_>) -> io::Resul
         }
     };
     let made = Reached { stat: sys::stat(&fd)?, fd };
+    #[cfg(test)]
+    testing::note(|| Event::Make {
+        directory: directory.inode(),
+        name: name.to_bytes().to_vec(),
+        inode: made.inode(),
+        is_directory: matches!(what, Creation::Directory(_)),
+    });
     if is_new(&made.stat, what, earliest) {
         Ok(made)
     } else {

@@ -18,7 +18,7 @@ use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrgu
 
 use super::access::Caller;
 use super::budget::Budget;
-use super::contract::{Creation, Listing, Read, Space, Store, Upkeep, Written};
+use super::contract::{Creation, Listing, Named, Read, Removal, Space, Store, Upkeep, Written};
 use super::write_buffer::{Piece, WriteBuffer};
 use crate::reply::batch::Batch;
 use chances::Chances;
@@ -122,9 +122,14 @@ impl<S: Store> FaultyStore<S> {
         paths.insert(file.as_bytes().to_vec(), path);
     }
 
+    /// The file of a name, whoever may look it up.
+    fn found(&self, directory: &[u8], name: &[u8]) -> Option<Named> {
+        self.inner.lookup(&OWN, directory, name).ok()
+    }
+
     /// Forgets a file whose last name is gone.
-    fn forget(&self, file: Option<nfs_fh3>) {
-        if let Some(file) = file
+    fn forget(&self, file: Option<Named>) {
+        if let Some(Named { handle: file, .. }) = file
             && self.inner.getattr(file.as_bytes()).is_err()
         {
             lock(&self.files).remove(file.as_bytes());
@@ -185,7 +190,7 @@ impl<S: Store> FaultyStore<S> {
     fn move_away(&self, directory: &[u8], name: &[u8], end: &[u8]) -> Result<(), nfsstat3> {
         let elsewhere = [name, end].concat();
         let (mut source, mut target) = (wcc_data::default(), wcc_data::default());
-        self.inner.rename((directory, name), (directory, &elsewhere), (&mut source, &mut target))
+        self.inner.rename(&OWN, (directory, name), (directory, &elsewhere), (&mut source, &mut target))
     }
 
     fn has(&self, kind: FaultKind) -> bool {
@@ -348,11 +353,13 @@ macro_rules! pass_on {
 impl<S: Store> Store for FaultyStore<S> {
     pass_on! {
         fn root(&self) -> nfs_fh3;
-        fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+        fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data)
+            -> Result<(), nfsstat3>;
         fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
         fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
         fn sync_failures(&self) -> u64;
-        fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3>;
+        fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data)
+            -> Result<(), nfsstat3>;
         fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
         fn space(&self) -> Space;
         fn budget(&self) -> &Budget;
@@ -371,9 +378,9 @@ impl<S: Store> Store for FaultyStore<S> {
         Ok(older.filter(|_| is_stale).unwrap_or(right))
     }
 
-    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-        let found = self.inner.lookup(directory, name)?;
-        self.name(directory, name, &found);
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
+        let found = self.inner.lookup(caller, directory, name)?;
+        self.name(directory, name, &found.handle);
         Ok(found)
     }
 
@@ -416,67 +423,58 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn create(
         &self,
+        caller: &Caller,
         directory: &[u8],
         name: &[u8],
         what: Creation<'_>,
-        caller: Caller,
         wcc: &mut wcc_data,
-    ) -> Result<nfs_fh3, nfsstat3> {
+    ) -> Result<Named, nfsstat3> {
         let is_file = matches!(what, Creation::File(_));
-        let is_new = self.has(FaultKind::LostCreate) && is_file && self.inner.lookup(directory, name).is_err();
-        let made = self.inner.create(directory, name, what, caller, wcc)?;
-        self.name(directory, name, &made);
-        if is_new {
-            let fileid = self.inner.getattr(made.as_bytes())?.fileid;
-            if self.hits(made.as_bytes(), fileid, FaultKind::LostCreate, "CREATE") {
-                self.move_away(directory, name, b".lost")?;
-            }
+        let is_new = self.has(FaultKind::LostCreate) && is_file && self.found(directory, name).is_none();
+        let made = self.inner.create(caller, directory, name, what, wcc)?;
+        self.name(directory, name, &made.handle);
+        if is_new && self.hits(made.handle.as_bytes(), made.attributes.fileid, FaultKind::LostCreate, "CREATE") {
+            self.move_away(directory, name, b".lost")?;
         }
         Ok(made)
     }
 
-    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        let file = self.inner.lookup(directory, name).ok();
-        self.inner.remove(directory, name, wcc)?;
-        self.forget(file);
-        Ok(())
-    }
-
-    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        let gone = self.inner.lookup(directory, name).ok();
-        self.inner.rmdir(directory, name, wcc)?;
+    fn remove(
+        &self,
+        caller: &Caller,
+        directory: &[u8],
+        name: &[u8],
+        what: Removal,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
+        let gone = self.found(directory, name);
+        self.inner.remove(caller, directory, name, what, wcc)?;
         self.forget(gone);
         Ok(())
     }
 
     fn rename(
         &self,
+        caller: &Caller,
         from: (&[u8], &[u8]),
         to: (&[u8], &[u8]),
         wcc: (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
-        let replaced = self.inner.lookup(to.0, to.1).ok();
-        self.inner.rename(from, to, wcc)?;
+        let replaced = self.found(to.0, to.1);
+        self.inner.rename(caller, from, to, wcc)?;
         self.forget(replaced);
+        let Some(moved) = self.found(to.0, to.1) else { return Ok(()) };
         if self.has(FaultKind::MisdirectedRename)
-            && let Ok(moved) = self.inner.lookup(to.0, to.1)
-            && self.hits(
-                moved.as_bytes(),
-                self.inner.getattr(moved.as_bytes())?.fileid,
-                FaultKind::MisdirectedRename,
-                "RENAME",
-            )
+            && self.hits(moved.handle.as_bytes(), moved.attributes.fileid, FaultKind::MisdirectedRename, "RENAME")
         {
             return self.move_away(to.0, to.1, b".misdirected");
         }
-        if let Ok(moved) = self.inner.lookup(to.0, to.1) {
-            self.name(to.0, to.1, &moved);
-        }
+        self.name(to.0, to.1, &moved.handle);
         Ok(())
     }
 
-    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let listing = self.inner.readdir(directory, cookie, limit)?;
+    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
+        let listing = self.inner.readdir(caller, directory, cookie, limit)?;
         for entry in &listing.entries {
             if let Some(file) = &entry.handle {
                 self.name(directory, &entry.name, file);

@@ -21,14 +21,15 @@ use iocurve_wire::nfs3::{
     cookieverf3, fattr3, ftype3, nfs_fh3, nfsstat3, sattr3, sattrguard3, set_time, stable_how, wcc_data,
 };
 
-use super::access::{Caller, without_privileges};
+use super::access::{self, Caller, without_privileges};
 use super::budget::Budget;
 use super::contract::{
-    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Read, Space, Store, TRANSFER_BYTES_MAX, Upkeep, Written,
-    check_end,
+    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Named, Read, Removal, Space, Store, TRANSFER_BYTES_MAX,
+    Upkeep, Written, check_end,
 };
 use super::handle::HandleKey;
 use super::names::NAME_BYTES_MAX;
+use super::operations;
 use super::times::{from_nfstime, wall_ns};
 use super::write_buffer::WriteBuffer;
 use crate::reply::batch::{BULK_PIECE_BYTES, Batch};
@@ -117,6 +118,13 @@ impl MemoryStore {
         self.namespace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A file by its link.
+    fn named(&self, link: Link) -> Result<Named, nfsstat3> {
+        let Link { index, stamp } = link;
+        let held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
+        Ok(Named { handle: self.handle(link), attributes: self.attributes(index, stamp, held.expect(stamp)?) })
+    }
+
     /// Sets attributes as a client asked for them.
     fn apply(&self, node: &mut Node, new: &sattr3) -> Result<(), nfsstat3> {
         if let Some(size) = new.size {
@@ -157,28 +165,39 @@ impl Store for MemoryStore {
         Ok(self.attributes(index, stamp, slot.read().expect(stamp)?))
     }
 
-    fn setattr(&self, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data) -> Result<(), nfsstat3> {
+    fn setattr(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        new: &sattr3,
+        guard: sattrguard3,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
         let (index, slot, stamp) = self.locate(file)?;
         let mut held = slot.write();
         let node = held.expect_mut(stamp)?;
-        let before = self.attributes(index, stamp, node).wcc();
-        wcc.before = Some(before);
-        let applied = match guard {
+        let before = self.attributes(index, stamp, node);
+        wcc.before = Some(before.wcc());
+        let applied = access::check_setattr(caller, &before, new).and_then(|new| match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
-            _ => self.apply(node, new),
-        };
+            _ => self.apply(node, &new),
+        });
         wcc.after = Some(self.attributes(index, stamp, node));
         applied
     }
 
-    fn lookup(&self, directory: &[u8], name: &[u8]) -> Result<nfs_fh3, nfsstat3> {
-        let found = self.view(directory, |own, node| match (node.directory()?, name) {
-            (_, b".") => Ok(own),
-            (directory, b"..") => Ok(directory.parent),
-            (_, name) if name.len() > NAME_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
-            (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT),
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
+        let found = self.view(directory, |own, node| {
+            operations::check_search(caller, &self.attributes(own.index, own.stamp, node))?;
+            match (node.directory()?, name) {
+                (_, b".") => Ok(own),
+                (directory, b"..") => Ok(directory.parent),
+                (_, name) if name.len() > NAME_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
+                (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT),
+            }
         })?;
-        Ok(self.handle(found))
+        // One that has just been removed is no other file that took its slot.
+        self.named(found).map_err(|_| nfsstat3::NFS3ERR_NOENT)
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
@@ -279,44 +298,61 @@ impl Store for MemoryStore {
 
     fn create(
         &self,
+        caller: &Caller,
         directory: &[u8],
         name: &[u8],
         what: Creation<'_>,
-        caller: Caller,
         wcc: &mut wcc_data,
-    ) -> Result<nfs_fh3, nfsstat3> {
-        self.change(directory, wcc, |free_slots, parent| self.create_in(free_slots, parent, name, &what, caller))
+    ) -> Result<Named, nfsstat3> {
+        self.change(caller, directory, wcc, |free_slots, parent| self.create_in(free_slots, caller, parent, name, what))
     }
 
-    fn remove(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |free_slots, parent| self.remove_from(free_slots, parent, name))
-    }
-
-    fn rmdir(&self, directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |free_slots, parent| self.rmdir_from(free_slots, parent, name))
+    fn remove(
+        &self,
+        caller: &Caller,
+        directory: &[u8],
+        name: &[u8],
+        what: Removal,
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
+        self.change(caller, directory, wcc, |free_slots, parent| {
+            self.remove_from(free_slots, caller, parent, name, what)
+        })
     }
 
     fn rename(
         &self,
+        caller: &Caller,
         (from, old): (&[u8], &[u8]),
         (to, new): (&[u8], &[u8]),
         (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
     ) -> Result<(), nfsstat3> {
-        let renamed = self.change(from, from_wcc, |free_slots, from| {
-            let to_link = self.view(to, |own, node| node.directory().map(|_| own))?;
-            to_wcc.before = self.getattr(to).ok().map(|attributes| attributes.wcc());
-            self.rename_in(free_slots, (from, old), (to_link, new))
+        let renamed = self.change(caller, from, from_wcc, |free_slots, from| {
+            let to = self.parent(to)?;
+            to_wcc.before = Some(to.attributes.wcc());
+            operations::check_search(caller, &to.attributes)?;
+            self.rename_in(free_slots, caller, (from, old), (&to, new))
         });
         to_wcc.after = self.getattr(to).ok();
         renamed
     }
 
-    fn link(&self, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data) -> Result<(), nfsstat3> {
-        self.change(directory, wcc, |_, parent| self.link_in(parent, name, file))
+    fn link(
+        &self,
+        caller: &Caller,
+        file: &[u8],
+        directory: &[u8],
+        name: &[u8],
+        wcc: &mut wcc_data,
+    ) -> Result<(), nfsstat3> {
+        self.change(caller, directory, wcc, |_, parent| self.link_in(caller, parent, name, file))
     }
 
-    fn readdir(&self, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let (names, end) = self.view(directory, |own, node| Ok(node.directory()?.list(own, cookie, limit)))?;
+    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
+        let (names, end) = self.view(directory, |own, node| {
+            access::check(caller, &self.attributes(own.index, own.stamp, node), access::READ)?;
+            Ok(node.directory()?.list(own, cookie, limit))
+        })?;
         let entry = |(cookie, name, link): (u64, Vec<u8>, Link)| {
             let handle = Some(self.handle(link));
             Entry { fileid: fileid(link), name, cookie, handle }

@@ -1,53 +1,74 @@
 //! The tree of names. All changes of names are serialized by the namespace lock; whoever holds it locks one node at a time, so that
 //! locks cannot form a cycle.
 
-use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfs_fh3, nfsstat3, sattr3, wcc_data};
+use iocurve_wire::nfs3::{createhow3, createverf3, fattr3, ftype3, nfsstat3, sattr3, wcc_data};
 
 use super::MemoryStore;
 use super::content::Content;
 use super::directory::{Directory, Link};
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
-use crate::store::access::Caller;
-use crate::store::contract::{Creation, LINKS_MAX, NAME_BYTES, Store};
+use crate::store::access::{self, Caller};
+use crate::store::contract::{Creation, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
+use crate::store::operations;
+
+/// A directory in which names change, with its attributes before.
+pub(super) struct Parent {
+    link: Link,
+    pub(super) attributes: fattr3,
+}
 
 impl MemoryStore {
-    /// Changes names in one directory and records its attributes before and after.
+    /// Changes names in one directory, in which the caller may look them up, and records its attributes before and after.
     pub(super) fn change<R>(
         &self,
+        caller: &Caller,
         directory: &[u8],
         wcc: &mut wcc_data,
-        change: impl FnOnce(&mut FreeSlots, Link) -> Result<R, nfsstat3>,
+        change: impl FnOnce(&mut FreeSlots, &Parent) -> Result<R, nfsstat3>,
     ) -> Result<R, nfsstat3> {
         let mut free_slots = self.namespace();
-        let before = self.getattr(directory)?;
-        wcc.before = Some(before.wcc());
-        let changed = self.view(directory, |own, node| node.directory().map(|_| own));
-        let changed = changed.and_then(|own| change(&mut free_slots, own));
+        let parent = self.parent(directory)?;
+        (wcc.before, wcc.after) = (Some(parent.attributes.wcc()), Some(parent.attributes));
+        operations::check_search(caller, &parent.attributes)?;
+        let changed = change(&mut free_slots, &parent);
         wcc.after = self.getattr(directory).ok();
         changed
+    }
+
+    /// The directory of a handle.
+    pub(super) fn parent(&self, directory: &[u8]) -> Result<Parent, nfsstat3> {
+        self.view(directory, |link, node| {
+            Ok(Parent { link, attributes: self.attributes(link.index, link.stamp, node) })
+        })
     }
 
     pub(super) fn create_in(
         &self,
         free_slots: &mut FreeSlots,
-        parent: Link,
+        caller: &Caller,
+        parent: &Parent,
         name: &[u8],
-        what: &Creation<'_>,
-        caller: Caller,
-    ) -> Result<nfs_fh3, nfsstat3> {
+        what: Creation<'_>,
+    ) -> Result<Named, nfsstat3> {
+        let existing = if is_dots(name) { Some(parent.link) } else { self.find(parent, name).ok() };
+        let found = existing.map(|link| self.named(link)).transpose()?;
+        let attributes = found.as_ref().map(|found| &found.attributes);
+        operations::check_creation(caller, &parent.attributes, attributes, &what)?;
         check_name(name)?;
-        let existing = if is_dots(name) { Ok(parent) } else { self.find(parent, name) };
-        match (existing, what) {
-            (Ok(link), Creation::File(how)) => self.create_existing(link, how),
-            (Ok(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
-            (Err(_), _) => self.add(free_slots, parent, name, self.new_node(what, caller, parent)?),
+        match (existing, &what) {
+            (Some(link), Creation::File(how)) => self.create_existing(link, how),
+            (Some(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
+            (None, _) => {
+                let (what, owner) = operations::granted(caller, &parent.attributes, what);
+                self.add(free_slots, parent, name, self.new_node(&what, owner, parent.link)?)
+            }
         }
     }
 
     /// Answers CREATE for a name that exists.
-    fn create_existing(&self, link: Link, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
+    fn create_existing(&self, link: Link, how: &createhow3) -> Result<Named, nfsstat3> {
         match how {
             createhow3::GUARDED(_) => return Err(nfsstat3::NFS3ERR_EXIST),
             createhow3::EXCLUSIVE(verf) => {
@@ -62,7 +83,7 @@ impl MemoryStore {
                 new.size.map_or(Ok(()), |size| self.resize(node, size))
             })?,
         }
-        Ok(self.handle(link))
+        self.named(link)
     }
 
     fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: Link) -> Result<Node, nfsstat3> {
@@ -90,7 +111,7 @@ impl MemoryStore {
     }
 
     /// Puts a new node into a slot and under a name.
-    fn add(&self, free_slots: &mut FreeSlots, directory: Link, name: &[u8], node: Node) -> Result<nfs_fh3, nfsstat3> {
+    fn add(&self, free_slots: &mut FreeSlots, directory: &Parent, name: &[u8], node: Node) -> Result<Named, nfsstat3> {
         self.data.budget.take(NAME_BYTES)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
         let Some((index, generation)) = free_slots.take() else {
@@ -98,70 +119,89 @@ impl MemoryStore {
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
         let link = self.link(index, generation);
+        let made = Named { handle: self.handle(link), attributes: self.attributes(index, link.stamp, &node) };
         self.put(link, node);
-        self.node_mut(directory, |parent| {
+        self.node_mut(directory.link, |parent| {
             parent.directory_mut()?.insert(name, link);
             parent.nlink += u32::from(is_directory);
             parent.touch();
             Ok(())
         })?;
-        Ok(self.handle(link))
+        Ok(made)
     }
 
-    pub(super) fn remove_from(&self, free_slots: &mut FreeSlots, parent: Link, name: &[u8]) -> Result<(), nfsstat3> {
-        check_removable(name)?;
-        let link = self.find(parent, name)?;
-        self.node(link, |node| match node.file_type {
-            ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_ISDIR),
-            _ => Ok(()),
-        })?;
-        self.take_name(parent, name, false)?;
+    pub(super) fn remove_from(
+        &self,
+        free_slots: &mut FreeSlots,
+        caller: &Caller,
+        parent: &Parent,
+        name: &[u8],
+        what: Removal,
+    ) -> Result<(), nfsstat3> {
+        let link = self.removable(caller, parent, name)?;
+        let file_type = self.node(link, |node| Ok(node.file_type))?;
+        let is_directory = what.is_directory(file_type);
+        self.check_replaced(link, is_directory)?;
+        self.take_name(parent.link, name, is_directory)?;
         self.unlink(free_slots, link);
         Ok(())
     }
 
-    pub(super) fn rmdir_from(&self, free_slots: &mut FreeSlots, parent: Link, name: &[u8]) -> Result<(), nfsstat3> {
+    /// The node of a name that the caller may remove.
+    fn removable(&self, caller: &Caller, parent: &Parent, name: &[u8]) -> Result<Link, nfsstat3> {
         check_removable(name)?;
         let link = self.find(parent, name)?;
-        self.check_replaced(link, true)?;
-        self.take_name(parent, name, true)?;
-        self.unlink(free_slots, link);
-        Ok(())
+        access::check_removal(caller, &parent.attributes, &self.named(link)?.attributes)?;
+        Ok(link)
     }
 
     /// Moves a name between directories, both of which exist.
     pub(super) fn rename_in(
         &self,
         free_slots: &mut FreeSlots,
-        (from, old): (Link, &[u8]),
-        (to, new): (Link, &[u8]),
+        caller: &Caller,
+        (from, old): (&Parent, &[u8]),
+        (to, new): (&Parent, &[u8]),
     ) -> Result<(), nfsstat3> {
         check_removable(old)?;
         check_removable(new)?;
         let moved = self.find(from, old)?;
-        let is_directory = self.node(moved, |node| Ok(node.file_type == ftype3::NF3DIR))?;
         let replaced = self.find(to, new).ok();
+        let is_directory = self.check_rename(caller, (from, moved), (to, replaced))?;
         if replaced == Some(moved) {
             return Ok(());
         }
         if is_directory {
-            self.check_not_within(moved, to)?;
+            self.check_not_within(moved, to.link)?;
         }
         let directory_replaced = replaced.map_or(Ok(false), |link| self.check_replaced(link, is_directory))?;
         // The new name first: at no moment does the file have no name at all.
-        self.node_mut(to, |node| {
+        self.node_mut(to.link, |node| {
             node.directory_mut()?.insert(new, moved);
             node.nlink += u32::from(is_directory);
             node.nlink -= u32::from(directory_replaced);
             node.touch();
             Ok(())
         })?;
-        self.take_name(from, old, is_directory)?;
-        self.set_parent(moved, to)?;
+        self.take_name(from.link, old, is_directory)?;
+        self.set_parent(moved, to.link)?;
         if let Some(link) = replaced {
             self.unlink(free_slots, link);
         }
         Ok(())
+    }
+
+    /// Checks that the caller may move a file, and returns whether it is a directory.
+    fn check_rename(
+        &self,
+        caller: &Caller,
+        (from, moved): (&Parent, Link),
+        (to, replaced): (&Parent, Option<Link>),
+    ) -> Result<bool, nfsstat3> {
+        let moved = self.named(moved)?.attributes;
+        let replaced = replaced.map(|link| self.named(link)).transpose()?.map(|found| found.attributes);
+        operations::check_rename(caller, (&from.attributes, &moved), (&to.attributes, replaced.as_ref()))?;
+        Ok(moved.file_type == ftype3::NF3DIR)
     }
 
     /// Notes where a node is now; only directories know their parent.
@@ -175,7 +215,8 @@ impl MemoryStore {
         })
     }
 
-    pub(super) fn link_in(&self, parent: Link, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn link_in(&self, caller: &Caller, parent: &Parent, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+        operations::check_addition(caller, &parent.attributes)?;
         check_name(name)?;
         let link = self.view(file, |own, node| match node.file_type {
             ftype3::NF3DIR => Err(nfsstat3::NFS3ERR_INVAL),
@@ -191,7 +232,7 @@ impl MemoryStore {
             node.touch_ctime();
             Ok(())
         })?;
-        self.node_mut(parent, |node| {
+        self.node_mut(parent.link, |node| {
             node.directory_mut()?.insert(name, link);
             node.touch();
             Ok(())
@@ -251,8 +292,8 @@ impl MemoryStore {
     }
 
     /// The node that a directory has under a name.
-    fn find(&self, directory: Link, name: &[u8]) -> Result<Link, nfsstat3> {
-        self.node(directory, |node| node.directory()?.get(name).ok_or(nfsstat3::NFS3ERR_NOENT))
+    fn find(&self, directory: &Parent, name: &[u8]) -> Result<Link, nfsstat3> {
+        self.node(directory.link, |node| node.directory()?.get(name).ok_or(nfsstat3::NFS3ERR_NOENT))
     }
 
     /// Reads a node that the namespace lock keeps alive.

@@ -26,7 +26,7 @@ fn handles_outlive_a_restart() {
     };
     let store = open();
     assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
-    assert_eq!(store.lookup(inner.as_bytes(), b".."), Ok(store.root()));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(store.root()));
     assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
 }
 
@@ -38,7 +38,7 @@ fn nothing_outside_the_directory_is_reached() {
     std::os::unix::fs::symlink(outside.path(), served.path().join("way")).unwrap();
     let store = directory_store(served.path());
     let way = lookup(&store, "way").unwrap();
-    assert_eq!(store.lookup(way.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, way.as_bytes(), b"secret").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
     assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
 
@@ -46,7 +46,7 @@ fn nothing_outside_the_directory_is_reached() {
     let inner = directory(&store, &store.root(), "d");
     std::fs::remove_dir(served.path().join("d")).unwrap();
     std::os::unix::fs::symlink(outside.path(), served.path().join("d")).unwrap();
-    assert_eq!(store.lookup(inner.as_bytes(), b"secret"), Err(nfsstat3::NFS3ERR_STALE));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"secret").map(handle_of), Err(nfsstat3::NFS3ERR_STALE));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_file_can_be_executed_while_nobody_writes_it() {
     let store = directory_store(served.path());
     let program = file(&store, "true");
     let mode = sattr3 { mode: Some(0o755), ..sattr3::default() };
-    store.setattr(program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
+    store.setattr(&CALLER, program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
     write(&store, &program, 0, &std::fs::read("/bin/true").unwrap()).unwrap();
     let execute = || std::process::Command::new(served.path().join("true")).status().map(|status| status.success());
     assert_eq!(execute().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
@@ -119,15 +119,25 @@ fn changes_of_names_are_stable_before_their_reply() {
         let none = || wcc_data::default();
         let mode = sattr3 { mode: Some(0o700), ..sattr3::default() };
         let changes: [&dyn Fn() -> Result<(), nfsstat3>; 9] = [
-            &|| store.setattr(f.as_bytes(), &mode, None, &mut none()),
-            &|| store.setattr(d.as_bytes(), &mode, None, &mut none()),
+            &|| store.setattr(&CALLER, f.as_bytes(), &mode, None, &mut none()),
+            &|| store.setattr(&CALLER, d.as_bytes(), &mode, None, &mut none()),
             &|| create(&store, "g", &createhow3::GUARDED(sattr3::default())).map(drop),
-            &|| store.create(root.as_bytes(), b"e", Creation::Directory(mode), CALLER, &mut none()).map(drop),
-            &|| store.create(root.as_bytes(), b"s", Creation::Symlink(mode, b"x"), CALLER, &mut none()).map(drop),
-            &|| store.link(f.as_bytes(), root.as_bytes(), b"h", &mut none()),
+            &|| {
+                store
+                    .create(&CALLER, root.as_bytes(), b"e", Creation::Directory(mode), &mut none())
+                    .map(handle_of)
+                    .map(drop)
+            },
+            &|| {
+                store
+                    .create(&CALLER, root.as_bytes(), b"s", Creation::Symlink(mode, b"x"), &mut none())
+                    .map(handle_of)
+                    .map(drop)
+            },
+            &|| store.link(&CALLER, f.as_bytes(), root.as_bytes(), b"h", &mut none()),
             &|| rename(&store, (&root, "f"), (&root, "r")),
             &|| remove(&store, "r"),
-            &|| store.rmdir(root.as_bytes(), b"d", &mut none()),
+            &|| store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory, &mut none()),
         ];
         for change in changes {
             fail_syncs(1);
@@ -148,7 +158,7 @@ fn a_pipe_in_the_place_of_a_file_holds_up_nobody() {
     let store = Arc::new(directory_store(served.path()));
     let root = store.root();
     let pipe = Creation::Special(sattr3::default(), ftype3::NF3FIFO, specdata3::default());
-    store.create(root.as_bytes(), b"pipe", pipe, CALLER, &mut wcc_data::default()).unwrap();
+    store.create(&CALLER, root.as_bytes(), b"pipe", pipe, &mut wcc_data::default()).map(handle_of).unwrap();
     let used = file(&*store, "f");
     let is_over = Arc::new(AtomicBool::new(false));
     let (done, is_done) = std::sync::mpsc::channel();
@@ -190,7 +200,7 @@ fn what_is_on_another_file_system_is_refused() {
     assert_eq!(remove(&store, "f"), Err(nfsstat3::NFS3ERR_ACCES));
     let root = store.root();
     assert_eq!(rename(&store, (&root, "f"), (&root, "g")), Err(nfsstat3::NFS3ERR_ACCES));
-    let listed = store.readdir(root.as_bytes(), 0, 9).unwrap().entries;
+    let listed = store.readdir(&CALLER, root.as_bytes(), 0, 9).unwrap().entries;
     assert!(listed.iter().any(|entry| entry.name == b"f" && entry.handle.is_none()));
     assert!(store.getattr(used.as_bytes()).is_ok());
 }
