@@ -96,9 +96,9 @@ def test_jobs_of_other_dialects(tmp_path: Path) -> None:
         "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
     )
     program = as_written("vdbench", measure._prepared(vdbench, "vdbench"))
-    assert [plan.name for plan in program.plans] == ["rd1"]
+    assert [step.name for step in program.command.steps] == ["rd1"]
     program = as_written("diskspd", measure._prepared("-c1M -b4K -d1 data", "diskspd"))
-    assert len(program.plans) == 1
+    assert len(program.command.steps) == 1
 
 
 def test_errors_in_a_text_have_their_lines() -> None:
@@ -248,7 +248,7 @@ def test_loads_run_on_the_clients_of_the_block(monkeypatch: pytest.MonkeyPatch, 
     iocurve.scenario("envelope", target=tmp_path)
     assert [asked[0].args[0].machines.count, asked[2].args[0].machines.count] == [2, 1]
     program = asked[1].__self__
-    assert [worker.client for worker in program.plans[0].groups[0].workers] == [0, 1]
+    assert program.machines.count == 2
     with pytest.raises(TargetError, match="the load clients are elsewhere"):
         programs.measured_on(
             VolumeTarget.of("volume:anf-ultra"),

@@ -83,10 +83,10 @@ def test_threads_of_elbencho_have_ranks_over_all_load_clients(
 def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp_path: Path) -> None:
     prepared = vdbench(["-f", str(seed_files(tmp_path)), "--on=auto"])
     systems = tuple(f"vdbench-vnet1-{vm}" for vm in range(1, SEED_HOSTS + 1))
-    assert prepared.cluster == ClusterRequest("auto", systems)
-    [group] = prepared.plans[0].groups
+    assert prepared.needs.cluster == ClusterRequest("auto", systems)
+    [group] = next(prepared.plans()).groups
     assert [worker.client for worker in group.workers] == [vm for vm in range(SEED_HOSTS) for _ in range(SEED_VOLUMES)]
-    assert prepared.check()[1] == [], "the directories are those of the load clients, not of this machine"
+    assert prepared.obstacles == (), "the directories are those of the load clients, not of this machine"
 
 
 def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) ->
         "wd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,el=10,in=1\n",
     )
     words = [*file, "--on", "10.0.0.4:6379", "--map-host", "c=10.0.0.7"]
-    assert vdbench(words).cluster == ClusterRequest("10.0.0.4:6379", ("10.0.0.5", "h2", "10.0.0.7"))
-    assert vdbench(words[:2]).cluster is None
+    assert vdbench(words).needs.cluster == ClusterRequest("10.0.0.4:6379", ("10.0.0.5", "h2", "10.0.0.7"))
+    assert vdbench(words[:2]).needs.cluster is None
     assert "hosts_are_local" in [note.code for note in vdbench(words[:2]).notes]
     assert "hosts_are_local" not in [note.code for note in vdbench(words).notes]
 
@@ -119,13 +119,13 @@ def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
         "rd=rd1,wd=*,iorate=max,el=10,in=1\n",
     )
     for words, told in ((["--on=auto"], True), ([], False)):
-        notes, _ = vdbench([*file, *words]).check()
+        notes = vdbench([*file, *words]).notes
         assert ("skew_by_client" in [note.code for note in notes]) is told
 
 
 def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-L", "--clients=3", str(tmp_path / "file")]
-    assert diskspd(words).cluster == ClusterRequest(count=3)
+    assert diskspd(words).needs.cluster == ClusterRequest(count=3)
     result = jobs.run(DISKSPD, words, cluster=in_process)
     assert result is not None
     text = capsys.readouterr().out
@@ -210,8 +210,8 @@ def operations_by_client(point: Point) -> dict[int, dict[str, int]]:
 
 def test_an_fsd_that_hosts_share_is_not_cleaned_and_made_in_one_run(tmp_path: Path) -> None:
     text = SHARED.format(anchor="/d/a").replace("rd=old,fwd=*,format=(clean,only)\n", "")
-    _, obstacles = vdbench([*parameters(tmp_path, text), "-c"]).check()
+    obstacles = vdbench([*parameters(tmp_path, text), "-c"]).obstacles
     assert [obstacle.text for obstacle in obstacles] == [
         "-c: rd=new deletes and creates a shared fsd=fsd1 on several hosts"
     ]
-    assert vdbench([*parameters(tmp_path, SHARED.format(anchor="/d/a")), "-c"]).check()[1] == []
+    assert vdbench([*parameters(tmp_path, SHARED.format(anchor="/d/a")), "-c"]).obstacles == ()

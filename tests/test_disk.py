@@ -187,7 +187,7 @@ rate_iops=3200
 
 def fio_workers(tmp_path: Path, *arguments: str, text: str = READ_WRITE) -> list[Worker]:
     (tmp_path / "job.ini").write_text(text)
-    prepared = fio.prepare([*arguments, "job.ini"], cwd=tmp_path, machine=HELD)
+    prepared = fio.read_command([*arguments, "job.ini"], cwd=tmp_path, machine=HELD)
     assert prepared.obstacles == ()
     return list(prepared.plan.groups[0].workers)
 
@@ -226,13 +226,13 @@ def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path) -> None:
 
 def test_diskspd_s_unchanged_command_lines_run_on_disks(tmp_path: Path) -> None:
     arguments = ["-c200G", "-w100", "-b8K", "-F4", "-r", "-o128", "-W30", "-d30", "-Sh", "/mnt/nocache/testfile.dat"]
-    prepared = diskspd.prepare([f"--disk=/mnt/nocache={NO_CACHE}", *arguments], cwd=tmp_path, machine=HELD)
+    prepared = diskspd.read_command([f"--disk=/mnt/nocache={NO_CACHE}", *arguments], cwd=tmp_path, machine=HELD)
     workers = prepared.spans[0].plan.groups[0].workers
     assert {worker.files[0].path for worker in workers} == {"/disks/writes/testfile.dat"}
     assert {worker.disk for worker in workers} == {disk.parse_disk(NO_CACHE).plan(tmp_path)}
     there = HeldMachine(directories=HELD.directories, paths={"/disks/writes/testfile.dat": ("file", MIB)})
     existing = [f"--disk=/mnt/nocache={NO_CACHE}", "-b8K", "/mnt/nocache/testfile.dat"]
-    (span,) = diskspd.prepare(existing, cwd=tmp_path, machine=there).spans
+    (span,) = diskspd.read_command(existing, cwd=tmp_path, machine=there).spans
     assert span.plan.groups[0].workers[0].files[0].bytes == MIB
     with pytest.raises(DialectError, match="no job has files below /mnt/elsewhere"):
         diskspd.prepare([f"--disk=/mnt/elsewhere={NO_CACHE}", *arguments], cwd=tmp_path, machine=HELD)
@@ -243,7 +243,7 @@ def native_plan(tmp_path: Path, **keys: str) -> Plan:
     (tmp_path / "job.toml").write_text(
         "[[job]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
     )
-    return native.prepare([str(tmp_path / "job.toml")], cwd=tmp_path, machine=HELD).plans[0]
+    return next(native.prepare([str(tmp_path / "job.toml")], cwd=tmp_path, machine=HELD).plans())
 
 
 def test_a_job_file_names_a_disk(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.diskspd.command import Prepared, prepare
+from iocurve.dialects.diskspd.command import ReadProfile, read_command
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
 
 MACHINE = HeldMachine(
@@ -17,8 +17,8 @@ MACHINE = HeldMachine(
 )
 
 
-def attempt(line: str) -> Prepared:
-    return prepare(shlex.split(line), cwd=Path("/d"), machine=MACHINE)
+def attempt(line: str) -> ReadProfile:
+    return read_command(shlex.split(line), cwd=Path("/d"), machine=MACHINE)
 
 
 def errors(line: str) -> list[Diagnostic]:
@@ -153,7 +153,7 @@ def test_a_mapping_that_matches_nothing_is_an_error() -> None:
 @pytest.mark.parametrize(("line", "same"), [("-Sds f", "-Suw f"), ("-Zz -w50 f", "-Z -w50 f"), ("-Zs f", "f")])
 def test_flags_of_diskspd_for_linux_are_read_as_diskspds(line: str, same: str) -> None:
     ours, theirs = attempt(line), attempt(same)
-    assert ours.plans == theirs.plans
+    assert [span.plan for span in ours.spans] == [span.plan for span in theirs.spans]
     assert "for_linux" in [note.code for note in ours.notes]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve import _native
-from iocurve.dialects.diskspd.command import prepare, profile_output
+from iocurve.dialects.diskspd.command import explanation, profile_output, read_command
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
@@ -105,8 +105,8 @@ SLIPS = st.builds(changed, LINES, st.integers(0, 99), st.just("none") | HOW)
 def answered(arguments: list[str]) -> bool:
     """Returns True if it is read; then its explanation can be written and the engine reads its plans."""
     with contextlib.suppress(DialectError, PlanError):
-        prepared = prepare(arguments, cwd=Path("/d"), machine=MACHINE)
-        assert prepared.explain().endswith("\n") or not prepared.spans
+        prepared = read_command(arguments, cwd=Path("/d"), machine=MACHINE)
+        assert explanation(prepared, MACHINE).endswith("\n") or not prepared.spans
         assert profile_output(prepared.profile).endswith("\n")
         for span in prepared.spans:
             text = span.plan.to_json()

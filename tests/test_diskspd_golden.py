@@ -13,7 +13,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
-from iocurve.dialects.diskspd.command import Prepared, prepare
+from iocurve.dialects.diskspd.command import ReadProfile, explanation, read_command
 
 GOLDEN = Path(__file__).parent / "golden" / "diskspd"
 COMMANDS = sorted(GOLDEN.glob("*.args"))
@@ -23,11 +23,11 @@ MACHINE = HeldMachine(
 )
 
 
-def prepared(command: Path) -> Prepared:
-    return prepare(shlex.split(command.read_text(encoding="utf-8")), cwd=GOLDEN, machine=MACHINE)
+def prepared(command: Path) -> ReadProfile:
+    return read_command(shlex.split(command.read_text(encoding="utf-8")), cwd=GOLDEN, machine=MACHINE)
 
 
-def document(result: Prepared) -> str:
+def document(result: ReadProfile) -> str:
     content = {
         "plans": [plan_document(span.plan) for span in result.spans],
         "threads": [[[list(row.workers) for row in rows] for rows in span.threads] for span in result.spans],
@@ -44,5 +44,5 @@ def test_command_becomes_plans(command: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda path: path.stem)
 def test_command_is_explained(command: Path) -> None:
-    text = prepared(command).explain()
+    text = explanation(prepared(command), MACHINE)
     compare(command.with_suffix(".txt"), text.replace(str(GOLDEN), "/data"))

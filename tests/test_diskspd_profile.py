@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from iocurve.dialects.diskspd.command import prepare
+from iocurve.dialects.diskspd.command import read_command
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
@@ -96,9 +96,9 @@ def test_rules_hold_for_profiles_too(tmp_path: Path) -> None:
     path = written(tmp_path, spans("<Path>*1</Path><ThreadStride>65536</ThreadStride>"))
     machine = HeldMachine(paths={"/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
     with pytest.raises(DialectError, match="-T has no effect on one thread"):
-        prepare([f"-X{path}", "f"], cwd=Path("/d"), machine=machine)
+        read_command([f"-X{path}", "f"], cwd=Path("/d"), machine=machine)
     with pytest.raises(DialectError, match="no target replaces the template"):
-        prepare([f"-X{path}"], cwd=Path("/d"), machine=machine)
+        read_command([f"-X{path}"], cwd=Path("/d"), machine=machine)
 
 
 def test_the_command_line_overrides_durations_seed_and_format(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_every_element_of_the_schema_is_honoured_or_its_lack_of_effect_is_told(t
     file: tuple[PathKind, int] = ("file", 1 << 20)
     files = {f"{tmp_path}/{name}": file for name in ("f", "g", "source")}
     machine = HeldMachine(paths=files, directories=frozenset({str(tmp_path)}))
-    prepared = prepare([f"-X{path}"], cwd=tmp_path, machine=machine)
+    prepared = read_command([f"-X{path}"], cwd=tmp_path, machine=machine)
     (span,) = prepared.profile.time_spans
     assert (span.duration_s, span.warmup_s, span.cooldown_s, span.seed, span.bucket_ms) == (3, 2, 1, 4, 250)
     assert (span.measure_latency, span.measure_iops_deviation, span.random_write_data) == (True, True, True)

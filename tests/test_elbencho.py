@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from bench.servers import Server
 from fio_machine import HeldMachine
+from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
-from iocurve.dialects.elbencho.command import Prepared, prepare
+from iocurve.dialects.elbencho.command import Phases, parsed, prepare, read_command
 from iocurve.dialects.elbencho.options import FLAGS, NUMBERS, PHASES, SIZES, expanded, parse
 from iocurve.dialects.registry import load
 from iocurve.engine.plan import AioEngine
@@ -38,14 +39,14 @@ CSV_COLUMNS = (
 )
 
 
-def prepared(text: str, directory: Path) -> Prepared:
-    return prepare(text.split(), cwd=directory)
+def prepared(text: str, directory: Path) -> Phases:
+    return read_command(text.split(), cwd=directory)
 
 
 def ran(text: str, directory: Path) -> list[output.PhaseRow]:
     """The rows of a command line, run to the end."""
     one = prepared(text, directory)
-    one.measure(lambda plan, enough: local.run(plan, enough=enough))
+    jobs.walk(parsed(one), lambda plan, enough: local.run(plan, enough=enough))
     for row in one.rows:
         assert [worker.error for worker in row.workers if worker.error] == []
     return one.rows
@@ -57,7 +58,7 @@ def below(directory: Path) -> list[str]:
 
 def ranges(text: str, directory: Path) -> list[list[tuple[str, int, int]]]:
     """By thread: name, offset and length of each part of a file."""
-    (plan,) = prepared(text, directory).plans
+    (plan,) = parsed(prepared(text, directory)).plans()
     return [
         [(Path(file.path).name, file.offset_bytes, file.bytes) for file in worker.files]
         for worker in plan.groups[0].workers
@@ -134,10 +135,10 @@ def test_direct_and_random_transfers_have_whole_blocks(tmp_path: Path) -> None:
     assert [note.text for note in one.notes] == [
         "direct and random transfers have whole blocks: of each file 96 KiB are used, not 100 KiB"
     ]
-    (plan,) = one.plans
+    (plan,) = parsed(one).plans()
     # 12 blocks; 4 for each thread.
     assert [worker.end.bytes for worker in plan.groups[0].workers] == [64 << 10] * 3
-    (plan,) = prepared("-w -t 5 -s 100k -b 16k --rand f[1-2]", tmp_path).plans
+    (plan,) = parsed(prepared("-w -t 5 -s 100k -b 16k --rand f[1-2]", tmp_path)).plans()
     assert [worker.end.bytes for worker in plan.groups[0].workers] == [32 << 10] * 5
     ran("-w -s 100k -b 16k --rand --randamount 16k g", tmp_path)
     ran("-w -t 3 -s 160k -b 16k --rand h", tmp_path)
@@ -154,7 +155,9 @@ def test_directories_are_in_several_paths_in_turn(tmp_path: Path) -> None:
     ranks = [f"{path}/r{rank}" for path in "abc" for rank in (0, 1)]
     files = [f"{directory}/{directory[2:4]}-f0" for directory in directories]
     assert below(tmp_path) == sorted(["a", "b", "c", *ranks, *directories, *files])
-    assert prepared("-d -t 2 -n 4 a b c", tmp_path).explain().startswith(f"{tmp_path}/a {tmp_path}/b {tmp_path}/c: ")
+    assert (
+        prepared("-d -t 2 -n 4 a b c", tmp_path).explanation().startswith(f"{tmp_path}/a {tmp_path}/b {tmp_path}/c: ")
+    )
     ran("-F -D -t 2 -n 4 -N 1 a b c", tmp_path)
     assert below(tmp_path) == ["a", "b", "c"]
     ran("-w -t 3 -n 0 -N 1 -s 1k a b", tmp_path)
@@ -173,7 +176,9 @@ def test_the_latency_of_a_file_is_from_its_open_to_its_close(tmp_path: Path) -> 
 
 
 def test_random_offsets_are_in_the_share_of_each_thread(tmp_path: Path) -> None:
-    (plan,) = prepared("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path).plans
+    (plan,) = parsed(
+        prepared("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path)
+    ).plans()
     first, second = plan.groups[0].workers
     assert [Path(worker.files[0].path).name for worker in (first, second)] == ["f1", "f2"]
     assert (first.end.bytes, first.depth, first.access.cover) == (256 << 10, 4, "once")
@@ -342,7 +347,7 @@ WORDS = sorted({*(f"--{name}" for name in (*SIZES, *NUMBERS, *FLAGS, *PHASES)), 
 def test_any_command_line_is_prepared_or_refused(words: list[str]) -> None:
     # Any other exception is a defect.
     with suppress(DialectError, PlanError):
-        prepare(words, cwd=Path("/mnt/nocache"), machine=HeldMachine()).explain()
+        prepare(words, cwd=Path("/mnt/nocache"), machine=HeldMachine()).explanation()
 
 
 def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Path) -> None:
@@ -353,11 +358,12 @@ def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Pat
 def test_on_hosts_ranks_follow_the_hosts(tmp_path: Path) -> None:
     assert load("elbencho").on_hosts(["a", "b"], []) == ["--numhosts=2"]
     one = prepared("--numhosts=2 -d -t 2 -n 3 .", tmp_path)
-    (plan,) = one.plans
+    (plan,) = parsed(one).plans()
     placed = [(worker.client, Path(worker.files[0].path).name) for worker in plan.groups[0].workers]
     assert placed == [(0, "r0"), (0, "r1"), (1, "r2"), (1, "r3")]
-    assert (one.places_workers, one.cluster.count if one.cluster else None) == (True, 2)
-    (apart,) = prepared("--numhosts=2 --nosvcshare -d -t 2 -n 3 .", tmp_path).plans
+    needs = parsed(one).needs
+    assert (needs.replicas, needs.cluster) == (None, ClusterRequest(count=2))
+    (apart,) = parsed(prepared("--numhosts=2 --nosvcshare -d -t 2 -n 3 .", tmp_path)).plans()
     assert [Path(worker.files[0].path).name for worker in apart.groups[0].workers] == ["r0", "r1", "r0", "r1"]
 
 
@@ -373,15 +379,15 @@ def test_a_missing_file_ends_the_run_unless_deletion_ignores_it(tmp_path: Path) 
 
 def test_a_dry_run_prints_the_data_set(tmp_path: Path) -> None:
     one = prepared("-d -w -t 2 -n 2 -N 100 -s 1m --dryrun .", tmp_path)
-    assert one.output_without_run() == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
+    assert parsed(one).only_prints == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
 
 
 def test_explain_says_what_each_phase_does(tmp_path: Path) -> None:
-    assert prepared("-d -w -r -t 2 -n 2 -N 3 -s 60k -b 16k --timelimit 5 .", tmp_path).explain().splitlines() == [
+    assert prepared("-d -w -r -t 2 -n 2 -N 3 -s 60k -b 16k --timelimit 5 .", tmp_path).explanation().splitlines() == [
         f"{tmp_path}: 2 threads, 2 directories of each thread, 3 files of 60 KiB in each",
         "",
         f"MKDIRS: 4 dirs, at most 5 s (first below {tmp_path}/r0)",
         f"WRITE: 12 files: open, 4 writes, close, at most 5 s (first below {tmp_path}/r0)",
         f"READ: 12 files: open, 4 reads, close, at most 5 s (first below {tmp_path}/r0)",
     ]
-    assert "write: 16 KiB random writes" in prepared("-w -t 2 -s 1m -b 16k --rand f", tmp_path).explain()
+    assert "write: 16 KiB random writes" in prepared("-w -t 2 -s 1m -b 16k --rand f", tmp_path).explanation()

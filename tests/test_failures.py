@@ -17,14 +17,15 @@ import pytest
 from bench.servers import Server
 from bench.servers import volume as served
 from iocurve.dialects import registry
-from iocurve.dialects.vdbench.command import prepare
-from iocurve.dialects.vdbench.runner import Runner
+from iocurve.dialects.vdbench.command import read_command
 from iocurve.engine import plan
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.errors import IocurveError
 from iocurve.measure import local
+from iocurve.measure.jobs import walk
 from iocurve.units import KIB
 from plans import READ, file_plan, local_engine, nfs_engine, plan_of, worker
+from vdbench_runs import run_file
 
 pytestmark = pytest.mark.slow
 
@@ -69,10 +70,10 @@ class Runs:
 def vdbench(directory: Path, text: str, runs: Runs) -> tuple[str, str]:
     """Runs a parameter file: what it printed with the error that it ended with, and its errorlog.html."""
     (directory / "p").write_text(text, encoding="utf-8")
-    prepared = prepare(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
+    prepared = read_command(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
     out = io.StringIO()
     try:
-        Runner(prepared, runs.carry_out, out).run(())
+        run_file(prepared, runs.carry_out, out)
     except IocurveError as error:
         out.write(f"raised: {error}")
     return out.getvalue(), (directory / "output/errorlog.html").read_text(encoding="utf-8")
@@ -224,7 +225,7 @@ def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
 
 def prepared_format(directory: Path, anchor: Path) -> plan.Plan:
     (directory / "p").write_text(fwd("read", anchor), encoding="utf-8")
-    made = prepare(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
+    made = read_command(["-f", str(directory / "p"), "-o", str(directory / "output")], cwd=directory)
     formats = made.file_plans.formats(made.runs[0], already=False)
     assert formats
     return formats.plan
@@ -243,7 +244,7 @@ def test_mdtest_and_elbencho_end_at_the_first_error(
     url = full_volume.url.replace("?", "/e?") if dialect == "elbencho" else full_volume.url
     prepared = registry.load(dialect).prepare(command.format(url=url).split(), cwd=tmp_path)
     runs = Runs()
-    prepared.measure(runs.carry_out)
+    walk(prepared, runs.carry_out)
     (name,) = [name for name in runs.outcomes if runs.errors(name)]
     assert name == list(runs.outcomes)[-1]
     assert any(re.search(expected, error) for error in runs.errors(name))
@@ -253,7 +254,7 @@ def test_mdtest_warns_of_a_missing_file_until_it_is_opened(tmp_path: Path, capsy
     # As mdtest 4.1.0.
     def ran(phase: str) -> str:
         prepared = registry.load("mdtest").prepare(["-F", "-n", "10", phase, "-d", str(tmp_path)], cwd=tmp_path)
-        prepared.measure(Runs().carry_out)
+        walk(prepared, Runs().carry_out)
         return capsys.readouterr().out
 
     ran("-C")
@@ -292,7 +293,7 @@ def test_fio_counts_the_errors_that_it_is_told_to_ignore(
     with served("--unlimited", "--quota", "256KiB") as server:
         words = f"--name=w --ioengine=nfs --nfs_url={server.url} --rw=write --bs=64k --size=1m --create_on_open=1"
         prepared = registry.load("fio").prepare([*words.split(), *options.split()], cwd=tmp_path)
-        (done,) = local.run(prepared.plans[0]).workers
+        (done,) = local.run(next(prepared.plans())).workers
     assert [(failed.kind, failed.count) for failed in done.failures] == ([("write", counted)] if counted else [])
     assert (error or "") in (done.error or "")
     assert bool(done.error) == bool(error)
@@ -301,7 +302,7 @@ def test_fio_counts_the_errors_that_it_is_told_to_ignore(
 def test_fios_engines_on_names_end_at_the_first_error(tmp_path: Path) -> None:
     # As fio 3.33, also with continue_on_error=all.
     words = f"--name=c --directory={tmp_path} --ioengine=filecreate --nrfiles=4 --filesize=4k --continue_on_error=all"
-    made = registry.load("fio").prepare(words.split(), cwd=tmp_path).plans[0]
+    made = next(registry.load("fio").prepare(words.split(), cwd=tmp_path).plans())
     path = Path(made.groups[0].workers[0].files[2].path)
     path.mkdir()
     (done,) = local.run(made).workers

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.dialects.base import ClusterRequest
-from iocurve.dialects.fio.command import DIALECT, prepare
+from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.measure.machines import Machines
@@ -129,12 +129,12 @@ def test_a_job_file_runs_on_the_hosts_of_the_client_that_it_follows(
         ([a, "--client=vm1", b], "no host is left for job 'a': each has another job file"),
     ):
         with pytest.raises(DialectError, match=text):
-            prepare(words)
+            read_command(words)
 
 
 @pytest.mark.parametrize(("words", "address"), [([], None), (["--on=10.0.0.4:6379"], "10.0.0.4:6379")])
 def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str | None) -> None:
-    prepared = prepare(["--name=a", "--ioengine=null", "--size=1m", "--client=vm1", *words])
+    prepared = read_command(["--name=a", "--ioengine=null", "--size=1m", "--client=vm1", *words])
     assert prepared.cluster == ClusterRequest(address, ("vm1",))
 
 
@@ -150,4 +150,4 @@ def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str | 
 )
 def test_errors_are_named(words: list[str], text: str) -> None:
     with pytest.raises(DialectError, match=re.escape(text)):
-        prepare(["--name=a", "--ioengine=null", "--size=1m", *words])
+        read_command(["--name=a", "--ioengine=null", "--size=1m", *words])

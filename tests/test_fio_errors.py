@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import DIALECT, Prepared, prepare
+from iocurve.dialects.fio.command import DIALECT, parsed, read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.engine.plan import AioEngine
 from iocurve.errors import DialectError, PlanError, TargetError
@@ -27,11 +28,11 @@ MACHINE = HeldMachine(
 )
 
 
-def fio(*arguments: str, cwd: Path = HERE) -> Prepared:
-    return prepare(arguments, cwd=cwd, environment={}, machine=MACHINE)
+def fio(*arguments: str, cwd: Path = HERE) -> FioCommand:
+    return read_command(arguments, cwd=cwd, environment={}, machine=MACHINE)
 
 
-def null(*arguments: str) -> Prepared:
+def null(*arguments: str) -> FioCommand:
     return fio("--name=a", "--size=1m", "--ioengine=null", *arguments)
 
 
@@ -49,7 +50,7 @@ def file_errors(directory: Path, text: str, *more: str) -> list[str]:
     return [str(error) for error in refusal.value.errors]
 
 
-def codes(result: Prepared) -> list[str]:
+def codes(result: FioCommand) -> list[str]:
     return [note.code for note in result.notes]
 
 
@@ -122,7 +123,9 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
         "[b]\nfilename=x\nsize=2*$pagesize\nunit_base=8\nstonewall\n"
     )
     (tmp_path / "job.fio").write_text(text, encoding="utf-8")
-    shown = prepare(["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE)
+    shown = read_command(
+        ["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE
+    )
     assert shown.check_only
     assert shown.command_lines == (
         'fio --runtime=3 --bs=4k --name=a --ioengine=null --size=1m --nrfiles=2 --description="a b" '
@@ -143,7 +146,7 @@ def test_a_byte_order_mark_is_ignored_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_parse_only_needs_neither_files_nor_sizes() -> None:
-    assert fio("--name=a", "--filename=/dev/none", "--parse-only").output_without_run() == ""
+    assert fio("--name=a", "--filename=/dev/none", "--parse-only").check_only
 
 
 def test_aio_is_libaio() -> None:
@@ -307,7 +310,7 @@ def test_one_error(arguments: str, expected: str) -> None:
 def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expected: str) -> None:
     result = fio("--name=a", "--size=1m", *arguments)
     with pytest.raises(PlanError) as refusal:
-        result.require_runnable()
+        parsed(result).require_runnable()
     assert expected in str(refusal.value)
 
 
@@ -316,9 +319,9 @@ def test_a_mounted_device_may_be_read() -> None:
 
 
 def test_directories_that_names_lead_into_are_made(tmp_path: Path) -> None:
-    result = prepare(["--name=a", "--size=4k", "--filename=n/m/file"], cwd=tmp_path, environment={})
-    result.require_runnable()
-    result.make_directories()
+    result = read_command(["--name=a", "--size=4k", "--filename=n/m/file"], cwd=tmp_path, environment={})
+    parsed(result).require_runnable()
+    parsed(result).needs.make_directories()
     assert result.directories == (str(tmp_path / "n" / "m"),)
     assert (tmp_path / "n" / "m").is_dir()
 

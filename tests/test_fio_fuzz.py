@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.read.effects import ENGINES
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import COMMANDS
@@ -71,7 +71,7 @@ ARGUMENTS = st.one_of(
 
 def attempt(arguments: list[str], directory: Path) -> None:
     with contextlib.suppress(DialectError, PlanError):
-        result = prepare(arguments, cwd=directory, environment={"HOME": "/d"}, machine=MACHINE)
+        result = read_command(arguments, cwd=directory, environment={"HOME": "/d"}, machine=MACHINE)
         assert explain(result.plan, result.notes, result.obstacles, MACHINE).endswith("\n")
 
 

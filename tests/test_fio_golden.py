@@ -14,7 +14,8 @@ import pytest
 
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.job.explain import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "fio"
@@ -25,12 +26,12 @@ MACHINE = HeldMachine(
 )
 
 
-def prepared(command: Path) -> Prepared:
+def prepared(command: Path) -> FioCommand:
     arguments = shlex.split(command.read_text(encoding="utf-8"))
-    return prepare(arguments, cwd=GOLDEN, environment={"BLOCK": "64k"}, machine=MACHINE)
+    return read_command(arguments, cwd=GOLDEN, environment={"BLOCK": "64k"}, machine=MACHINE)
 
 
-def document(result: Prepared) -> str:
+def document(result: FioCommand) -> str:
     content = {
         "plan": plan_document(result.plan),
         "notes": [f"{note.level}: {note.code}" for note in result.notes],

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from iocurve.cli import main
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import prepare, read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
 from iocurve.engine.describe import load_text
@@ -108,9 +109,9 @@ def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> 
     assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
 
 
-def prepared(text: str, options: str, tmp_path: Path) -> Prepared:
+def prepared(text: str, options: str, tmp_path: Path) -> FioCommand:
     (tmp_path / "trace").write_text(text)
-    return prepare(["--name=r", "--read_iolog=trace", *options.split()], cwd=tmp_path, environment={})
+    return read_command(["--name=r", "--read_iolog=trace", *options.split()], cwd=tmp_path, environment={})
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
 
 
 def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
-    notes = prepare(["--name=a", "--size=1m", "--replay_scale=2"], cwd=tmp_path, environment={}).notes
+    notes = read_command(["--name=a", "--size=1m", "--replay_scale=2"], cwd=tmp_path, environment={}).notes
     assert "replay_scale has no effect without read_iolog" in [note.text for note in notes]
 
 
@@ -168,4 +169,4 @@ def expected_actions(numjobs: int, files: int) -> list[str]:
 
 def test_a_trace_has_no_flushes() -> None:
     with pytest.raises(DialectError, match="write_iolog is not supported yet with fsync"):
-        prepare(["--name=a", "--size=1m", "--rw=write", "--fsync=1", "--write_iolog=x"])
+        read_command(["--name=a", "--size=1m", "--rw=write", "--fsync=1", "--write_iolog=x"])

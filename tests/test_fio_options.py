@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.draft import Draft, Logs
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.dialects.fio.read.values import Context
@@ -22,8 +23,10 @@ from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
 
-def fio(*arguments: str, cwd: Path = Path("/d")) -> Prepared:
-    return prepare(["--name=a", "--size=1m", "--ioengine=null", *arguments], cwd=cwd, environment={}, machine=MACHINE)
+def fio(*arguments: str, cwd: Path = Path("/d")) -> FioCommand:
+    return read_command(
+        ["--name=a", "--size=1m", "--ioengine=null", *arguments], cwd=cwd, environment={}, machine=MACHINE
+    )
 
 
 def worker(*arguments: str) -> plan.Worker:
@@ -273,7 +276,7 @@ def test_patterns(tmp_path: Path, text: str, hexadecimal: str) -> None:
     (tmp_path / "pattern.bin").write_bytes(b"\0\1\2")
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
     arguments = ["--name=a", "--size=1m", "--rw=write", f"--verify_pattern={text}"]
-    verify = prepare(arguments, cwd=tmp_path, environment={}, machine=machine).plan.groups[0].workers[0].verify
+    verify = read_command(arguments, cwd=tmp_path, environment={}, machine=machine).plan.groups[0].workers[0].verify
     assert verify == plan.Verify(method="pattern", pattern=hexadecimal)
 
 
@@ -309,7 +312,7 @@ def test_what_may_surprise_is_said(arguments: str, code: str) -> None:
 
 def test_files_are_named_after_the_section_and_not_after_its_name(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text("[{job1}]\nname=reads\nsize=1m\nfilename_format={$jobname}.$jobnum\nrw=write\n")
-    prepared = prepare(
+    prepared = read_command(
         ["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine(directories=frozenset({str(tmp_path)}))
     )
     assert [file.path for file in prepared.plan.groups[0].workers[0].files] == [f"{tmp_path}/{{{{job1}}}}.0"]
@@ -318,7 +321,7 @@ def test_files_are_named_after_the_section_and_not_after_its_name(tmp_path: Path
 
 def test_a_name_for_all_sections_is_none(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text("[global]\nname=all\nsize=1m\nioengine=null\n[a]\n[b]\nname=own\n")
-    prepared = prepare(["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine())
+    prepared = read_command(["job.fio"], cwd=tmp_path, environment={}, machine=HeldMachine())
     assert [report.name for report in prepared.sections] == ["a", "own"]
     assert [str(note.where) for note in prepared.notes if "name has no effect" in note.text] == ["job.fio:2:1"]
 

@@ -14,7 +14,8 @@ import pytest
 
 from data import synthetic
 from fio_machine import HeldMachine
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
@@ -25,11 +26,11 @@ SECOND = 1_000_000_000
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
 
-def fio(arguments: str) -> Prepared:
-    return prepare(arguments.split(), cwd=Path("/d"), environment={}, machine=MACHINE)
+def fio(arguments: str) -> FioCommand:
+    return read_command(arguments.split(), cwd=Path("/d"), environment={}, machine=MACHINE)
 
 
-def measured(prepared: Prepared, *workers: WorkerOutcome) -> Result:
+def measured(prepared: FioCommand, *workers: WorkerOutcome) -> Result:
     point = Point(name="fio", family="fio", axes={}, plan=prepared.plan, outcome=synthetic.outcome(*workers))
     return synthetic.result([point], kind="fio")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.values import Context
@@ -53,7 +53,7 @@ JOBS = {
 def test_fio_does_what_the_plan_says(job: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    plan = prepare(job.split(), cwd=tmp_path, environment={}).plan
+    plan = read_command(job.split(), cwd=tmp_path, environment={}).plan
     measured = run_fio(job.split(), tmp_path)
     assert [transferred(worker) for worker in workers(plan)] == [
         transferred_by_fio(entry) for entry in measured["jobs"]
@@ -67,8 +67,8 @@ def test_iocurve_does_what_fio_does(job: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (ours / name).mkdir(parents=True)
         (theirs / name).mkdir(parents=True)
-    prepared = prepare(job.split(), cwd=ours, environment={})
-    prepared.make_directories()
+    prepared = read_command(job.split(), cwd=ours, environment={})
+    parsed(prepared).needs.make_directories()
     outcome = local.run(prepared.plan)
     measured = run_fio(job.split(), theirs)
     assert [counted(worker) for worker in outcome.workers] == [counted_by_fio(entry) for entry in measured["jobs"]]

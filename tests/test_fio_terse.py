@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import synthetic
-from iocurve.dialects.fio.command import Prepared
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
 from iocurve.dialects.fio.output.terse import render as render_terse
 from test_fio_output import GROUPED, fio, fio_job, measured
 
 
-def terse(prepared: Prepared) -> list[str]:
+def terse(prepared: FioCommand) -> list[str]:
     [line] = render_terse(prepared, measured(prepared, fio_job(0), fio_job(1))).splitlines()
     return line.split(";")
 

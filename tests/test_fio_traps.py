@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Worker
 from iocurve.errors import DialectError, PlanError
@@ -91,10 +92,10 @@ CASES = {
 }
 
 
-def prepared(case: Case, directory: Path) -> Prepared:
+def prepared(case: Case, directory: Path) -> FioCommand:
     for name, text in case.files.items():
         (directory / name).write_text(text, encoding="utf-8")
-    return prepare(case.arguments.split(), cwd=directory, environment=case.environment)
+    return read_command(case.arguments.split(), cwd=directory, environment=case.environment)
 
 
 def amount(worker: Worker) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.errors import PlanError
 
@@ -41,9 +41,9 @@ def test_a_state_is_read_as_it_was_written() -> None:
 def test_an_invalid_state_stops_the_run_with_the_reason(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "local-a-0-verify.state"
     path.write_bytes(content)
-    prepared = prepare([*JOB.split(), "--rw=read"], cwd=tmp_path, environment={})
+    prepared = read_command([*JOB.split(), "--rw=read"], cwd=tmp_path, environment={})
     with pytest.raises(PlanError) as refusal:
-        prepared.require_runnable()
+        parsed(prepared).require_runnable()
     text = f"a: verify_state_load=1: {path} is no verify state: {reason} (remove it and run the job that writes again)"
     assert [str(error) for error in refusal.value.errors] == [text]
 
@@ -53,13 +53,13 @@ def test_a_state_limits_the_reads_and_the_writes_that_are_only_verified(tmp_path
     (tmp_path / "states" / "local-a-0-verify.state").write_bytes(STATE.encode())
     for options in ("--rw=read", "--rw=randread", "--rw=write --verify_only"):
         arguments = [*JOB.split(), "--aux-path=states", *options.split()]
-        plan = prepare(arguments, cwd=tmp_path, environment={}).plan
+        plan = read_command(arguments, cwd=tmp_path, environment={}).plan
         assert plan.groups[0].workers[0].end.operations == 16
 
 
 def test_a_job_that_writes_anew_cannot_stop_at_a_state(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as refusal:
-        prepare([*JOB.split(), "--rw=write"], cwd=tmp_path, environment={})
+        read_command([*JOB.split(), "--rw=write"], cwd=tmp_path, environment={})
     assert [str(error) for error in refusal.value.errors] == [
         "a: verify_state_load=1 is not supported yet in a job that writes "
         "(add verify_only, or use rw=read or rw=randread)"

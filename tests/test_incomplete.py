@@ -23,6 +23,7 @@ from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.imports.formats import read_all
 from iocurve.measure import local
+from iocurve.measure.jobs import walk
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.document import RESULT_NAME, Result
@@ -121,8 +122,8 @@ def cut(plan: Plan) -> Outcome:
 def test_the_row_of_an_aborted_phase_of_elbencho_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = f"-w -r -t 1 -s 64k -b 4k --csvfile {tmp_path}/r.csv --jsonfile {tmp_path}/r.json {tmp_path}/file"
     prepared = elbencho.prepare(words.split(), cwd=tmp_path)
-    prepared.measure(lambda plan, _: cut(plan))
-    prepared.write_output(synthetic.fio_run().ended("failed", "the disk is gone"))
+    walk(prepared, lambda plan, _: cut(plan))
+    prepared.finish(synthetic.fio_run().ended("failed", "the disk is gone"))
     assert "WRITE [failed]" in capsys.readouterr().out
     with (tmp_path / "r.csv").open() as file:
         assert [row["operation"] for row in csv.DictReader(file)] == ["WRITE [failed]"]
@@ -142,8 +143,8 @@ def test_mdtests_table_has_no_values_of_iterations_that_did_not_run(
         runs += 1
         return cut(plan) if runs == 9 else local.run(plan)
 
-    prepared.measure(run)
-    prepared.write_output(synthetic.fio_run().ended("failed", "the disk is gone"))
+    walk(prepared, run)
+    prepared.finish(synthetic.fio_run().ended("failed", "the disk is gone"))
     table = capsys.readouterr().out
     assert table.splitlines()[-1] == "-- incomplete: the disk is gone --"
     rates = {line[3:25].strip(): list(map(float, line[25:].split())) for line in table.splitlines() if "File" in line}

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
-from iocurve.dialects.base import ClusterRequest
+from iocurve.dialects.base import ClusterRequest, ParsedCommand
 from iocurve.dialects.mdtest import output
-from iocurve.dialects.mdtest.command import Prepared, prepare
+from iocurve.dialects.mdtest.command import prepare
 from iocurve.dialects.mdtest.names import Shape
 from iocurve.dialects.mdtest.options import parse
 from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
 from iocurve.errors import DialectError
 from iocurve.job.resolve import ThisMachine
 from iocurve.measure import local
+from iocurve.measure.jobs import walk
 
 
 def shape(text: str) -> Shape:
     return Shape.of(parse(text.split()))
 
 
-def ran(prepared: Prepared) -> dict[str, int]:
+def ran(prepared: ParsedCommand) -> dict[str, int]:
     """Operations of each phase, run to the end."""
     done: dict[str, int] = {}
 
@@ -34,7 +35,7 @@ def ran(prepared: Prepared) -> dict[str, int]:
         done[plan.name] = done.get(plan.name, 0) + sum(kind.operations for kind in kinds)
         return outcome
 
-    prepared.measure(run)
+    walk(prepared, run)
     return done
 
 
@@ -155,7 +156,7 @@ def test_load_clients_have_the_tasks_in_blocks_and_shift_by_those_of_a_node() ->
 
 def test_a_directory_that_did_not_exist_is_removed_with_all_that_was_in_it(tmp_path: Path) -> None:
     prepared = prepare(["-F", "-n", "1", "-d", str(tmp_path / "new")])
-    prepared.make_directories()
+    prepared.needs.make_directories()
     ran(prepared)
     assert below(tmp_path) == []
 
@@ -191,7 +192,7 @@ def test_over_nfs_tasks_are_operations_in_flight() -> None:
 
 
 def test_after_a_stonewall_each_task_catches_up_with_the_fastest() -> None:
-    phase = Phase("File creation", "create", (["a0", "a1", "a2"], ["b0", "b1", "b2"]), 6)
+    phase = Phase("File creation", "create", lambda: (["a0", "a1", "a2"], ["b0", "b1", "b2"]), 6)
     rest = wear_out(phase, [2, 1])
     assert rest
     assert rest.paths == (["b1"],)

@@ -88,13 +88,13 @@ def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
 @pytest.mark.parametrize("args", sorted(FIO.glob("*.args")), ids=lambda path: path.stem)
 def test_a_fio_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
     words = shlex.split(args.read_text(encoding="utf-8"))
-    prepared = fio.prepare(words, cwd=FIO, environment={"BLOCK": "64k"}, machine=MACHINE)
+    prepared = fio.read_command(words, cwd=FIO, environment={"BLOCK": "64k"}, machine=MACHINE)
     same_plans(tmp_path, [TimedJob(prepared.job, prepared.plan.interval_ns)], FIO)
 
 
 @pytest.mark.parametrize("args", sorted(DISKSPD.glob("*.args")), ids=lambda path: path.stem)
 def test_a_diskspd_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
-    prepared = diskspd.prepare(shlex.split(args.read_text(encoding="utf-8")), cwd=DISKSPD, machine=MACHINE)
+    prepared = diskspd.read_command(shlex.split(args.read_text(encoding="utf-8")), cwd=DISKSPD, machine=MACHINE)
     same_plans(tmp_path, [TimedJob(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
 
 
@@ -112,7 +112,7 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
     path = tmp_path / "parm"
     path.write_text(VDBENCH_FILE)
     machine = HeldMachine(directories=frozenset({str(tmp_path)}))
-    prepared = vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine)
+    prepared = vdbench.read_command(["-f", str(path)], cwd=tmp_path, machine=machine)
     text = convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
     runs = read(written(tmp_path, text))
     assert [run.job.name for run in runs] == [run.name for run in prepared.runs]
@@ -141,7 +141,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     prepared = command.prepare(
         [str(written(tmp_path, JOB))], cwd=Path("/d"), machine=HeldMachine(directories=frozenset({"/d"}))
     )
-    (plan,) = prepared.plans
+    (plan,) = prepared.plans()
     assert (plan.name, plan.interval_ns, len(plan.groups)) == ("mine", 500_000_000, 2)
     reader, writer = plan.groups[0].workers[1], plan.groups[1].workers[0]
     assert [(one.kind, one.share, block_bytes_max(one.blocks)) for one in reader.operations] == [

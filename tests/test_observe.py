@@ -237,7 +237,7 @@ def test_blocks_of_a_job_have_the_mean_size_that_was_observed(tmp_path: Path, me
     none = KindObserved(operations=0, bytes=0, seconds=1.0, latency_us_total=0.0)
     seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=none)
     (tmp_path / "app.toml").write_text(job_file(seen, "random", GIB))
-    assert len(NATIVE.prepare([str(tmp_path / "app.toml")]).plans) == 1
+    assert len(NATIVE.prepare([str(tmp_path / "app.toml")]).steps) == 1
     (job,) = tomllib.loads((tmp_path / "app.toml").read_text())["job"]
     made = job["blocks"]
     found = made if isinstance(made, str) else {part["bytes"]: part["weight"] for part in made["parts"]}
@@ -254,7 +254,7 @@ def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
     assert job["depth"] == 5
     assert "--access random and --data 1 GiB are the user's" in text
     (tmp_path / "app.toml").write_text(text)
-    (plan,) = NATIVE.prepare([str(tmp_path / "app.toml")]).plans
+    (plan,) = NATIVE.prepare([str(tmp_path / "app.toml")]).plans()
     (worker,) = plan.groups[0].workers
     assert worker.end.runtime_ns == 10_000_000_000
 

@@ -13,17 +13,19 @@ import pytest
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from iocurve.cli.dialects import run as run_dialect
-from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.command import read_command
+from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_plan import split_anchor
 from iocurve.dialects.vdbench.output.rows import average, rows
 from iocurve.dialects.vdbench.output.table import file_systems
-from iocurve.dialects.vdbench.runner import Runner
+from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import DialectError, PlanError
 from iocurve.machine.processors import ProcessorMeter, Processors
 from iocurve.measure import local
 from iocurve.units import SECOND_NS
+from vdbench_runs import command_of, run_file
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
@@ -31,11 +33,13 @@ TREE = {"mkdir": 6, "create": 12, "write": 12, "close": 12}
 """Format of 6 directories and 12 files of 10,000 bytes."""
 
 
-def prepared(directory: Path, fwd: str, rd: str, anchor: str, fsd: str = "", options: tuple[str, ...] = ()) -> Prepared:
+def prepared(
+    directory: Path, fwd: str, rd: str, anchor: str, fsd: str = "", options: tuple[str, ...] = ()
+) -> ParameterFile:
     """Two levels of two directories, and three files of 10,000 bytes in each of the four lowest."""
     text = f"fsd=fsd1,anchor={anchor},depth=2,width=2,files=3,size=10000{fsd}\nfwd=fwd1,fsd=fsd1,{fwd}\n{RD}{rd}\n"
     (directory / "p").write_text(text, encoding="utf-8")
-    return prepare(["-f", str(directory / "p"), "-o", str(directory / "output"), *options], cwd=directory)
+    return read_command(["-f", str(directory / "p"), "-o", str(directory / "output"), *options], cwd=directory)
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
@@ -93,7 +97,7 @@ def test_files_may_be_empty(tmp_path: Path) -> None:
     anchor = tmp_path / "tree"
     fsd = f"fsd=fsd1,anchor={anchor},depth=1,width=3,files=10,size=0"
     (tmp_path / "p").write_text(f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=getattr\n{RD},format=yes\n", encoding="utf-8")
-    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
     plan = made.file_plans.formats(made.runs[0], already=False)
     assert plan
     assert counts(local.run(plan.plan)) == {"mkdir": 3, "create": 30, "close": 30}
@@ -155,7 +159,7 @@ def test_trees_are_those_of_vdbench_and_each_restarts_the_others(
     anchor = tmp_path / "tree"
     text = f"fsd=fsd1,anchor={anchor},{parameters}\nfwd=fwd1,fsd=fsd1\n{RD},format=(restart,only)\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
-    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
     plan = made.file_plans.formats(made.runs[0], already=False)
     assert plan
     done = counts(local.run(plan.plan))
@@ -264,7 +268,7 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
         "rd=rd1,fwd=f*,fwdrate=1000,el=4,in=1,distribution=uniform\n"
     )
     (tmp_path / "p").write_text(text, encoding="utf-8")
-    made = prepare(["-f", str(tmp_path / "p")], cwd=tmp_path)
+    made = read_command(["-f", str(tmp_path / "p")], cwd=tmp_path)
     plan = made.file_plans.run(made.runs[0], None)
     assert plan
     workers = plan.plan.groups[0].workers
@@ -296,7 +300,7 @@ def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
         ("/mnt/*=/data", ["/data/mnt_x1", "/data/mnt_x2"]),
         ("/mnt=/data", ["/data/x1", "/data/x2"]),
     ):
-        made = prepare([*arguments, goal], cwd=tmp_path)
+        made = read_command([*arguments, goal], cwd=tmp_path)
         assert made.file_systems
         assert [tree.anchor for tree in made.file_systems.trees.values()] == expected
     assert split_anchor("nfs://h:1/vol/a?uid=0") == ("nfs://h:1/vol?uid=0", "a")
@@ -311,9 +315,9 @@ def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_run_is_refused_by_name(tmp_path: Path, fwd: str, rd: str, expected: str) -> None:
-    made = prepared(tmp_path, fwd, rd, "/tmp/x", "\nfsd=fsd2,anchor=/tmp/y,depth=2,width=2,files=3,size=10000")
+    trees = "\nfsd=fsd2,anchor=/tmp/y,depth=2,width=2,files=3,size=10000"
     with pytest.raises(PlanError, match=expected):
-        made.require_runnable()
+        command_of(prepared(tmp_path, fwd, rd, "/tmp/x", trees)).require_runnable()
 
 
 # -- output --------------------------------------------------------------------------------------------------------
@@ -368,9 +372,9 @@ class Engine:
         )
 
 
-def printed(made: Prepared, engine: Engine) -> str:
+def printed(made: ParameterFile, engine: Engine) -> str:
     out = io.StringIO()
-    Runner(made, engine.carry_out, out, lambda: NOON, lambda _: None).run(())
+    run_file(made, engine.carry_out, out, lambda: NOON)
     return out.getvalue()
 
 
@@ -426,7 +430,7 @@ def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path:
     )
     (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    printed(prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), engine)
+    printed(read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), engine)
     assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
     log = (tmp_path / "output/logfile.html").read_text()
     assert "stopcurve=0.45 is reached; the remaining points of the curve are skipped" in log
@@ -442,7 +446,7 @@ def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
 def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nfwd=fwd2,fsd=fsd1\n{RD.replace('fwd1', 'fwd*')}\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
-    printed(prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), Engine())
+    printed(read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), Engine())
     skew = [line.split() for line in (tmp_path / "output/skew.html").read_text().splitlines() if line[:3] == "fwd"]
     assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
 
@@ -471,7 +475,7 @@ def test_options_clean_and_format_file_systems(
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}{rd}\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), *options], cwd=tmp_path)
+    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), *options], cwd=tmp_path)
     assert made.notes == ()
     printed(made, engine)
     trees = [(plan.name, plan.groups[0].workers[0].tree) for plan in engine.plans]
@@ -482,10 +486,10 @@ def test_an_anchor_is_cleaned_once(tmp_path: Path) -> None:
     text = f"loop=2\nfsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    made = prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), "-c"], cwd=tmp_path)
+    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), "-c"], cwd=tmp_path)
     printed(made, engine)
     assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1", "rd1"]
-    assert "-c: deletes the files and directories below an anchor" in made.explain()
+    assert "-c: deletes the files and directories below an anchor" in explain(made)
 
 
 def test_a_format_that_is_forced_excludes_files_that_are_complete(tmp_path: Path) -> None:
@@ -495,8 +499,8 @@ def test_a_format_that_is_forced_excludes_files_that_are_complete(tmp_path: Path
 
 def test_the_sample_of_file_systems_is_vdbenchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    made = prepare(["-tf", "-o", str(tmp_path / "output")], cwd=tmp_path)
-    assert made.require_runnable() == []
+    made = read_command(["-tf", "-o", str(tmp_path / "output")], cwd=tmp_path)
+    assert made.obstacles == ()
     engine = Engine()
     text = printed(made, engine)
     starts = [line[13:] for line in text.splitlines() if "Starting" in line]
@@ -526,5 +530,5 @@ def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path, workload: str, r
         del watch
         return local.run(plan)
 
-    Runner(made, run_plan, out, lambda: NOON, lambda _: None).run(())
+    run_file(made, run_plan, out, lambda: NOON)
     assert f"fwd=fwd1 {told}" in out.getvalue()

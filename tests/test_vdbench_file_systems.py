@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.command import read_command
+from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
+from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.read.file_values import FileIo, FileSelect, Shares
 from iocurve.errors import DialectError
 
@@ -19,9 +21,9 @@ FWD = "fwd=fwd1,fsd=fsd1,operation=read\n"
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=10,interval=1\n"
 
 
-def prepared(directory: Path, text: str) -> Prepared:
+def prepared(directory: Path, text: str) -> ParameterFile:
     (directory / "p").write_text(text, encoding="utf-8")
-    return prepare(["-f", str(directory / "p")], cwd=Path("/d"), machine=MACHINE)
+    return read_command(["-f", str(directory / "p")], cwd=Path("/d"), machine=MACHINE)
 
 
 def found(directory: Path, text: str) -> FileSystems:
@@ -35,7 +37,7 @@ def tree(directory: Path, parameters: str) -> Tree:
 
 
 def explained(directory: Path, text: str) -> list[str]:
-    return prepared(directory, text).explain().splitlines()
+    return explain(prepared(directory, text)).splitlines()
 
 
 def errors(directory: Path, text: str) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import Prepared, prepare
-from iocurve.dialects.vdbench.invocation import check
+from iocurve.dialects.vdbench.command import read_command
+from iocurve.dialects.vdbench.parameter_file import ParameterFile, check
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.region import hotband
 from iocurve.dialects.vdbench.runs import curve_target
@@ -25,9 +25,9 @@ WD = "wd=wd1,sd=*,xf=4k\n"
 RD = "rd=rd1,wd=wd1,iorate=max,el=10,in=1\n"
 
 
-def read(directory: Path, text: str, *arguments: str) -> Prepared:
+def read(directory: Path, text: str, *arguments: str) -> ParameterFile:
     (directory / "p").write_text(text, encoding="utf-8")
-    return prepare(["-f", str(directory / "p"), *arguments], cwd=Path("/d"), machine=MACHINE)
+    return read_command(["-f", str(directory / "p"), *arguments], cwd=Path("/d"), machine=MACHINE)
 
 
 def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tuple[Section, ...]:
@@ -404,7 +404,7 @@ def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_
     machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
     sds = "sd=f,lun=/d/f,count=(1,4),size=1m\nsd=raw,lun=/dev/sdx\n"
     (tmp_path / "p").write_text(f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}")
-    notes, _ = check(prepare(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
+    notes, _ = check(read_command(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
     assert [note.text for note in notes if note.code == "overwrites"] == [
         "/dev/sdx exists already and will be overwritten",
         "/d/f1 and 3 more files exist already and will be overwritten",
@@ -600,14 +600,14 @@ def test_a_variable_without_a_value_is_reported_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["-vc", "-jri", "-cx", "--nonsense", "compare"])
 def test_options_that_cannot_be_honoured_are_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(DialectError, match=r"not supported|not there|not one of|unknown option"):
-        prepare([option], cwd=tmp_path, machine=MACHINE)
+        read_command([option], cwd=tmp_path, machine=MACHINE)
 
 
 def test_a_text_without_end_is_refused_quickly(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(f"sd=a,lun=/x,{'unknown=1,' * 5_000}\n")
     with pytest.raises(DialectError) as caught:
-        prepare(["-f", "p"], cwd=tmp_path)
+        read_command(["-f", "p"], cwd=tmp_path)
     assert len(caught.value.errors) == 1_000
     (tmp_path / "p").write_text("unknown=1\n" * 250_000)
     with pytest.raises(DialectError, match="cannot be read: it is larger than 2 MiB"):
-        prepare(["-f", "p"], cwd=tmp_path)
+        read_command(["-f", "p"], cwd=tmp_path)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import prepare
+from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runner import simulate
@@ -54,9 +54,9 @@ def attempt(content: bytes, *arguments: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "p").write_bytes(content)
         with contextlib.suppress(DialectError, PlanError):
-            prepared = prepare(["-f", "p", *arguments], cwd=Path(directory), machine=MACHINE)
+            prepared = read_command(["-f", "p", *arguments], cwd=Path(directory), machine=MACHINE)
             assert explain(prepared).endswith("\n")
-            assert list(simulate(prepared))
+            assert list(simulate(prepared.runs))
 
 
 @SETTINGS

@@ -12,19 +12,20 @@ import pytest
 
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
-from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
+from iocurve.dialects.vdbench.parameter_file import ParameterFile
 
 GOLDEN = Path(__file__).parent / "golden" / "vdbench"
 FILES = sorted(GOLDEN.glob("*.parm"))
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/data", str(GOLDEN)}))
 
 
-def prepared(file: Path) -> Prepared:
-    return prepare(["-f", file.name], cwd=GOLDEN, machine=MACHINE)
+def prepared(file: Path) -> ParameterFile:
+    return read_command(["-f", file.name], cwd=GOLDEN, machine=MACHINE)
 
 
-def plans(result: Prepared) -> str:
+def plans(result: ParameterFile) -> str:
     """A curve's points as if 1,000 operations a second had been reached, the same by every section."""
     made = []
     for run in result.runs:

@@ -16,17 +16,17 @@ import pytest
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import prepare
+from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.output.directory import MARK, choose
 from iocurve.dialects.vdbench.output.rows import TRANSFERS, average, rows
 from iocurve.dialects.vdbench.output.table import STORAGE
 from iocurve.dialects.vdbench.read.options import Loop
-from iocurve.dialects.vdbench.runner import Runner
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.machine.processors import Processors
 from iocurve.result.document import Result
 from iocurve.units import SECOND_NS
+from vdbench_runs import run_file
 
 IOCURVE = (sys.executable, "-m", "iocurve")
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
@@ -73,8 +73,8 @@ def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str
     (directory / "p").write_text(text + rd, encoding="utf-8")
     command = ["-f", str(directory / "p"), "-o", str(directory / "output"), *arguments]
     out = io.StringIO()
-    prepared = prepare(command, cwd=Path("/d"), machine=MACHINE)
-    Runner(prepared, engine.carry_out, out, lambda: NOON, lambda _: None).run(())
+    prepared = read_command(command, cwd=Path("/d"), machine=MACHINE)
+    run_file(prepared, engine.carry_out, out, lambda: NOON)
     return out.getvalue()
 
 
@@ -141,7 +141,7 @@ def test_all_runs_are_repeated(tmp_path: Path) -> None:
 def test_a_number_after_l_is_seconds(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(f"{FILE}rd=rd1,wd=wd1,io=max,el=4,in=1\n", encoding="utf-8")
     said = {
-        option: prepare(["-f", str(tmp_path / "p"), option], cwd=Path("/d"), machine=MACHINE).loop
+        option: read_command(["-f", str(tmp_path / "p"), option], cwd=Path("/d"), machine=MACHINE).loop
         for option in ("-l9", "-l2m", "-l")
     }
     assert said == {"-l9": Loop(None, 9), "-l2m": Loop(None, 120), "-l": Loop(None, None)}
@@ -348,10 +348,10 @@ def test_directories_count_on(tmp_path: Path) -> None:
 def test_names_lead_nowhere(tmp_path: Path) -> None:
     global_file = "sd=../../x,lun=/d/a,size=1g\nsd=summary,lun=/d/b,size=1g\nwd=wd1,sd=*\n"
     (tmp_path / "p").write_text(global_file + "rd=<b>,wd=wd1,io=max,el=4,in=1\n", encoding="utf-8")
-    prepared = prepare(
+    prepared = read_command(
         ["-f", str(tmp_path / "p"), "-o", str(tmp_path / "a" / "output")], cwd=Path("/d"), machine=MACHINE
     )
-    Runner(prepared, Engine(1, 1).carry_out, io.StringIO(), lambda: NOON).run(())
+    run_file(prepared, Engine(1, 1).carry_out, io.StringIO(), lambda: NOON)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "p"]
     assert {"_.._x.html", "sd_summary.html"} <= {path.name for path in (tmp_path / "a" / "output").iterdir()}
     assert "<b>;" not in (tmp_path / "a" / "output" / "summary.html").read_text()

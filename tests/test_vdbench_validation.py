@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.vdbench.command import Prepared, prepare
+from iocurve.dialects.vdbench.command import read_command
+from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.errors import DialectError
@@ -22,16 +23,16 @@ SD = "sd=sd1,lun=/d/a,size=1g\n"
 REST = "wd=wd1,sd=sd1,xf=8k,rdpct=0\nrd=rd1,wd=wd1,io=max,el=4,in=1\n"
 
 
-def prepared(directory: Path, text: str, *options: str) -> Prepared:
+def prepared(directory: Path, text: str, *options: str) -> ParameterFile:
     (directory / "p").write_text(text, encoding="utf-8")
-    return prepare(["-f", str(directory / "p"), *options], cwd=Path("/d"), machine=MACHINE)
+    return read_command(["-f", str(directory / "p"), *options], cwd=Path("/d"), machine=MACHINE)
 
 
-def planned(made: Prepared) -> list[Verify | None]:
+def planned(made: ParameterFile) -> list[Verify | None]:
     return [worker.verify for worker in made.resolve(made.runs[0]).resolution.plan.groups[0].workers]
 
 
-def around(made: Prepared) -> tuple[bool, bool] | None:
+def around(made: ParameterFile) -> tuple[bool, bool] | None:
     (verify,) = planned(made)
     return (verify.map.before_write, verify.map.after_write) if verify and verify.map else None
 
@@ -101,7 +102,7 @@ def test_what_cannot_be_validated_is_refused(tmp_path: Path, text: str, option: 
 
 def test_what_a_letter_does_not_do_is_noted(tmp_path: Path) -> None:
     made = prepared(tmp_path, SD + REST, "-vt", "-jm")
-    assert [note.text for note in made.notes] == [
+    assert [note.text for note in made.notes if note.code == "no_effect"] == [
         "-vt has no effect: the map does not record times",
         "-jm has no effect: the journal is always only a map",
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.servers import Server
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import read_command
 from iocurve.engine import plan
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Outcome
@@ -244,7 +244,7 @@ FIO_JOBS = {
 @pytest.mark.parametrize("job", FIO_JOBS.values(), ids=FIO_JOBS.keys())
 def test_the_numbers_of_reads_and_writes_are_fio_s(job: str, tmp_path: Path) -> None:
     arguments = ["--name=a", "--filename=data", "--size=1m", *job.split()]
-    outcome = local.run(prepare(arguments, cwd=tmp_path, environment={}).plan)
+    outcome = local.run(read_command(arguments, cwd=tmp_path, environment={}).plan)
     ours = operations(outcome)
     # Chance decides how many of the blocks of a mix are written: all others are read.
     if "randrw" in job:
@@ -260,10 +260,10 @@ def test_a_pattern_is_the_same_for_fio_and_for_us(tmp_path: Path) -> None:
         return ["--name=a", "--filename=data", "--size=1m", f"--rw={rw}", *FIO_JOBS["pattern"].split()[1:]]
 
     assert fio(arguments("write"), tmp_path) == {"read": 256, "write": 256}
-    reader = prepare(arguments("read"), cwd=tmp_path, environment={}).plan
+    reader = read_command(arguments("read"), cwd=tmp_path, environment={}).plan
     assert operations(local.run(reader)) == {"read": (256, 0)}
     (tmp_path / "data").unlink()
-    local.run(prepare(arguments("write"), cwd=tmp_path, environment={}).plan)
+    local.run(read_command(arguments("write"), cwd=tmp_path, environment={}).plan)
     assert fio(arguments("read"), tmp_path) == {"read": 256, "write": 0}
 
 
@@ -280,6 +280,6 @@ def test_the_time_of_reading_back_is_reported_separately(tmp_path: Path) -> None
     """The window covers both kinds; a job that only writes has no reads in it."""
     command = "--name=a --rw=write --size=4m --bs=64k"
     for options, reads_back in (("--verify=crc32c", True), ("", False)):
-        prepared = prepare(f"{command} {options}".split(), cwd=tmp_path, environment={})
+        prepared = read_command(f"{command} {options}".split(), cwd=tmp_path, environment={})
         [done] = local.run(prepared.plan).workers
         assert (0 < done.read_back_ns < measured_ns(done)) == reads_back

@@ -13,7 +13,8 @@ import pytest
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from iocurve.dialects.fio.command import Prepared, prepare
+from iocurve.dialects.fio.command import parsed, read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
 from iocurve.engine.outcome import DifferenceOutcome
 from iocurve.engine.plan import Plan
@@ -72,10 +73,10 @@ def block_of(record: dict[str, Any]) -> int:
     return offset // BLOCK * BLOCK
 
 
-def prepared_fio(url: str, directory: Path, *more: str) -> Prepared:
+def prepared_fio(url: str, directory: Path, *more: str) -> FioCommand:
     """A job that writes blocks of a file one by one, and reads them back."""
     job = ["--name=a", "--rw=write", "--bs=4k", f"--size={BLOCKS * BLOCK}", "--iodepth=1", "--filename=data", *more]
-    return prepare([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=directory, environment={})
+    return read_command([*job, "--ioengine=nfs", f"--nfs_url={url}", "--verify=crc32c"], cwd=directory, environment={})
 
 
 def fio(url: str, directory: Path, *more: str) -> Sequence[DifferenceOutcome]:
@@ -173,8 +174,8 @@ def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) ->
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_a_job_file_finds_what_fio_finds(version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, "lost-write=0.05,flip-bit=1e-6")) as server:
-        (tmp_path / "job.toml").write_text(convert(prepared_fio(url_of(server, version), tmp_path)))
-        differences = differences_of(prepare_native([str(tmp_path / "job.toml")]).plans[0])
+        (tmp_path / "job.toml").write_text(convert(parsed(prepared_fio(url_of(server, version), tmp_path))))
+        differences = differences_of(next(prepare_native([str(tmp_path / "job.toml")]).plans()))
     lost = {record["offset"] for record in records(tmp_path) if record["fault"] == "lost-write"}
     flipped = {block_of(record) for record in records(tmp_path) if record["fault"] == "flip-bit"} - lost
     assert lost

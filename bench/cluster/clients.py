@@ -17,7 +17,7 @@ from pathlib import Path
 from iocurve.cluster import session, started
 from iocurve.cluster.session import RayLink
 from iocurve.cluster.started import StartedCluster
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import read_command
 from iocurve.engine.outcome import Live
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
@@ -70,7 +70,7 @@ def _clients(count: int) -> Iterator[ClientGroup]:
 
 def _cost(group: ClientGroup, seconds: int) -> tuple[float, float]:
     """Processors that this program and the daemons of the head take from the first interval to the last."""
-    plan = replicated(prepare([*JOB.split(), f"--runtime={seconds}"]).plan, group.count)
+    plan = replicated(read_command([*JOB.split(), f"--runtime={seconds}"]).plan, group.count)
     cluster = StartedCluster.known()
     assert cluster is not None, "it was started above"
     host = cluster.address.rpartition(":")[0]

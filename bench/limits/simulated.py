@@ -134,7 +134,7 @@ def planned(load: Load, seed: int) -> Plan:
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory:
         job = Path(directory) / "job.toml"
         job.write_text(load.job(2049, seed), encoding="utf-8")
-        (plan,) = prepare([str(job)]).plans
+        (plan,) = prepare([str(job)]).plans()
     return plan
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import read_command
 from iocurve.engine.outcome import Outcome
 from iocurve.measure import local
 from iocurve.units import MIB
@@ -38,7 +38,7 @@ class Held:
 
 def run(job: Sequence[str], place: Path) -> Outcome:
     """Runs a job of fio in this process. Raises ``RuntimeError`` unless it finishes."""
-    outcome = local.run(prepare(job, cwd=place, environment={}).plan, poll_s=0.01)
+    outcome = local.run(read_command(job, cwd=place, environment={}).plan, poll_s=0.01)
     if outcome.state != "finished":
         raise RuntimeError(f"a run {outcome.state}: {outcome.workers[0].error}")
     return outcome

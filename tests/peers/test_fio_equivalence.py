@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import LogPlan, Plan, SyncKind, Worker
@@ -387,8 +387,8 @@ def prepared_directory(directory: Path) -> Path:
 
 
 def by_iocurve(case: Case, directory: Path) -> Done:
-    prepared = prepare(case.options.split(), cwd=prepared_directory(directory), environment={})
-    prepared.require_runnable()
+    prepared = read_command(case.options.split(), cwd=prepared_directory(directory), environment={})
+    parsed(prepared).require_runnable()
     outcome = local.run(logged(prepared.plan))
     kinds = [kind for worker in outcome.workers for name, kind in worker.operations.items() if name in KINDS]
     return Done(

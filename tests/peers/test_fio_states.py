@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.dialects.fio.command import prepare
+from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.errors import PlanError
 
@@ -84,9 +84,9 @@ def test_without_a_state_both_fail_and_read_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.0.0").write_bytes(bytes(256 << 10))
     check = f"{JOB} --rw=read --verify_state_load=1"
     assert reads(FIO, check, tmp_path) == (1, 0)
-    prepared = prepare(check.split(), cwd=tmp_path, environment={})
+    prepared = read_command(check.split(), cwd=tmp_path, environment={})
     with pytest.raises(PlanError) as refusal:
-        prepared.require_runnable()
+        parsed(prepared).require_runnable()
     assert str(refusal.value.errors[0]) == (
         f"a: verify_state_load=1: {tmp_path}/{STATE} cannot be read: No such file or directory "
         "(run the job that writes first, with verify and without verify_state_save=0)"

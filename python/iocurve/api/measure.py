@@ -18,12 +18,11 @@ from iocurve.api.contexts import in_arguments, machines
 from iocurve.api.running import measured
 from iocurve.api.volume import Volume
 from iocurve.dialects import registry
-from iocurve.dialects.base import Dialect, Prepared
+from iocurve.dialects.base import Dialect, ParsedCommand
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import ab as turns
 from iocurve.measure import programs
-from iocurve.measure.programs import Program
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario import runner
@@ -39,7 +38,7 @@ Out: TypeAlias = Path | str | None
 TargetLike: TypeAlias = str | Path | Volume
 """A directory, a file, a device, ``nfs://host/export``, ``volume:PROFILE?quota=4TiB``, ``disk:NAME``, or a running
 ``Volume``."""
-DialectName = Literal["iocurve", "fio", "vdbench", "diskspd"]
+DialectName = Literal["iocurve", "fio", "vdbench", "diskspd", "mdtest", "elbencho"]
 Size: TypeAlias = int | str
 """Bytes, or a text: ``4GiB``."""
 T = TypeVar("T")
@@ -87,8 +86,9 @@ FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
     "fio": lambda path: [path],
     "vdbench": lambda path: ["-f", path],
     "diskspd": lambda path: [f"-X{path}"],
+    "elbencho": lambda path: ["-c", path],
 }
-"""The command line that runs a job file."""
+"""The command line that runs a job file; mdtest has none."""
 ROUNDS_MAX = scenarios.ROUNDS_MAX
 JOB_TEXT = "job text"
 """The source in messages about a job that is in no file."""
@@ -118,7 +118,7 @@ def run(
     if isinstance(job, Plan):
         if target is not None or dialect is not None:
             raise DialectError([Diagnostic("a plan has targets and no dialect; leave out target= and dialect=")])
-        return measured(Program("run", (job,), machines=machines()).measure, out)
+        return measured(programs.of_plans("run", [job], machines()).measure, out)
     dialect = dialect or ("iocurve" if str(job).endswith(".toml") else "fio")
     if target is None:
         prepared = _prepared(job, dialect)
@@ -135,13 +135,13 @@ def _kind(dialect: DialectName) -> str:
     return "run" if dialect == "iocurve" else dialect
 
 
-def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()) -> Prepared:
+def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()) -> ParsedCommand:
     known = _dialect(dialect)
     text = str(job)
     if isinstance(job, Path) or not ("\n" in text or text.startswith("-")):
         if dialect == "iocurve" and documents.is_scenario(Path(text)):
             raise DialectError([Diagnostic(f"{text} is a scenario; run it with iocurve.scenario")])
-        return known.prepare([*options, *FILE_ARGUMENTS[dialect](text)])
+        return known.prepare([*options, *_file_arguments(dialect, text)])
     if "\n" not in text:
         try:
             words = shlex.split(text)
@@ -155,9 +155,16 @@ def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()
         # A lone surrogate is an error of the text, which its reader finds.
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
-            return known.prepare([*options, *FILE_ARGUMENTS[dialect](str(path))])
+            return known.prepare([*options, *_file_arguments(dialect, str(path))])
         except DialectError as error:
             raise DialectError([_in_text(one, str(path)) for one in error.errors]) from None
+
+
+def _file_arguments(dialect: DialectName, path: str) -> list[str]:
+    """The command line that runs a job file. Raises ``DialectError``."""
+    if dialect not in FILE_ARGUMENTS:
+        raise DialectError([Diagnostic(f"{dialect} has no job files; give a command line, as '-n 1000 -d /mnt/a'")])
+    return FILE_ARGUMENTS[dialect](path)
 
 
 def _dialect(name: DialectName) -> Dialect:
@@ -167,7 +174,8 @@ def _dialect(name: DialectName) -> Dialect:
 
         return DIALECT
     if name not in registry.REGISTRY:
-        raise DialectError([Diagnostic(f"there is no dialect '{name}'; choose one of: {', '.join(FILE_ARGUMENTS)}")])
+        known = ", ".join(["iocurve", *registry.REGISTRY])
+        raise DialectError([Diagnostic(f"there is no dialect '{name}'; choose one of: {known}")])
     return registry.load(name)
 
 

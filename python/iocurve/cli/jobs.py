@@ -12,14 +12,15 @@ from iocurve.cli import dialects
 from iocurve.cli.common import Words, example, show_json
 from iocurve.cli.exits import EXIT_CANNOT_RUN, EXIT_USAGE
 from iocurve.cli.quantities import Flag
-from iocurve.dialects.base import Prepared
+from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.errors import TargetError
 from iocurve.measure import jobs
 
+CONVERTED = "|".join(name for name, entry in REGISTRY.items() if entry.converts)
 CONVERT_HELP = f"""\
-Usage: iocurve convert [-o FILE] {"|".join(REGISTRY)} [the tool's own options]
+Usage: iocurve convert [-o FILE] {CONVERTED} [the tool's own options]
 
 Converts the job to a TOML file for iocurve run, with the same plan. Default of -o: stdout.
 
@@ -44,9 +45,9 @@ def explain_job(job: Path, /) -> int:
     return _print_explanation(NATIVE.prepare([str(job)]))
 
 
-def _print_explanation(prepared: Prepared) -> int:
-    print(prepared.explain(), end="")
-    return EXIT_CANNOT_RUN if prepared.check()[1] else 0
+def _print_explanation(command: ParsedCommand) -> int:
+    print(command.explanation(), end="")
+    return EXIT_CANNOT_RUN if command.obstacles else 0
 
 
 def _explains(name: str) -> Callable[..., int]:

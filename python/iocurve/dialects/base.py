@@ -1,14 +1,13 @@
 """The interface of a dialect: it reads another tool's command line and writes that tool's output.
 
-A dialect prepares plans. Its caller (``iocurve.measure.jobs``) knows none of the tool's options: it prints the notes,
-calls ``Prepared.measure`` to run the plans, and passes the result to ``Prepared.write_output``.
+A dialect returns a ``ParsedCommand``: steps, and functions that write the tool's output. Its callers
+(``iocurve.measure.jobs``, ``ab``, ``programs``) know none of the tool's options: they walk the steps.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
@@ -17,13 +16,10 @@ from typing import Protocol, TypeVar
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
+from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
-
-RunPlan = Callable[[Plan, Callable[[Live], bool]], Outcome]
-"""Runs one plan to its end. The second argument is called with the live state; the run stops when it returns True."""
-
 
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
@@ -97,105 +93,75 @@ class TimedJob:
     interval_ns: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared(ABC):
-    """A command line that was read: holds everything to run it, to explain it and to write the tool's output."""
+Measured = Mapping[int, Outcome]
+"""Outcomes of earlier steps that are ``kept``, by number of the step."""
 
-    notes: tuple[PlanNote, ...]
-    obstacles: tuple[Diagnostic, ...] = ()
-    """Reasons why the plans cannot run on this machine."""
+
+def nothing() -> None:
+    """Does nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One plan of a command line, and one point of its result."""
+
+    name: str
+    """Name of the plan."""
+    plan: Callable[[Measured], Plan | None]
+    """The plan, from what earlier steps measured; None leaves the step out.
+
+    From nothing it is the plan as far as it is known before a run. Raises ``PlanError`` or ``RunError``.
+    """
+    job: Callable[[], TimedJob] | None = None
+    """Makes the job of a job file that resolves to the same plan. Default: the job of a later step makes it."""
+    kept: bool = False
+    """Later steps depend on the outcome."""
+    optional: bool = False
+    """True if the step may be left out, after what earlier steps measured."""
+    pause_ns: int = 0
+    """Pause before the step, unless it is the first one."""
+    before: Callable[[], None] = nothing
+    """Called before the plan is made. Raises ``TargetError``."""
+    enough: Callable[[], Callable[[Live], bool]] = lambda: lambda _: False
+    """Makes the function that is called with the live state; a run stops when it returns True."""
+    after: Callable[[Outcome], None] = lambda _: None
+    """Called after a run that finished. Raises ``TargetError``."""
+    follow: Callable[[Plan], Callable[[Live], None]] = lambda _: lambda _: None
+    """Called before the run: writes what the tool prints then; gives the function that writes during the run."""
+    answer: Callable[[Outcome], None] = lambda _: None
+    """Writes what the tool prints after a step."""
+    goes_on: Callable[[Outcome], bool] = lambda _: True
+    """False ends the command after this step. Raises ``TargetError`` or ``RunError``."""
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Plans that name no client are run by each: every worker, on the same paths by default."""
+
+    path: Callable[[str, int], str] = lambda path, _client: path
+    """The path on a client for a path of a plan."""
+    runs_on: Callable[[int, int, int], bool] = lambda _group, _worker, _client: True
+    """True if a client runs the worker of this number in the group of this number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """Requirements of a command line."""
+
     directories: tuple[str, ...] = ()
     """Directories of the target files, to be created before the run, as the tools do."""
-    out: Path | None = None
-    """Directory for result.json and the report; None: neither is written."""
-    machine: Machine
+    output_paths: tuple[Path, ...] = ()
+    """Files that the output goes to. They must be writable before the run starts."""
     cluster: ClusterRequest | None = None
     """The machines that run the plans at the same instant; None: this machine."""
-
-    def client_path(self, path: str, client: int) -> str:
-        """The path on a client for a path of a plan: the same, unless the tool gives each client separate files."""
-        del client
-        return path
-
-    def runs_on(self, group: int, worker: int, client: int) -> bool:
-        """True if a client runs this worker of the plan: each does, unless the tool selects its clients."""
-        del group, worker, client
-        return True
-
-    @property
-    def places_workers(self) -> bool:
-        """True if the plans say which client runs each worker; False if every client runs the whole plan."""
-        return False
-
-    @property
-    @abstractmethod
-    def plans(self) -> Sequence[Plan]:
-        """The plans in the order they run. If a run depends on the results before it, only the first plan."""
-
-    @abstractmethod
-    def explain(self) -> str:
-        """Describes in words what would run. Raises ``PlanError``."""
-
-    @abstractmethod
-    def write_output(self, result: Result) -> Result:
-        """Writes the tool's output to stdout and files. Returns the result, with notes about that output added.
-
-        Raises ``TargetError`` if a file cannot be written.
-        """
-
-    @abstractmethod
-    def jobs(self) -> list[TimedJob]:
-        """Jobs that resolve to the same plans. Raises ``PlanError`` if a job file cannot express what runs."""
-
-    @property
-    def source(self) -> str:
-        """The command line, for the first line of the job file converted from it."""
-        return ""
-
-    @property
-    def title(self) -> str:
-        """Title of the report; empty: the name of the first plan."""
-        return ""
-
-    @property
-    def shows_progress(self) -> bool:
-        """True if a live view accompanies the run; False if the dialect prints its own progress."""
-        return True
-
-    @property
-    def writes_output_at_end(self) -> bool:
-        """True if the output is made from all points of the result; False if it is written while the points are run."""
-        return True
-
-    @property
-    def needs_intervals(self) -> bool:
-        """True if the output needs every interval of each worker, for as long as the run takes."""
-        return True
-
-    def output_without_run(self) -> str | None:
-        """The complete output of a command line that runs nothing; None if there is something to run."""
-        return None
-
-    def output_paths(self) -> Sequence[Path]:
-        """Files that the output goes to. They must be writable before the run starts."""
-        return ()
-
-    def check(self) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
-        """Returns all notes and obstacles, including those that take a slower check. Raises ``PlanError``."""
-        return self.notes, self.obstacles
-
-    def measure(self, run: RunPlan) -> None:
-        """Runs the plans in order, and stops after the first that does not finish."""
-        for plan in self.plans:
-            if run(plan, lambda _: False).state != "finished":
-                return
-
-    def require_runnable(self) -> Sequence[PlanNote]:
-        """Returns all notes. Raises ``PlanError`` if a plan cannot run on this machine."""
-        notes, obstacles = self.check()
-        if obstacles:
-            raise PlanError(obstacles)
-        return notes
+    replicas: Replicas | None = Replicas()
+    """None: the plans say which client runs each worker."""
+    intervals: bool = True
+    """True if the output needs every interval of each worker, for as long as the run takes."""
+    points: bool = True
+    """True if ``finish`` needs the points; False where the output is written after each step."""
+    progress: bool = True
+    """True if a live view accompanies the run; False if the tool prints its own progress."""
 
     def make_directories(self) -> None:
         """Creates ``directories``. Raises ``TargetError``."""
@@ -204,6 +170,83 @@ class Prepared(ABC):
                 Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise TargetError(f"directory {directory} cannot be created: {error.strerror}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedCommand:
+    """A command line that was read: steps, and functions that write the tool's output."""
+
+    title: str
+    """Title of the report."""
+    source: str = ""
+    """The command line, for the first line of the job file converted from it."""
+    steps: Sequence[Step]
+    """The plans in the order they run; of a tool that repeats all of them, those of the first round."""
+    again: Sequence[Step] = ()
+    """The steps of every round after the first."""
+    rounds: int | None = 1
+    """None: no limit."""
+    seconds: float | None = None
+    """No round starts later than this after the start of the first."""
+    notes: tuple[PlanNote, ...] = ()
+    obstacles: tuple[Diagnostic, ...] = ()
+    """Reasons why the plans cannot run on this machine."""
+    needs: Needs = Needs()
+    out: Path | None = None
+    """Directory for result.json and the report; None: neither is written."""
+    explanation: Callable[[], str]
+    """Describes in words what would run."""
+    only_prints: str | None = None
+    """The complete output of a command line that runs nothing; None if there is something to run."""
+    no_job_file: Diagnostic | None = None
+    """Why a job file cannot express what runs."""
+    running: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Surrounds the steps, with or without output. Raises ``TargetError``."""
+    writing: Callable[[Sequence[PlanNote]], AbstractContextManager[None]] = lambda _: nullcontext()
+    """Surrounds steps whose output is written: opens files of output, and writes there how the steps ended."""
+    finish: Callable[[Result], Result] = lambda result: result
+    """Writes the rest of the output. Returns the result, with notes about that output added. Raises ``TargetError``."""
+
+    @property
+    def count(self) -> int | None:
+        """Number of steps in all rounds; None without a limit."""
+        if self.rounds is None or self.seconds is not None:
+            return None
+        return len(self.steps) + (self.rounds - 1) * len(self.again)
+
+    def plans(self) -> Iterator[Plan]:
+        """The plans of the first round as far as they are known before a run, each made when it is taken.
+
+        Raises ``PlanError``.
+        """
+        return (plan for step in self.steps if (plan := step.plan({})) is not None)
+
+    def jobs(self) -> list[TimedJob]:
+        """Jobs that resolve to the same plans. Raises ``PlanError`` if a job file cannot express what runs."""
+        if self.no_job_file:
+            raise PlanError([self.no_job_file])
+        return [step.job() for step in self.steps if step.job]
+
+    def require_runnable(self) -> None:
+        """Raises ``PlanError`` if a plan cannot run on this machine."""
+        if self.obstacles:
+            raise PlanError(self.obstacles)
+
+
+def explain_steps(
+    steps: Sequence[Step],
+    notes: Sequence[PlanNote],
+    obstacles: Sequence[Diagnostic],
+    machine: Machine,
+    worker: str,
+) -> str:
+    """Describes the plans in words, with notes and obstacles after the last. A dialect calls a ``worker`` so."""
+    plans = [plan for step in steps if (plan := step.plan({}))]
+    last = len(plans) - 1
+    return "\n".join(
+        explain(plan, notes if number == last else (), obstacles if number == last else (), machine, called=worker)
+        for number, plan in enumerate(plans)
+    )
 
 
 class Prepare(Protocol):
@@ -220,7 +263,7 @@ class Prepare(Protocol):
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         machine: Machine | None = None,
-    ) -> Prepared:
+    ) -> ParsedCommand:
         """Reads a command line; see the class."""
 
 
@@ -260,7 +303,7 @@ def numbered(dialect: Dialect, numbers: Sequence[int]) -> Iterator[Dialect]:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         machine: Machine | None = None,
-    ) -> Prepared:
+    ) -> ParsedCommand:
         prepared = dialect.prepare(arguments, cwd=cwd, environment=environment, machine=machine)
         return replace(prepared, notes=tuple(map(moved, prepared.notes)))
 

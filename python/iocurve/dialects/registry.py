@@ -18,13 +18,15 @@ class Entry:
     """Module that defines ``DIALECT``."""
     runs: str
     """Arguments that the command takes, for the list of commands: ``fio job files and fio command lines``."""
+    converts: bool = True
+    """True if job files can express what its command lines run."""
 
 
 REGISTRY = {
     "fio": Entry("iocurve.dialects.fio.command", "fio job files and fio command lines"),
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
-    "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines"),
-    "elbencho": Entry("iocurve.dialects.elbencho.command", "elbencho command lines"),
+    "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines", converts=False),
+    "elbencho": Entry("iocurve.dialects.elbencho.command", "elbencho command lines", converts=False),
     "diskspd": Entry("iocurve.dialects.diskspd.command", "DiskSpd command lines and XML profiles"),
 }
 """The dialects of other tools. To add one, add a directory and a line here."""

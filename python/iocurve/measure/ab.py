@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 
-from iocurve.dialects.base import Prepared
+from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError
 from iocurve.measure import campaign as campaigns
-from iocurve.measure import jobs
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
+from iocurve.measure.jobs import NO_TARGET, UsedTargets, walk, with_notes
 from iocurve.measure.local import Enough
-from iocurve.measure.machines import THIS_MACHINE
-from iocurve.measure.run_files import RunFiles
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario, TargetNeed
 from iocurve.measure.scenario.runner import Request
@@ -30,6 +30,7 @@ from iocurve.units import MILLISECOND_NS
 
 LABELS = ("A", "B")
 FAMILY = "load"
+DATA_KINDS = frozenset({"read", "write", "trim", "fsync", "fdatasync", "sync_file_range"})
 INTERVALS = 20
 """Least number of reporting intervals of a run."""
 
@@ -99,8 +100,8 @@ def run_targets(request: Request, directory: Path, *, quiet: bool = False) -> Re
 # ---- command lines
 
 
-def planned(text: str) -> tuple[str, Prepared]:
-    """The name of the tool and the plans of a command line. Raises ``DialectError`` and ``PlanError``."""
+def parsed(text: str) -> ParsedCommand:
+    """A command line that can take turns. Raises ``DialectError`` and ``PlanError``."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -108,17 +109,23 @@ def planned(text: str) -> tuple[str, Prepared]:
     if words[:1] == ["iocurve"]:
         words = words[1:]
     if words and words[0] in REGISTRY:
-        name, prepared = words[0], load(words[0]).prepare(words[1:])
+        command = load(words[0]).prepare(words[1:])
     elif len(words) == 2 and words[0] == "run" and words[1].endswith(".toml"):
-        name, prepared = "run", NATIVE.prepare(words[1:])
+        command = NATIVE.prepare(words[1:])
     else:
         known = ", ".join([*REGISTRY, "run JOB.toml"])
         raise DialectError([Diagnostic(f"'{text}' is no command that can take turns; it starts with one of {known}")])
-    if prepared.cluster is not None:
+    if command.needs.cluster is not None:
         raise DialectError([Diagnostic(f"'{text}' runs on several machines; ab runs commands on this machine alone")])
-    if not prepared.plans:
+    if command.only_prints is not None or not command.steps:
         raise DialectError([Diagnostic(f"'{text}' runs nothing")])
-    return name, prepared
+    if command.count is None:
+        raise DialectError([Diagnostic(f"'{text}' repeats its runs without an end; ab needs their number")])
+    for step in command.steps:
+        if step.optional:
+            why = "depends on what the runs before it measure"
+            raise DialectError([Diagnostic(f"'{text}': whether {step.name} runs {why}; ab compares all runs")])
+    return command
 
 
 def of_commands(
@@ -135,32 +142,31 @@ def of_commands(
     turns. Raises ``DialectError`` and ``PlanError``; the function ``TargetError`` or
     ``RunError`` when nothing could be measured.
     """
-    prepared = [planned(text)[1] for text in commands]
-    checked = [one.check() for one in prepared]
-    if obstacles := [obstacle for _, found in checked for obstacle in found]:
+    members = [parsed(text) for text in commands]
+    if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
         raise PlanError(obstacles)
-    for one in prepared:
-        one.make_directories()
-    plans = [plan for one in prepared for plan in one.plans]
+    counts = [one.count for one in members]
+    if len(set(counts)) > 1:
+        each = " and ".join(f"'{text}' has {number}" for text, number in zip(commands, counts, strict=True))
+        raise DialectError([Diagnostic(f"ab compares runs of the same number, and {each}")])
     name = " and ".join(commands)
 
     def measure(view: View, keep: Keep) -> Result:
-        campaign = Campaign(campaigns.started("ab", name, jobs.target_facts(plans)), view, keep)
-        files = jobs.files_to_remove("ab", plans, THIS_MACHINE)
-        turns = _Turns(campaign, prepared, files, runs, margin, repeats, before_turn)
-        result = campaigns.carry_out(campaign, lambda _: turns.run(), jobs.removal(files))
-        return jobs.with_notes(result, [note for notes, _ in checked for note in notes])
+        campaign = Campaign(campaigns.started("ab", name, NO_TARGET), view, keep, count=sum(filter(None, counts)))
+        turns = _Turns(campaign, members, UsedTargets(campaign, "ab"), runs, margin, repeats, before_turn)
+        result = campaigns.carry_out(campaign, lambda _: turns.run(), turns.used.remove)
+        return with_notes(result, [note for one in members for note in one.notes])
 
     return measure
 
 
 @dataclass
 class _Turns:
-    """The turns of two commands, each with all of its plans."""
+    """The turns of two commands, each with all of its steps."""
 
     campaign: Campaign
-    prepared: Sequence[Prepared]
-    files: RunFiles | None
+    members: Sequence[ParsedCommand]
+    used: UsedTargets
     rounds: int
     margin: float
     repeats: int
@@ -168,31 +174,37 @@ class _Turns:
 
     def run(self) -> None:
         points: dict[str, Point] = {}
-        for place in turn_places(len(self.prepared), self.rounds):
+        for place in turn_places(len(self.members), self.rounds):
             self.before_turn(place.member)
-            self._run_command(place, points)
+            command = self.members[place.member]
+            command.needs.make_directories()
+            walk(command, partial(self._run_step, place, points, count(1)), writes=False)
 
-    def _run_command(self, place: TurnPlace, points: dict[str, Point]) -> None:
-        """All plans of a command; the plans of the same number in both commands are compared."""
-        number = 0
-        is_single = all(len(one.plans) == 1 for one in self.prepared)
+    def _run_step(
+        self,
+        place: TurnPlace,
+        points: dict[str, Point],
+        numbers: Iterator[int],
+        plan: Plan,
+        enough: Enough,
+    ) -> Outcome:
+        """Steps of the same number in both commands are compared."""
+        number = next(numbers)
+        names = LABELS if self.members[0].count == 1 else tuple(f"{label} {number}" for label in LABELS)
+        self.used.add(plan)
+        one = Measurement(
+            plan,
+            FAMILY,
+            name=names[place.member],
+            enough=self.used.identifying(enough),
+            margin=self.margin,
+            repeats_max=self.repeats if can_run_again(plan) else 0,
+        )
+        points[one.title], run = self.campaign.take_turn(one, points.get(one.title), place, self.rounds, names)
+        return run.outcome
 
-        def run_plan(plan: Plan, enough: Enough) -> Outcome:
-            nonlocal number
-            number += 1
-            names = tuple(label if is_single else f"{label} {number}" for label in LABELS)
-            if self.files:
-                self.files.announce(plan)
-                enough = jobs.identifying(self.files, enough)
-            one = Measurement(
-                plan,
-                FAMILY,
-                name=names[place.member],
-                enough=enough,
-                margin=self.margin,
-                repeats_max=self.repeats,
-            )
-            points[one.title], run = self.campaign.take_turn(one, points.get(one.title), place, self.rounds, names)
-            return run.outcome
 
-        self.prepared[place.member].measure(run_plan)
+def can_run_again(plan: Plan) -> bool:
+    """False if the plan makes or removes names: a second run would find those of the first."""
+    workers = [worker for group in plan.groups for worker in group.workers]
+    return all(one.tree is None and {kind.kind for kind in one.operations} <= DATA_KINDS for one in workers)

@@ -120,7 +120,7 @@ class Campaign:
         """``order`` has the names of all points; the result has them in this order, whichever is measured first."""
         self._count = len(order) if order else count
         facts = machines.cluster_facts()
-        self.result, self._machines = result.replace(cluster=facts, points_planned=self._count), machines
+        self.result, self.machines = result.replace(cluster=facts, points_planned=self._count), machines
         if facts and facts.missing:
             text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'load client')} took part"
             self.result = self.result.with_note("clients_missing", text)
@@ -136,10 +136,11 @@ class Campaign:
         self.seconds_planned = 0.0
         """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
-    @property
-    def clients(self) -> int:
-        """Number of load clients that run each plan."""
-        return self._machines.count
+    def leave_out(self) -> None:
+        """A point of the count will not be measured."""
+        if self._count is not None:
+            self._count -= 1
+            self.result = self.result.replace(points_planned=self._count)
 
     def measure(self, next_one: Measurement) -> Point:
         """Measures a point and keeps it. A point that an earlier run finished is reused.
@@ -252,7 +253,7 @@ class Campaign:
         """
         self._view.preparing(purpose)
         try:
-            outcome = local.finished(self._machines.start(plan, purpose), self._watch(enough))
+            outcome = local.finished(self.machines.start(plan, purpose), self._watch(enough))
         finally:
             self._view.preparing(None)
         return self._whole(purpose, outcome)
@@ -261,7 +262,7 @@ class Campaign:
         """Measures a load that is no point of the result, such as a probe. Raises as ``prepare`` does."""
         self._view.preparing(purpose)
         try:
-            measured = local.measure(plan, self._watch(local.run_to_the_end), machines=self._machines)
+            measured = local.measure(plan, self._watch(local.run_to_the_end), machines=self.machines)
         finally:
             self._view.preparing(None)
         self._whole(purpose, measured.outcome)
@@ -325,7 +326,7 @@ class Campaign:
         )
         one.before()
         plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
-        measured = local.measure(plan, self._watch(one.enough), one.poll_s, self._machines)
+        measured = local.measure(plan, self._watch(one.enough), one.poll_s, self.machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
         if point.is_empty:

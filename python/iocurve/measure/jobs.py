@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Prepared
+from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedCommand, Step
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
-from iocurve.errors import PlanError, TargetError
+from iocurve.errors import Interrupted, TargetError
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import interrupts
-from iocurve.measure.campaign import Campaign, CleanUp, CutShort, Measurement
+from iocurve.measure.campaign import Campaign, CutShort, Measurement
 from iocurve.measure.deployment import replicated
 from iocurve.measure.leftovers import tell_leftovers_of_plans
 from iocurve.measure.local import Enough
@@ -31,14 +32,21 @@ from iocurve.result.disturbance import starved_volume_text
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.disk_facts import disk_facts
 from iocurve.targets.nfs_url import nfs_address
+from iocurve.units import SECOND_NS
 
 if TYPE_CHECKING:
     from iocurve.measure.run_files import RunFiles
     from iocurve.report.directory import ReportDirectory
 
 
-BeforeRun = Callable[[Sequence[Plan]], None]
+NO_TARGET = TargetFacts(kind="null", address="null")
+FILES_PLANNED_AHEAD = 20_000
+"""Files of the plans that are made before a run, to look for what earlier runs left."""
+
+BeforeRun = Callable[[Iterable[Plan]], None]
 """Called with the plans before they run; what it raises ends the command."""
+RunPlan = Callable[[Plan, Enough], Outcome]
+"""Runs the plan of a step. Raises ``CutShort`` where it does not finish."""
 OpenCluster = Callable[[ClusterRequest], AbstractContextManager[Machines]]
 """Opens load clients on machines of a cluster."""
 
@@ -64,16 +72,15 @@ def run(
     if information is not None:
         print(information)
         return None
-    prepared = dialect.prepare(arguments)
-    output = prepared.output_without_run()
-    if output is not None:
-        _tell(prepared.notes)
-        sys.stdout.write(output)
+    command = dialect.prepare(arguments)
+    if command.only_prints is not None:
+        _tell(command.notes)
+        sys.stdout.write(command.only_prints)
         return None
-    if prepared.cluster is None or cluster is None:
-        return _measured(dialect.name, prepared, prepared.out or out, machines, before_run, quiet=quiet)
-    with cluster(prepared.cluster) as clients:
-        return _measured(dialect.name, prepared, prepared.out or out, clients, before_run, quiet=quiet)
+    if command.needs.cluster is None or cluster is None:
+        return _measured(dialect.name, command, command.out or out, machines, before_run, quiet=quiet)
+    with cluster(command.needs.cluster) as clients:
+        return _measured(dialect.name, command, command.out or out, clients, before_run, quiet=quiet)
 
 
 def needs_machines(dialect: Dialect, arguments: Sequence[str], before_run: BeforeRun | None = None) -> bool:
@@ -83,50 +90,49 @@ def needs_machines(dialect: Dialect, arguments: Sequence[str], before_run: Befor
     """
     if dialect.information(arguments) is not None:
         return False
-    prepared = dialect.prepare(arguments)
-    if prepared.output_without_run() is not None:
+    command = dialect.prepare(arguments)
+    if command.only_prints is not None:
         return False
-    prepared.require_runnable()
+    command.require_runnable()
     if before_run:
-        before_run(prepared.plans)
-    _require_writable(prepared.output_paths())
+        before_run(command.plans())
+    _require_writable(command.needs.output_paths)
     return True
 
 
 def _measured(
-    kind: str, prepared: Prepared, out: Path | None, machines: Machines, before_run: BeforeRun | None, *, quiet: bool
+    kind: str,
+    command: ParsedCommand,
+    out: Path | None,
+    machines: Machines,
+    before_run: BeforeRun | None,
+    *,
+    quiet: bool,
 ) -> Result:
-    notes, obstacles = prepared.check()
     if not quiet:
-        _tell(notes)
-    if obstacles:
-        raise PlanError(obstacles)
+        _tell(command.notes)
+    command.require_runnable()
     if before_run:
-        before_run(prepared.plans)
-    _require_writable(prepared.output_paths())
-    prepared.make_directories()
-    plans = prepared.plans
+        before_run(command.plans())
+    _require_writable(command.needs.output_paths)
+    command.needs.make_directories()
     if not quiet:
-        tell_leftovers_of_plans(plans, machines)
+        tell_leftovers_of_plans(list(_planned_ahead(command)), machines)
     directory = None if out is None else _report_directory(out)
     with interrupts.deferred():
-        with progress_view(keeps_lines=len(plans) > 1, quiet=quiet or not prepared.shows_progress) as view:
+        with progress_view(keeps_lines=command.count != 1, quiet=quiet or not command.needs.progress) as view:
             campaign = Campaign(
-                campaigns.started(
-                    kind, prepared.title or plans[0].name, target_facts(plans), with_ceiling=out is not None
-                ),
+                campaigns.started(kind, command.title, NO_TARGET, with_ceiling=out is not None),
                 view,
                 directory.keep if directory else lambda _: None,
-                count=len(plans),
-                keeps_points=out is not None or prepared.writes_output_at_end or before_run is not None,
+                count=command.count,
+                keeps_points=out is not None or command.needs.points or before_run is not None,
                 machines=machines,
             )
-            files = files_to_remove(kind, plans, machines)
-            result = campaigns.carry_out(campaign, partial(_run, kind, prepared, files), removal(files))
-        result = with_notes(result, notes)
+            result = measure_steps(campaign, kind, command, writes=True)
         told = len(result.notes)
         try:
-            result = prepared.write_output(result)
+            result = command.finish(result)
         finally:
             # Output that cannot be written costs no report.
             if directory:
@@ -139,16 +145,129 @@ def _measured(
     return result
 
 
+def measure_steps(
+    campaign: Campaign, kind: str, command: ParsedCommand, *, writes: bool, target: TargetFacts | None = None
+) -> Result:
+    """Measures each step as a point, with the tool's output if it ``writes``. Raises as ``campaigns.carry_out``.
+
+    ``target`` is the one target of all steps; by default the plans say which it is.
+    """
+    used, needs = UsedTargets(campaign, kind, target), command.needs
+
+    def run(plan: Plan, enough: Enough) -> Outcome:
+        if (replicas := needs.replicas) is not None:
+            plan = replicated(plan, campaign.machines.count, partial(_renamed, replicas.path), replicas.runs_on)
+        used.add(plan)
+        enough = used.identifying(enough)
+        measurement = Measurement(plan, kind, enough=enough, keeps_intervals=needs.intervals and writes)
+        return campaign.measure(measurement).outcome
+
+    def body(campaign: Campaign) -> None:
+        walk(command, run, writes=writes, left_out=campaign.leave_out)
+
+    return with_notes(campaigns.carry_out(campaign, body, used.remove), command.notes)
+
+
+def _renamed(path: Callable[[str, int], str], file: FilePlan, client: int) -> FilePlan:
+    return file.replace(path=path(file.path, client))
+
+
+def walk(
+    command: ParsedCommand,
+    run: RunPlan,
+    *,
+    writes: bool = True,
+    left_out: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Runs the steps of a command line in all rounds, until one does not finish.
+
+    With ``writes`` the tool's output is written, all but ``ParsedCommand.finish``. ``left_out`` is called for a step
+    that does not run. Raises what the functions of the steps raise, and ``CutShort`` once the output is written.
+    """
+    with command.running():
+        with command.writing(command.notes) if writes else nullcontext():
+            cut = _walk_rounds(command, partial(_walk_step, run=run, writes=writes, left_out=left_out), clock, sleep)
+        if cut:
+            raise cut
+
+
+def _walk_rounds(
+    command: ParsedCommand,
+    walk_step: Callable[[Step, Measured], Outcome | CutShort | None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> CutShort | None:
+    started = clock()
+    for number in count() if command.rounds is None else range(command.rounds):
+        if number and command.seconds is not None and clock() >= started + command.seconds:
+            return None
+        measured: dict[int, Outcome] = {}
+        for place, step in enumerate(command.again if number else command.steps):
+            if step.pause_ns and (number or place):
+                _pause(step.pause_ns, sleep)
+            outcome = walk_step(step, measured)
+            if isinstance(outcome, CutShort):
+                return outcome
+            if outcome is None:
+                continue
+            if outcome.state != "finished" or not step.goes_on(outcome):
+                return None
+            if step.kept:
+                measured[place] = outcome
+    return None
+
+
+def _walk_step(
+    step: Step, measured: Measured, *, run: RunPlan, writes: bool, left_out: Callable[[], None]
+) -> Outcome | CutShort | None:
+    """Runs one step; None if it is left out. A run that was cut short has output, too."""
+    step.before()
+    plan = step.plan(measured)
+    if plan is None:
+        left_out()
+        return None
+    follow, is_enough = step.follow(plan) if writes else lambda _: None, step.enough()
+
+    def enough(live: Live) -> bool:
+        follow(live)
+        return is_enough(live)
+
+    cut = None
+    try:
+        outcome = run(plan, enough)
+    except CutShort as error:
+        outcome, cut = error.outcome, error
+    if outcome.state == "finished":
+        step.after(outcome)
+    if writes:
+        step.answer(outcome)
+    return cut or outcome
+
+
+def _pause(pause_ns: int, sleep: Callable[[float], None]) -> None:
+    try:
+        sleep(pause_ns / SECOND_NS)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped in the pause before a run") from None
+
+
+def _planned_ahead(command: ParsedCommand) -> Iterator[Plan]:
+    """The plans of the first steps, until these have many files."""
+    files = 0
+    for plan in command.plans():
+        yield plan
+        files += sum(len(worker.files) for group in plan.groups for worker in group.workers)
+        if files > FILES_PLANNED_AHEAD:
+            return
+
+
 def with_notes(result: Result, notes: Iterable[PlanNote]) -> Result:
     """The result with the notes of a job."""
     for note in notes:
         result = result.with_note(note.code, str(note), note.level)
     return result
-
-
-def removal(files: RunFiles | None) -> CleanUp:
-    """Removes the files at the end, if there are any to remove."""
-    return files.remove if files else lambda _: None
 
 
 def _report_directory(path: Path) -> ReportDirectory:
@@ -158,65 +277,86 @@ def _report_directory(path: Path) -> ReportDirectory:
     return ReportDirectory(path)
 
 
-def files_to_remove(kind: str, plans: Sequence[Plan], machines: Machines) -> RunFiles | None:
-    """The files that the run makes and does not keep; None if it keeps all."""
-    workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
-    if all(file.keep for worker in workers for file in worker.files):
-        return None
-    from iocurve.measure.run_files import RunFiles
+class UsedTargets:
+    """The targets of the plans of a campaign, and the files that the plans make there and do not keep."""
 
-    return RunFiles(f"iocurve-{kind}-{secrets.token_hex(4)}", machines=machines, unkept=True)
+    def __init__(self, campaign: Campaign, kind: str, target: TargetFacts | None = None) -> None:
+        """``target`` is the one target of all plans, where the caller knows it."""
+        self._campaign, self._kind, self._target = campaign, kind, target
+        self._files: RunFiles | None = None
+        self._mounts: dict[str, planned.NfsMount] = {}
+        self._disks: dict[planned.DiskPlan, None] = {}
+        self._directories: dict[str, None] = {}
+        self._named: dict[str, None] = {}
+        """Directories of names that the plans only make, look up or remove."""
+
+    def add(self, plan: Plan) -> None:
+        """Adds the targets of a plan to the result, and names its files in manifests. Raises ``TargetError``."""
+        workers = [worker for group in plan.groups for worker in group.workers]
+        for worker in workers:
+            self._add(worker)
+        self._campaign.result = self._campaign.result.replace(target=self._target or self._facts())
+        if self._files is None and not all(file.keep for worker in workers for file in worker.files):
+            from iocurve.measure.run_files import RunFiles
+
+            run = f"iocurve-{self._kind}-{secrets.token_hex(4)}"
+            self._files = RunFiles(run, machines=self._campaign.machines, unkept=True)
+        if self._files:
+            self._files.announce(plan)
+
+    def identifying(self, enough: Enough) -> Enough:
+        """As ``enough``; notes which files the run has made as soon as they are laid out."""
+        files, is_done = self._files, False
+        if files is None:
+            return enough
+
+        def watch(live: Live) -> bool:
+            nonlocal is_done
+            if not is_done and live.phase not in ("layout", "prepare"):
+                is_done = True
+                files.identify()
+            return enough(live)
+
+        return watch
+
+    def remove(self, patience_ns: int | None) -> None:
+        """Removes the files at the end, if there are any to remove. Raises ``TargetError`` if files stay."""
+        if self._files:
+            self._files.remove(patience_ns)
+
+    def _add(self, worker: planned.Worker) -> None:
+        engine = worker.engine
+        if isinstance(engine, planned.NfsEngine | planned.NfsMetadataEngine):
+            self._mounts.setdefault(nfs_address(engine.mount), engine.mount)
+        elif worker.disk:
+            self._disks[worker.disk] = None
+        elif not isinstance(engine, planned.NullEngine):
+            # There may be a million names in a few directories.
+            parents = dict.fromkeys(file.path.rpartition("/")[0] or file.path[:1] for file in worker.files)
+            found = self._named if isinstance(engine, planned.MetadataEngine) else self._directories
+            found.update(dict.fromkeys(str(Path(parent).absolute()) for parent in parents))
+
+    def _facts(self) -> TargetFacts:
+        """The target of all plans so far, or ``several``. A name in a directory of the others is no other target."""
+        highest = [one for one in self._named if not any(str(above) in self._named for above in Path(one).parents)]
+        directories = dict.fromkeys([*self._directories, *highest])
+        places = len(self._mounts) + len(self._disks) + len(directories)
+        if places > 1:
+            return TargetFacts(kind="several", address=f"{places} places")
+        for disk in self._disks:
+            return disk_facts(disk)
+        for address in self._mounts:
+            return TargetFacts(kind="nfs", address=address)
+        for path in directories:
+            return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
+        return NO_TARGET
 
 
-def _run(kind: str, prepared: Prepared, files: RunFiles | None, campaign: Campaign) -> None:
-    """Runs all plans of the dialect, which also sees the outcome of a plan that was cut short."""
-    cut_short: list[CutShort] = []
-
-    def own_names(file: FilePlan, client: int) -> FilePlan:
-        return file.replace(path=prepared.client_path(file.path, client))
-
-    def run_plan(plan: Plan, enough: Enough) -> Outcome:
-        try:
-            if not prepared.places_workers:
-                plan = replicated(plan, campaign.clients, own_names, prepared.runs_on)
-            measurement = Measurement(plan, kind, enough=enough, keeps_intervals=prepared.needs_intervals)
-            return measure_plan(campaign, files, measurement)
-        except CutShort as cut:
-            cut_short.append(cut)
-            return cut.outcome
-
-    prepared.measure(run_plan)
-    if cut_short:
-        raise cut_short[0]
-
-
-def measure_plan(campaign: Campaign, files: RunFiles | None, measurement: Measurement) -> Outcome:
-    """Measures a plan as a point. Raises as ``Campaign.measure``."""
-    if files:
-        files.announce(measurement.plan)
-        measurement = replace(measurement, enough=identifying(files, measurement.enough))
-    return campaign.measure(measurement).outcome
-
-
-def identifying(files: RunFiles, enough: Enough) -> Enough:
-    """As ``enough``; notes which files the run has made as soon as they are laid out."""
-    is_done = False
-
-    def watch(live: Live) -> bool:
-        nonlocal is_done
-        if not is_done and live.phase not in ("layout", "prepare"):
-            is_done = True
-            files.identify()
-        return enough(live)
-
-    return watch
-
-
-def convert(prepared: Prepared) -> str:
+def convert(command: ParsedCommand) -> str:
     """The job file (TOML) of a job in another dialect. Raises ``PlanError`` if TOML cannot express it."""
     from iocurve.dialects.native.output import write
 
-    return write(prepared.jobs(), prepared.source)
+    return write(command.jobs(), command.source)
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:
@@ -237,27 +377,3 @@ def _require_writable(paths: Iterable[Path]) -> None:
             reason = "Permission denied"
         if reason:
             raise TargetError(f"{path} cannot be written: {reason}")
-
-
-def target_facts(plans: Sequence[Plan]) -> TargetFacts:
-    """The target of all workers, or ``several``."""
-    workers = [worker for plan in plans for group in plan.groups for worker in group.workers]
-    over_nfs = planned.NfsEngine | planned.NfsMetadataEngine
-    mounts = {worker.engine.mount for worker in workers if isinstance(worker.engine, over_nfs)}
-    disks = {worker.disk for worker in workers if worker.disk}
-    paths = {
-        str(Path(file.path).absolute().parent)
-        for worker in workers
-        if not (worker.disk or isinstance(worker.engine, over_nfs | planned.NullEngine))
-        for file in worker.files
-    }
-    places = len(mounts) + len(disks) + len(paths)
-    if places > 1:
-        return TargetFacts(kind="several", address=f"{places} places")
-    for disk in disks:
-        return disk_facts(disk)
-    for mount in mounts:
-        return TargetFacts(kind="nfs", address=nfs_address(mount))
-    for path in paths:
-        return TargetFacts(kind="directory", address=path, mount=host.mount_of(Path(path)))
-    return TargetFacts(kind="null", address="null")

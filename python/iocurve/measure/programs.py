@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from iocurve.dialects.base import Prepared, TimedJob
-from iocurve.engine.plan import FilePlan, Plan
+from iocurve.dialects.base import Measured, ParsedCommand, Step, TimedJob
+from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError
-from iocurve.job.model import PlanNote, Said
+from iocurve.job.model import Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
-from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable, target_fields
-from iocurve.measure.deployment import replicated
-from iocurve.measure.jobs import files_to_remove, measure_plan, removal, target_facts, with_notes
+from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import View
 from iocurve.result.document import Result, TargetFacts
@@ -26,46 +26,47 @@ from iocurve.targets.target import Target
 
 @dataclass(frozen=True)
 class Program:
-    """Plans that run one after another, each a point."""
+    """The steps of a command line, each a point; the tool's output is not written."""
 
     kind: str
     """Kind of run in the result: the name of a dialect."""
-    plans: tuple[Plan, ...]
-    notes: tuple[PlanNote, ...] = ()
+    command: ParsedCommand
     target: TargetFacts | None = None
     """Default: what the plans name."""
     machines: Machines = THIS_MACHINE
 
     def measure(self, view: View, keep: Keep) -> Result:
         """Measures all points. Raises ``TargetError`` or ``RunError`` when nothing could be measured."""
-        started = campaigns.started(self.kind, self.plans[0].name, self.target or target_facts(self.plans))
-        noted = with_notes(started, self.notes)
-        campaign = Campaign(noted, view, keep, count=len(self.plans), machines=self.machines)
-        files = files_to_remove(self.kind, self.plans, self.machines)
-
-        def body(campaign: Campaign) -> None:
-            for plan in self.plans:
-                measure_plan(campaign, files, Measurement(plan, self.kind))
-
-        return campaigns.carry_out(campaign, body, removal(files))
+        command = self.command
+        started = campaigns.started(self.kind, command.title, self.target or NO_TARGET)
+        campaign = Campaign(started, view, keep, count=command.count, machines=self.machines)
+        return measure_steps(campaign, self.kind, command, writes=False, target=self.target)
 
 
-def as_written(kind: str, prepared: Prepared, machines: Machines = THIS_MACHINE) -> Program:
-    """The plans of a command line, on the targets that it names. Raises ``PlanError`` and ``TargetError``."""
-    _require_this_machine(prepared)
-    if prepared.output_without_run() is not None:
+def of_plans(kind: str, plans: Sequence[Plan], machines: Machines = THIS_MACHINE) -> Program:
+    """A program that measures plans one after another."""
+    steps = tuple(Step(name=plan.name, plan=partial(_same, plan)) for plan in plans)
+    return Program(kind, ParsedCommand(title=plans[0].name, steps=steps, explanation=str), machines=machines)
+
+
+def _same(plan: Plan, _measured: Measured) -> Plan:
+    return plan
+
+
+def as_written(kind: str, command: ParsedCommand, machines: Machines = THIS_MACHINE) -> Program:
+    """The steps of a command line, on the targets that it names. Raises ``PlanError`` and ``TargetError``."""
+    _require_this_machine(command)
+    if command.only_prints is not None:
         raise PlanError([Diagnostic("this runs nothing; ask on the command line")])
-    notes = tuple(prepared.require_runnable())
-    # A dialect that writes its output while it measures keeps the loop over its runs to itself.
-    plans = tuple(prepared.plans) if prepared.writes_output_at_end else tuple(map(_plan, prepared.jobs()))
-    prepared.make_directories()
-    return Program(kind, _on_machines(plans, prepared, machines), notes, machines=machines)
+    command.require_runnable()
+    command.needs.make_directories()
+    return Program(kind, command, machines=machines)
 
 
 def measured_on(
     target: Target,
     kind: str,
-    prepared: Prepared,
+    command: ParsedCommand,
     view: View,
     keep: Keep,
     *,
@@ -76,36 +77,22 @@ def measured_on(
 
     Raises ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    _require_this_machine(prepared)
+    _require_this_machine(command)
     require_reachable(target, machines)
-    jobs = prepared.jobs()
+    jobs = command.jobs()
     writes = any(section.load.writes for one in jobs for section in one.job.sections)
     opened_target.check_overwrites(target, overwrite=overwrite, writes=writes)
     with opened_target.opened(target) as found:
         moved = [TimedJob(one.job.changed(partial(_on_target, found)), one.interval_ns) for one in jobs]
-        plans = _on_machines(tuple(map(_plan, moved)), prepared, machines)
-        return Program(kind, plans, prepared.notes, found.facts, machines).measure(view, keep)
+        program = of_plans(kind, [plan_here(one.job, one.interval_ns) for one in moved], machines)
+        moved_command = replace(program.command, notes=command.notes)
+        return replace(program, command=moved_command, target=found.facts).measure(view, keep)
 
 
-def _on_machines(plans: tuple[Plan, ...], prepared: Prepared, machines: Machines) -> tuple[Plan, ...]:
-    """The plans on every load client, each with its files."""
-    if machines is THIS_MACHINE:
-        return plans
-
-    def own_names(file: FilePlan, client: int) -> FilePlan:
-        return file.replace(path=prepared.client_path(file.path, client))
-
-    return tuple(replicated(plan, machines.count, own_names) for plan in plans)
-
-
-def _require_this_machine(prepared: Prepared) -> None:
-    if prepared.cluster is not None:
+def _require_this_machine(command: ParsedCommand) -> None:
+    if command.needs.cluster is not None:
         text = "load clients of a cluster are for the command line; leave out --client, --on and --map-host"
         raise PlanError([Diagnostic(text)])
-
-
-def _plan(one: TimedJob) -> Plan:
-    return plan_here(one.job, one.interval_ns)
 
 
 def _on_target(opened: OpenedTarget, said: Said) -> Said:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
-from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, TimedJob, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, shared_help
 from iocurve.dialects.diskspd.job import Built, PreparedSpan, build
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
@@ -23,10 +23,10 @@ from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check
 from iocurve.dialects.diskspd.words import WORDS
-from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
 from iocurve.job.explain import explain
+from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.result.document import Result
 from iocurve.units import MILLISECOND_NS, counted
@@ -53,75 +53,80 @@ To see what a command line would do, with warnings: iocurve explain diskspd ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(base.Prepared):
+class ReadProfile:
     """A DiskSpd command line that was read: its profile, and a plan for each time span."""
 
+    notes: tuple[PlanNote, ...]
+    obstacles: tuple[Diagnostic, ...] = ()
+    directories: tuple[str, ...] = ()
+    out: Path | None = None
+    cluster: ClusterRequest | None = None
     profile: Profile
     spans: tuple[PreparedSpan, ...]
     """In the order they run; empty with -Rp."""
 
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """One plan per time span."""
-        return [span.plan for span in self.spans]
 
-    @property
-    def source(self) -> str:
-        """The command line."""
-        return self.profile.command_line
+def parsed(read: ReadProfile, machine: Machine) -> ParsedCommand:
+    """A step for each time span, and the function that writes DiskSpd's output."""
+    profile, spans = read.profile, read.spans
+    return ParsedCommand(
+        title=spans[0].plan.name if spans else "",
+        source=profile.command_line,
+        steps=tuple(map(_step, spans)),
+        notes=read.notes,
+        obstacles=read.obstacles,
+        needs=Needs(
+            directories=read.directories,
+            cluster=read.cluster,
+            intervals=any(span.span.measure_iops_deviation for span in spans),
+        ),
+        out=read.out,
+        explanation=lambda: explanation(read, machine),
+        only_prints=None if spans else profile_output(profile),
+        no_job_file=None if spans else Diagnostic("-Rp prints the profile and runs nothing; remove it"),
+        finish=partial(_finish, profile, spans),
+    )
 
-    @property
-    def needs_intervals(self) -> bool:
-        """The output lists intervals with -D only."""
-        return any(span.span.measure_iops_deviation for span in self.spans)
 
-    def output_without_run(self) -> str | None:
-        """The profile with -Rp; None without it."""
-        return None if self.spans else profile_output(self.profile)
+def _step(span: PreparedSpan) -> Step:
+    return Step(name=span.plan.name, plan=lambda _: span.plan, job=lambda: TimedJob(span.job, span.plan.interval_ns))
 
-    def explain(self) -> str:
-        """Describes the time spans in words; with -Rp the profile."""
-        if not self.spans:
-            return profile_output(self.profile)
-        texts = []
-        for span in self.spans:
-            notes, obstacles = (self.notes, self.obstacles) if span is self.spans[-1] else ((), ())
-            parts = f"{counted(len(span.span.targets), 'target')}, {counted(len(span.threads), 'thread')}"
-            # With -p a thread is several workers.
-            called = "worker" if any(target.parallel for target in span.span.targets) else WORDS.worker
-            texts.append(explain(span.plan, notes, obstacles, self.machine, called=called, parts=parts))
-        return "\n".join(texts)
 
-    def write_output(self, result: Result) -> Result:
-        """Prints the result as text or XML (-R)."""
-        sys.stdout.write(self._results(result))
-        return result
+def explanation(read: ReadProfile, machine: Machine) -> str:
+    """Describes the time spans in words; with -Rp the profile."""
+    if not read.spans:
+        return profile_output(read.profile)
+    texts = []
+    for span in read.spans:
+        notes, obstacles = (read.notes, read.obstacles) if span is read.spans[-1] else ((), ())
+        parts = f"{counted(len(span.span.targets), 'target')}, {counted(len(span.threads), 'thread')}"
+        # With -p a thread is several workers.
+        called = "worker" if any(target.parallel for target in span.span.targets) else WORDS.worker
+        texts.append(explain(span.plan, notes, obstacles, machine, called=called, parts=parts))
+    return "\n".join(texts)
 
-    def _results(self, result: Result) -> str:
-        points = [*result.points, *[None] * (len(self.spans) - len(result.points))]
-        measured = [
-            (
-                span_stats(span, point.outcome if point else None, max(1, len(point.clients)) if point else 1),
-                point.machine if point else None,
-            )
-            for span, point in zip(self.spans, points, strict=True)
-        ]
-        names = [client.name for client in result.points[0].clients] if result.points else []
-        write = results_xml if self.profile.result_format == "xml" else results_text
-        incomplete = None if result.state == "finished" else result.incomplete_reason
-        return write(
-            self.profile,
-            system.collect(", ".join(names) or (result.host.hostname if result.host else "")),
-            result.created.astimezone(UTC),
-            measured,
-            incomplete,
+
+def _finish(profile: Profile, spans: Sequence[PreparedSpan], result: Result) -> Result:
+    """Prints the result as text or XML (-R)."""
+    points = [*result.points, *[None] * (len(spans) - len(result.points))]
+    measured = [
+        (
+            span_stats(span, point.outcome if point else None, max(1, len(point.clients)) if point else 1),
+            point.machine if point else None,
         )
-
-    def jobs(self) -> list[TimedJob]:
-        """One job per time span. Raises ``PlanError`` with -Rp."""
-        if not self.spans:
-            raise PlanError([Diagnostic("-Rp prints the profile and runs nothing; remove it")])
-        return [TimedJob(span.job, span.plan.interval_ns) for span in self.spans]
+        for span, point in zip(spans, points, strict=True)
+    ]
+    names = [client.name for client in result.points[0].clients] if result.points else []
+    write = results_xml if profile.result_format == "xml" else results_text
+    text = write(
+        profile,
+        system.collect(", ".join(names) or (result.host.hostname if result.host else "")),
+        result.created.astimezone(UTC),
+        measured,
+        None if result.state == "finished" else result.incomplete_reason,
+    )
+    sys.stdout.write(text)
+    return result
 
 
 def profile_output(profile: Profile) -> str:
@@ -135,7 +140,13 @@ def prepare(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
     machine: Machine | None = None,
-) -> Prepared:
+) -> ParsedCommand:
+    """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names. Raises as ``read_command``."""
+    machine = machine or ThisMachine()
+    return parsed(read_command(arguments, cwd=cwd, machine=machine), machine)
+
+
+def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> ReadProfile:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a target cannot be used on this machine.
@@ -149,7 +160,7 @@ def prepare(
         raise DialectError(in_order(errors))
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
-        return Prepared(notes=tuple(notes), out=parsed.out, machine=machine, profile=profile, spans=())
+        return ReadProfile(notes=tuple(notes), out=parsed.out, profile=profile, spans=())
     built, span_findings = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
     notes += [*linux_notes(profile), *span_findings.notes]
     spans: list[PreparedSpan] = []
@@ -165,12 +176,11 @@ def prepare(
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories
-    return Prepared(
+    return ReadProfile(
         notes=tuple(dict.fromkeys(notes)),
         obstacles=tuple(dict.fromkeys(obstacles)),
         directories=tuple(dict.fromkeys(directories)),
         out=parsed.out,
-        machine=machine,
         profile=profile,
         spans=tuple(spans),
         cluster=parsed.cluster,

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step, shared_help
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import Options, parse
-from iocurve.dialects.elbencho.phases import DataSet, Phase, of_iteration, place, roots_of, transferred
+from iocurve.dialects.elbencho.phases import (
+    DataSet,
+    Phase,
+    name_of,
+    of_option,
+    options_of,
+    place,
+    roots_of,
+    transferred,
+)
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, PlanError, TargetError
@@ -52,99 +62,68 @@ To see what a command line would do: iocurve explain elbencho ...
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared(base.Prepared):
-    """An elbencho command line that was read."""
+@dataclass
+class Phases:
+    """The phases of a command line, each planned when its turn comes, and their rows of output."""
 
     data_set: DataSet
-    rows: list[output.PhaseRow] = field(default_factory=list)
+    machine: Machine
+    notes: tuple[PlanNote, ...] = ()
+    rows: list[output.Row] = field(default_factory=list)
     """Results of the phases that ended."""
+    phase: Phase | None = None
+    """The one that runs."""
+    plan: Plan | None = None
+    started: datetime | None = None
 
     @property
     def options(self) -> Options:
         """The command line."""
         return self.data_set.options
 
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The plans of an iteration."""
-        return [phase.plan(self.machine) for phase in self._phases()]
+    def steps(self) -> Iterator[Step]:
+        """A step for each phase of all iterations."""
+        for option in options_of(self.options) * self.options.iterations:
+            yield Step(
+                name=name_of(self.options, option),
+                plan=partial(self._plan, option),
+                pause_ns=self.options.pause_s * SECOND_NS,
+                before=self._clear_caches,
+                after=lambda _: self._clear_caches(),
+                answer=self._answer,
+                goes_on=self._goes_on,
+            )
 
-    @property
-    def places_workers(self) -> bool:
-        """True: each thread has a rank, and its host follows from it."""
-        return True
+    def _plan(self, option: str, _measured: Measured) -> Plan:
+        self.phase = of_option(self.data_set, option)
+        self.started = datetime.now().astimezone()
+        self.plan = self.phase.plan(self.machine)
+        return self.plan
 
-    @property
-    def source(self) -> str:
-        """The command line."""
-        return " ".join(("elbencho", *self.options.arguments))
+    def of_iteration(self) -> Iterator[Phase]:
+        """The phases of one iteration, each planned when it is taken."""
+        return (of_option(self.data_set, option) for option in options_of(self.options))
 
-    @property
-    def title(self) -> str:
-        """The command line, shortened."""
-        return base.command_title(self.source)
-
-    def output_without_run(self) -> str | None:
-        """The size of the data set with --dryrun."""
-        if not self.options.only_counts:
-            return None
-        return "".join(
-            f"{phase.name}: {phase.entries:,} entries, {format_bytes(_planned_bytes(self.data_set, phase))}\n"
-            for phase in self._phases()
-        )
-
-    def output_paths(self) -> Sequence[Path]:
-        """Files that results are appended to."""
-        options = self.options
-        return [path for path in (options.csv_path, options.json_path, options.results_path) if path]
-
-    def explain(self) -> str:
-        """Describes each phase in words."""
-        if self.data_set.is_tree:
-            return self._explain_tree()
-        return "\n".join(
-            explain(plan, self.notes, self.obstacles, self.machine, called="thread") for plan in self.plans
-        )
-
-    def _explain_tree(self) -> str:
-        options = self.options
-        directories = f"{options.directories:,} director{'y' if options.directories == 1 else 'ies'} of each thread"
-        files = f"{counted(options.files, 'file')} of {format_bytes(options.size)}"
-        where = f"{directories}, {files} in each" if options.directories else f"one directory, {files} of each thread"
-        blocks = -(-options.size // options.block)
-        limit = f", at most {options.runtime_ns // SECOND_NS} s" if options.runtime_ns else ""
-        repeats = ", again and again" if options.repeats else ""
-        lines = [f"{' '.join(options.paths)}: {counted(options.ranks, 'thread')}, {where}", ""]
-        for phase in self._phases():
-            unit = f"{phase.unit.lower()[:-1]}" if phase.entries == 1 else phase.unit.lower()
-            parts = f": open, {counted(blocks, phase.data[0])}, close" if phase.data else ""
-            first = phase.threads[0].files.regions[0][0].path
-            lines.append(f"{phase.name}: {phase.entries:,} {unit}{parts}{repeats}{limit} (first below {first})")
-        lines += ["", *(f"{note.level}: {note}" for note in self.notes)] if self.notes else []
-        return "\n".join(lines) + "\n"
-
-    def measure(self, run: RunPlan) -> None:
-        """Runs all phases; stops after the first that does not finish."""
-        options = self.options
+    @contextmanager
+    def written(self, _notes: Sequence[PlanNote]) -> Iterator[None]:
+        """The header of the table."""
         print(output.HEADER, end="", flush=True)
-        for iteration in range(options.iterations):
-            for number, phase in enumerate(self._phases()):
-                if options.pause_s and (number or iteration):
-                    time.sleep(options.pause_s)
-                self._clear_caches()
-                started = datetime.now().astimezone()
-                plan = phase.plan(self.machine)
-                outcome = run(plan, lambda _: False)
-                self._clear_caches()
-                workers = [worker for worker in outcome.workers if worker.group == 0]
-                row = output.PhaseRow(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
-                self.rows.append(row)
-                print(output.table(row, options), end="", flush=True)
-                if not self._goes_on(phase, row, outcome):
-                    return
+        yield
 
-    def write_output(self, result: Result) -> Result:
+    def _answer(self, outcome: Outcome) -> None:
+        """Prints the rows of a phase."""
+        self.rows.append(self._row(outcome))
+        print(output.table(self.rows[-1], self.options), end="", flush=True)
+
+    def _row(self, outcome: Outcome) -> output.Row:
+        phase, plan, started = self.phase, self.plan, self.started
+        assert phase, "a phase was planned before it ran"
+        assert plan, "a phase has a plan"
+        assert started, "a phase has a start"
+        workers = [worker for worker in outcome.workers if worker.group == 0]
+        return output.Row(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
+
+    def finish(self, result: Result) -> Result:
         """Appends to the files of results."""
         options, rows = self.options, self.rows
         hosts = max((len(point.clients) for point in result.points), default=0)
@@ -165,20 +144,10 @@ class Prepared(base.Prepared):
                 raise TargetError(f"{path} cannot be written: {error.strerror}") from None
         return result
 
-    def jobs(self) -> list[TimedJob]:
-        """Raises ``PlanError``."""
-        raise PlanError(
-            [Diagnostic("phases of elbencho cannot be written as a job file", None, "run them with iocurve elbencho")]
-        )
-
-    def _phases(self) -> Iterator[Phase]:
-        return of_iteration(self.data_set)
-
-    def _goes_on(self, phase: Phase, row: output.PhaseRow, outcome: Outcome) -> bool:
-        """False after a phase that failed, was stopped, or reached the time limit. Raises ``TargetError``."""
-        if outcome.state != "finished":
-            return False
-        options = self.options
+    def _goes_on(self, outcome: Outcome) -> bool:
+        """False after a phase that reached the time limit. Raises ``TargetError`` where entries were missing."""
+        row, options = self._row(outcome), self.options
+        phase = row.phase
         ends = [worker.window_end_ns for worker in row.workers]
         if options.runtime_ns and max(ends) >= options.runtime_ns:
             if not options.repeats:
@@ -202,6 +171,39 @@ class Prepared(base.Prepared):
             except OSError as error:
                 raise TargetError(f"--dropcache: {error.strerror}; it needs root") from None
 
+    def counts(self) -> str:
+        """The size of the data set, for --dryrun."""
+        return "".join(
+            f"{phase.name}: {phase.entries:,} entries, {format_bytes(_planned_bytes(self.data_set, phase))}\n"
+            for phase in self.of_iteration()
+        )
+
+    def explanation(self) -> str:
+        """Describes each phase in words."""
+        if self.data_set.is_tree:
+            return self._explanation_of_tree()
+        return "\n".join(
+            explain(phase.plan(self.machine), self.notes, (), self.machine, called="thread")
+            for phase in self.of_iteration()
+        )
+
+    def _explanation_of_tree(self) -> str:
+        options = self.options
+        directories = f"{options.directories:,} director{'y' if options.directories == 1 else 'ies'} of each thread"
+        files = f"{counted(options.files, 'file')} of {format_bytes(options.size)}"
+        where = f"{directories}, {files} in each" if options.directories else f"one directory, {files} of each thread"
+        blocks = -(-options.size // options.block)
+        limit = f", at most {options.runtime_ns // SECOND_NS} s" if options.runtime_ns else ""
+        repeats = ", again and again" if options.repeats else ""
+        lines = [f"{' '.join(options.paths)}: {counted(options.ranks, 'thread')}, {where}", ""]
+        for phase in self.of_iteration():
+            unit = f"{phase.unit.lower()[:-1]}" if phase.entries == 1 else phase.unit.lower()
+            parts = f": open, {counted(blocks, phase.data[0])}, close" if phase.data else ""
+            first = phase.threads[0].files.regions[0][0].path
+            lines.append(f"{phase.name}: {phase.entries:,} {unit}{parts}{repeats}{limit} (first below {first})")
+        lines += ["", *(f"{note.level}: {note}" for note in self.notes)] if self.notes else []
+        return "\n".join(lines) + "\n"
+
 
 def _planned_bytes(data_set: DataSet, phase: Phase) -> int:
     if not phase.data:
@@ -215,7 +217,38 @@ def prepare(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
     machine: Machine | None = None,
-) -> Prepared:
+) -> ParsedCommand:
+    """Reads an elbencho command line (without ``elbencho``). Raises as ``read_command``."""
+    return parsed(read_command(arguments, cwd=cwd, machine=machine))
+
+
+def parsed(phases: Phases) -> ParsedCommand:
+    """The steps of a command line, and the functions that write elbencho's output."""
+    options = phases.options
+    source = " ".join(("elbencho", *options.arguments))
+    text = "phases of elbencho cannot be written as a job file"
+    clustered = options.hosts or options.cluster
+    return ParsedCommand(
+        title=base.command_title(source),
+        source=source,
+        steps=tuple(phases.steps()),
+        notes=phases.notes,
+        needs=Needs(
+            output_paths=tuple(path for path in (options.csv_path, options.json_path, options.results_path) if path),
+            cluster=ClusterRequest(address=options.cluster, count=options.hosts or None) if clustered else None,
+            # Each thread has a rank, and its host follows from it.
+            replicas=None,
+        ),
+        out=options.out,
+        explanation=phases.explanation,
+        only_prints=phases.counts() if options.only_counts else None,
+        no_job_file=Diagnostic(text, None, "run them with iocurve elbencho"),
+        writing=phases.written,
+        finish=phases.finish,
+    )
+
+
+def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Phases:
     """Reads an elbencho command line (without ``elbencho``).
 
     Raises ``DialectError`` with every error in it, and ``PlanError`` if the paths cannot be used.
@@ -236,12 +269,7 @@ def prepare(
                 "--iodepth has no effect on directories: each thread has one operation in flight; use more threads (-t)"
             )
             notes.append(PlanNote("depth_capped", text, None, "warning"))
-    cluster = (
-        ClusterRequest(address=options.cluster, count=options.hosts or None)
-        if options.hosts or options.cluster
-        else None
-    )
-    return Prepared(notes=tuple(notes), out=options.out, machine=machine, data_set=data_set, cluster=cluster)
+    return Phases(data_set, machine, tuple(notes))
 
 
 def _require_tree(data_set: DataSet, machine: Machine) -> None:

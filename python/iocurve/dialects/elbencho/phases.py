@@ -208,15 +208,19 @@ def place(path: str) -> tuple[NfsTarget | None, str]:
     return NfsTarget.of(f"nfs://{host}/{export}{mark}{query}"), name
 
 
-def of_iteration(data_set: DataSet) -> Iterator[Phase]:
-    """The phases in elbencho's order."""
-    for option in PHASES:
-        has_none = option in ("mkdirs", "deldirs") and not data_set.options.directories
-        if option in data_set.options.phases and not has_none:
-            yield _of_trees(data_set.options, option) if data_set.is_tree else _of_files(data_set, option)
+def options_of(options: Options) -> list[str]:
+    """The options of the phases of an iteration, in elbencho's order."""
+    without = () if options.directories else ("mkdirs", "deldirs")
+    return [option for option in PHASES if option in options.phases and option not in without]
 
 
-def _name(options: Options, option: str) -> str:
+def of_option(data_set: DataSet, option: str) -> Phase:
+    """The phase of an option."""
+    return _of_trees(data_set.options, option) if data_set.is_tree else _of_files(data_set, option)
+
+
+def name_of(options: Options, option: str) -> str:
+    """The name of the phase of an option."""
     mixes = option == "write" and options.read_percent
     return f"RWMIX{options.read_percent}" if mixes else PHASES[option]
 
@@ -231,7 +235,7 @@ def _of_trees(options: Options, option: str) -> Phase:
     directories = options.sharers * options.directories
     is_of_directories = option in ("mkdirs", "deldirs")
     return Phase(
-        name=_name(options, option),
+        name=name_of(options, option),
         threads=threads,
         unit="Dirs" if is_of_directories else "Files",
         entry=entry,
@@ -312,12 +316,12 @@ def _of_files(data_set: DataSet, option: str) -> Phase:
     if option == "delfiles":
         used = min(options.ranks, len(options.paths))
         threads = tuple(_deleter(options, number, used) for number in range(used))
-        return Phase(_name(options, option), threads, "Files", str(TASKS[option]), entries=len(options.paths))
+        return Phase(name_of(options, option), threads, "Files", str(TASKS[option]), entries=len(options.paths))
     mixes = option == "write" and options.read_percent > 0
     threads = tuple(_data_thread(data_set, option, number) for number in range(options.ranks))
     extends = option == "write" and options.random and not data_set.is_device
     return Phase(
-        name=_name(options, option),
+        name=name_of(options, option),
         threads=threads,
         data=("read", "write") if mixes else (option,),
         after=(_lengths(data_set),) if extends else (),

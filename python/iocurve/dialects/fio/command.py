@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob
 from iocurve.dialects.fio import information, verify_state
-from iocurve.dialects.fio.invocation import Format, Invocation, Output
+from iocurve.dialects.fio.invocation import FioCommand, Format, Output
 from iocurve.dialects.fio.job import build
 from iocurve.dialects.fio.output import formats, logs
 from iocurve.dialects.fio.output.disk_util import disk_paths
@@ -29,107 +29,72 @@ from iocurve.result.document import Result
 from iocurve.units import SECOND_NS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared(base.Prepared, Invocation):
-    """A fio command line that can be run and explained, and that writes fio's output."""
+def parsed(read: FioCommand) -> ParsedCommand:
+    """The step of a command line, and the functions that write fio's output."""
+    has_replay = any(section.load.replay for section in read.job.sections)
+    text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
+    step = Step(
+        name=read.plan.name,
+        plan=lambda _: read.plan,
+        job=lambda: TimedJob(read.job, read.plan.interval_ns),
+        follow=partial(_watch_disks, read),
+        answer=lambda _: read.disks.end(),
+    )
+    return ParsedCommand(
+        title=read.plan.name,
+        source=" ".join(("fio", *read.arguments)),
+        steps=(step,),
+        notes=read.notes,
+        obstacles=read.obstacles,
+        needs=Needs(
+            directories=read.directories,
+            output_paths=(*filter(None, [read.output.path]), *logs.planned(read)),
+            cluster=read.cluster,
+            replicas=Replicas(read.client_path, read.runs_on),
+            # The spread of the rates needs no single intervals; logs are kept apart.
+            intervals=False,
+            progress=read.output.eta != "never",
+        ),
+        out=read.out,
+        explanation=lambda: explain(read.plan, read.notes, read.obstacles, read.machine),
+        only_prints="".join(f"{line}\n" for line in read.command_lines) if read.check_only else None,
+        no_job_file=Diagnostic(text) if has_replay else None,
+        finish=partial(_finish, read),
+    )
 
-    check_only: bool
-    """True with --parse-only or --showcmd: nothing runs."""
-    command_lines: tuple[str, ...]
-    """Output of --showcmd, a line for each job file."""
-    arguments: tuple[str, ...]
 
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The single plan."""
-        return (self.plan,)
+def _watch_disks(read: FioCommand, plan: Plan) -> Callable[[Live], None]:
+    """Reads the counters of the disks before the load."""
+    paths = disk_paths(plan)
 
-    @property
-    def source(self) -> str:
-        """The command line."""
-        return " ".join(("fio", *self.arguments))
+    def watch(live: Live) -> None:
+        if live.phase in ("layout", "prepare"):
+            read.disks.start(paths)
 
-    @property
-    def shows_progress(self) -> bool:
-        """False with ``--eta=never``."""
-        return self.output.eta != "never"
+    read.disks.start(paths)
+    return watch
 
-    def client_path(self, path: str, client: int) -> str:
-        """A file that the job does not name gets the client's name, as in fio."""
-        if self.cluster is None or path not in self._unnamed_paths():
-            return path
-        directory, slash, name = path.rpartition("/")
-        return f"{directory}{slash}{self.cluster.names[client]}.{name}"
 
-    runs_on = Invocation.runs_on
+def _finish(read: FioCommand, result: Result) -> Result:
+    """Writes the log files, then the result in each format of --output-format."""
+    logs.write(read, result)
+    workers = [worker for point in result.points for worker in point.outcome.workers]
+    verify_state.write(read.job, read.sections, workers, read.plan, read.output.state_directory)
+    if lost := logs.lost_records(result):
+        text = f"the logs lack {lost:,} records: each job keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
+        result = result.with_note("log_full", text, "warning")
+    _print(read.output, formats.render(read, result))
+    return result
 
-    def _unnamed_paths(self) -> set[str]:
-        """Paths that the job does not name."""
-        workers = [worker for group in self.plan.groups for worker in group.workers]
-        sections = [section for section in self.job.sections for _ in range(section.numjobs)]
-        return {
-            file.path
-            for worker, section in zip(workers, sections, strict=True)
-            for file in worker.files
-            if not section.files.paths
-        }
 
-    def output_without_run(self) -> str | None:
-        """The lines of --showcmd; empty with --parse-only alone."""
-        return "".join(f"{line}\n" for line in self.command_lines) if self.check_only else None
-
-    def output_paths(self) -> Sequence[Path]:
-        """The file of --output and one log file of each kind."""
-        return [*filter(None, [self.output.path]), *logs.planned(self)]
-
-    def explain(self) -> str:
-        """Describes the plan in words."""
-        return explain(self.plan, self.notes, self.obstacles, self.machine)
-
-    def measure(self, run: RunPlan) -> None:
-        """Runs the plan, and reads the counters of the disks before and after the load."""
-        paths = disk_paths(self.plan)
-
-        def watch(live: Live) -> bool:
-            if live.phase in ("layout", "prepare"):
-                self.disks.start(paths)
-            return False
-
-        self.disks.start(paths)
-        run(self.plan, watch)
-        self.disks.end()
-
-    def write_output(self, result: Result) -> Result:
-        """Writes the log files, then the result in each format of --output-format."""
-        logs.write(self, result)
-        workers = [worker for point in result.points for worker in point.outcome.workers]
-        verify_state.write(self.job, self.sections, workers, self.plan, self.output.state_directory)
-        if lost := logs.lost_records(result):
-            text = f"the logs lack {lost:,} records: each job keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
-            result = result.with_note("log_full", text, "warning")
-        self._print(formats.render(self, result))
-        return result
-
-    @property
-    def needs_intervals(self) -> bool:
-        """The spread of the rates needs no single intervals; logs are kept apart."""
-        return False
-
-    def jobs(self) -> list[TimedJob]:
-        """The job. Raises ``PlanError`` if it replays a trace."""
-        if any(section.load.replay for section in self.job.sections):
-            text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
-            raise PlanError([Diagnostic(text)])
-        return [TimedJob(self.job, self.plan.interval_ns)]
-
-    def _print(self, text: str) -> None:
-        if self.output.path is None:
-            sys.stdout.write(text)
-            return
-        try:
-            self.output.path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise TargetError(f"--output={self.output.path}: {error.strerror}") from None
+def _print(output: Output, text: str) -> None:
+    if output.path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TargetError(f"--output={output.path}: {error.strerror}") from None
 
 
 def prepare(
@@ -138,7 +103,18 @@ def prepare(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     machine: Machine | None = None,
-) -> Prepared:
+) -> ParsedCommand:
+    """Reads a fio command line (without ``fio``) and the job files it names. Raises as ``read_command``."""
+    return parsed(read_command(arguments, cwd=cwd, environment=environment, machine=machine))
+
+
+def read_command(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    machine: Machine | None = None,
+) -> FioCommand:
     """Reads a fio command line (without ``fio``) and the job files it names.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
@@ -175,7 +151,7 @@ def prepare(
     notes = (*built.notes, *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Diagnostic(note.text, note.where) for note in notes if note.level == "warning"])
-    return Prepared(
+    return FioCommand(
         machine=machine,
         arguments=tuple(arguments),
         job=job,

@@ -1,4 +1,4 @@
-"""Everything that output in fio's formats is made from, apart from the result."""
+"""A fio command line that was read: everything that output in fio's formats is made from, apart from the result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.engine.plan import Plan
+from iocurve.errors import Diagnostic
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import ReportGroup
+from iocurve.job.resolve import Machine, ReportGroup
 
 Value = TypeVar("Value")
 Format = Literal["normal", "json", "json+", "terse"]
@@ -33,10 +35,20 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """The part of a prepared command line that fio's output needs."""
+class FioCommand:
+    """A fio command line that was read."""
 
+    arguments: tuple[str, ...] = ()
     notes: tuple[PlanNote, ...]
+    obstacles: tuple[Diagnostic, ...] = ()
+    directories: tuple[str, ...] = ()
+    out: Path | None = None
+    check_only: bool = False
+    """True with --parse-only or --showcmd: nothing runs."""
+    command_lines: tuple[str, ...] = ()
+    """Output of --showcmd, a line for each job file."""
+    cluster: ClusterRequest | None = None
+    machine: Machine
     job: Job
     plan: Plan
     output: Output
@@ -56,6 +68,25 @@ class Invocation:
     @cached_property
     def _hosts_of_workers(self) -> dict[tuple[int, int], frozenset[int]]:
         return self.by_worker(self.placement)
+
+    def client_path(self, path: str, client: int) -> str:
+        """A file that the job does not name gets the client's name, as in fio."""
+        if self.cluster is None or path not in self._unnamed_paths:
+            return path
+        directory, slash, name = path.rpartition("/")
+        return f"{directory}{slash}{self.cluster.names[client]}.{name}"
+
+    @cached_property
+    def _unnamed_paths(self) -> set[str]:
+        """Paths that the job does not name."""
+        workers = [worker for group in self.plan.groups for worker in group.workers]
+        sections = [section for section in self.job.sections for _ in range(section.numjobs)]
+        return {
+            file.path
+            for worker, section in zip(workers, sections, strict=True)
+            for file in worker.files
+            if not section.files.paths
+        }
 
     def by_worker(self, of_sections: Sequence[Value]) -> dict[tuple[int, int], Value]:
         """The value of a section for each of its workers, by group and number in the group."""

@@ -6,20 +6,21 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, RunPlan, TimedJob, shared_help
+from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.names import Shape
-from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, parse
+from iocurve.dialects.mdtest.options import ITEMS_MAX, parse
 from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, DialectError, PlanError
+from iocurve.errors import Diagnostic, DialectError
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
@@ -52,139 +53,151 @@ To see what a command line would do: iocurve explain mdtest ...
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared(base.Prepared):
-    """An mdtest command line that was read."""
+@dataclass
+class _Table:
+    """The table of rates, and the phase whose output is to be written."""
 
     shape: Shape
-    missing: tuple[str, ...] = ()
-    """Directories of -d that did not exist."""
     rates: dict[str, list[float]] = field(default_factory=dict)
     """By phase: operations per second in each iteration."""
+    phase: Phase | None = None
+    """As it runs."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """The outcome of the phase, before that of the tasks that catch up with the fastest."""
+    sync_s: float = 0.0
 
-    @property
-    def options(self) -> Options:
-        """The command line."""
-        return self.shape.options
-
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The plan of the first phase: names of the others would take memory."""
-        return [next(self._phases(0)).plan(self.machine)]
-
-    @property
-    def source(self) -> str:
-        """The command line."""
-        return " ".join(("mdtest", *self.options.arguments))
-
-    @property
-    def title(self) -> str:
-        """The command line, shortened."""
-        return base.command_title(self.source)
-
-    @property
-    def places_workers(self) -> bool:
-        """True on load clients: each has a part of the tasks."""
-        return self.cluster is not None
-
-    @property
-    def needs_intervals(self) -> bool:
-        """False: the table has whole phases."""
-        return False
-
-    def explain(self) -> str:
-        """Lists the phases of an iteration."""
-        options, shape = self.options, self.shape
-        directories = len(shape.nodes) * shape.loops
-        in_each = f"{counted(shape.items, 'item')} in {directories} director{'y' if directories == 1 else 'ies'}"
-        lines = [
-            f"{counted(options.ranks, 'task')}, {counted(options.iterations, 'iteration')}; of each task {in_each}",
-            "",
-        ]
-        for phase in self._phases(0):
-            names = phase.paths[0]
-            total = sum(map(len, phase.paths))
-            lines.append(f"{phase.name}: {counted(total, 'operation')} ({phase.kind}), first {names[0]}")
-        return "\n".join(lines) + "\n"
-
-    def measure(self, run: RunPlan) -> None:
-        """Runs all phases; stops after the first that does not finish."""
+    @contextmanager
+    def written(self, _notes: Sequence[PlanNote]) -> Iterator[None]:
+        """The first lines of the output."""
         sys.stdout.write(output.started(self.shape, datetime.now().astimezone()))
-        for iteration in range(self.options.iterations):
-            limit: int | None = None
-            for planned in self._phases(iteration):
-                phase = planned if limit is None else planned.limited(limit)
-                outcomes = [run(phase.plan(self.machine), lambda _: False)]
-                if phase.runtime_ns is not None and outcomes[0].state == "finished":
-                    done = [_done(worker) for worker in outcomes[0].workers]
-                    limit = max(done)
-                    if min(done) < self.shape.items:
-                        sys.stdout.write(output.stonewall(done))
-                    phase = replace(phase, items=limit * len(done))
-                    if rest := wear_out(phase, done):
-                        outcomes.append(run(rest.plan(self.machine), lambda _: False))
-                if not self._ended(phase, outcomes):
-                    return
-        if self.options.does("remove"):
-            for path in self.missing:
-                # As mdtest, which removes what it has created.
-                with suppress(OSError):
-                    Path(path).rmdir()
+        yield
 
-    def write_output(self, result: Result) -> Result:
+    def finish(self, result: Result) -> Result:
         """Prints the table of rates."""
         incomplete = None if result.state == "finished" else result.incomplete_reason
         sys.stdout.write(output.table(self.shape, self.rates, is_complete=incomplete is None))
         sys.stdout.write(output.finished(datetime.now().astimezone(), incomplete))
         return result
 
-    def jobs(self) -> list[TimedJob]:
-        """Raises ``PlanError``."""
-        raise PlanError(
-            [Diagnostic("phases of mdtest cannot be written as a job file", None, "run them with iocurve mdtest")]
-        )
+    def answer_of(self, phase: Phase, outcome: Outcome) -> None:
+        """Prints what the tasks had done when the time was over, and the rate unless some are behind."""
+        done = _done_by_task(outcome)
+        if outcome.state == "finished":
+            if min(done) < self.shape.items:
+                sys.stdout.write(output.stonewall(done))
+            self.phase = replace(phase, items=max(done) * len(done))
+            if min(done) < max(done):
+                self.outcomes.append(outcome)
+                return
+        self.answer(outcome)
 
-    def _phases(self, iteration: int) -> Iterator[Phase]:
-        for phase in of_iteration(self.shape, iteration):
-            if self.cluster is not None:
-                yield phase
-                continue
-            missing = [path for path in phase.paths[0] if not _is_made(path)]
-            if phase.name != "Test directory creation":
-                yield phase
-            elif missing:
-                yield replace(phase, paths=(missing,))
-
-    def _ended(self, phase: Phase, outcomes: Sequence[Outcome]) -> bool:
-        """Notes the rate of a phase. Returns True if it finished."""
-        for outcome in outcomes:
-            for worker in outcome.workers:
+    def answer(self, outcome: Outcome) -> None:
+        """Notes the rate of a phase that finished."""
+        outcomes, self.outcomes = [*self.outcomes, outcome], []
+        assert self.phase, "a phase was planned before it ran"
+        name = self.phase.name
+        for one in outcomes:
+            for worker in one.workers:
                 for failed in worker.failures:
                     first = f"the first of {failed.path}: {failed.error}"
-                    sys.stdout.write(f"WARNING: {phase.name}: {failed.count} {failed.kind} failed, {first}\n")
+                    sys.stdout.write(f"WARNING: {name}: {failed.count} {failed.kind} failed, {first}\n")
                 if worker.error:
-                    sys.stdout.write(f"ERROR: {phase.name}: {worker.error}\n")
-            if outcome.state != "finished":
-                return False
-        started = time.perf_counter()
-        if self.options.syncs:
+                    sys.stdout.write(f"ERROR: {name}: {worker.error}\n")
+            if one.state != "finished":
+                return
+        seconds = sum(max(map(_ended_ns, one.workers)) for one in outcomes) / SECOND_NS + self.sync_s
+        if self.phase.items:
+            rate = self.phase.items / max(seconds, 1e-9)
+            self.rates.setdefault(name, []).append(rate)
+            if self.shape.options.verbose:
+                sys.stdout.write(f"   {name:<20}: {seconds:14.3f} sec, {rate:14.3f} ops/sec\n")
+
+    def sync(self, _outcome: Outcome) -> None:
+        """sync(2) after a phase, in its time."""
+        if self.shape.options.syncs:
+            started = time.perf_counter()
             os.sync()
-        seconds = sum(max(map(_ended_ns, outcome.workers)) for outcome in outcomes) / SECOND_NS
-        seconds += (time.perf_counter() - started) if self.options.syncs else 0.0
-        if phase.items:
-            rate = phase.items / max(seconds, 1e-9)
-            self.rates.setdefault(phase.name, []).append(rate)
-            if self.options.verbose:
-                sys.stdout.write(f"   {phase.name:<20}: {seconds:14.3f} sec, {rate:14.3f} ops/sec\n")
-        return True
+            self.sync_s = time.perf_counter() - started
+
+    def sync_of(self, outcome: Outcome) -> None:
+        """As ``sync``; where tasks are behind it follows when they have caught up."""
+        done = _done_by_task(outcome)
+        if min(done) == max(done):
+            self.sync(outcome)
+
+
+def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
+    """A step for each phase of all iterations; those that follow a time limit depend on what it let through."""
+    number = 0
+    for iteration in range(table.shape.options.iterations):
+        limited_by: int | None = None
+        for phase in of_iteration(table.shape, iteration):
+            if phase.runtime_ns is not None:
+                plan = partial(_plan, table, machine, phase, None)
+                limited_by = number
+                answer = partial(table.answer_of, phase)
+                yield Step(name=phase.name, plan=plan, kept=True, after=table.sync_of, answer=answer)
+                rest = partial(_rest, machine, phase, number)
+                yield Step(name=phase.name, plan=rest, optional=True, after=table.sync, answer=table.answer)
+                number += 1
+            elif is_local and phase.name == "Test directory creation":
+                missing = partial(_plan_of_missing, table, machine, phase)
+                yield Step(name=phase.name, plan=missing, after=table.sync, answer=table.answer)
+            else:
+                plan = partial(_plan, table, machine, phase, limited_by)
+                yield Step(name=phase.name, plan=plan, after=table.sync, answer=table.answer)
+            number += 1
+
+
+def _plan(table: _Table, machine: Machine, phase: Phase, limited_by: int | None, measured: Measured) -> Plan:
+    """The plan of a phase; after a time limit on the items of the task that was fastest."""
+    if limited_by is not None and limited_by in measured:
+        phase = phase.limited(max(_done_by_task(measured[limited_by])))
+    table.phase = phase
+    return phase.plan(machine)
+
+
+def _plan_of_missing(table: _Table, machine: Machine, phase: Phase, _measured: Measured) -> Plan | None:
+    """The directories that are not there; None if all are."""
+    missing = [path for path in phase.paths[0] if not _is_made(path)]
+    table.phase = replace(phase, made=lambda: (missing,))
+    return table.phase.plan(machine) if missing else None
+
+
+def _rest(machine: Machine, phase: Phase, number: int, measured: Measured) -> Plan | None:
+    """The items by which tasks are behind the fastest when the time is over."""
+    rest = wear_out(phase, _done_by_task(measured[number])) if number in measured else None
+    return rest.plan(machine) if rest else None
+
+
+def _explanation(shape: Shape, is_local: bool) -> str:
+    """Lists the phases of an iteration."""
+    options = shape.options
+    directories = len(shape.nodes) * shape.loops
+    in_each = f"{counted(shape.items, 'item')} in {directories} director{'y' if directories == 1 else 'ies'}"
+    lines = [
+        f"{counted(options.ranks, 'task')}, {counted(options.iterations, 'iteration')}; of each task {in_each}",
+        "",
+    ]
+    for phase in of_iteration(shape, 0):
+        paths = phase.paths
+        if is_local and phase.name == "Test directory creation":
+            paths = ([path for path in paths[0] if not _is_made(path)],)
+        if paths[0]:
+            total = sum(map(len, paths))
+            lines.append(f"{phase.name}: {counted(total, 'operation')} ({phase.kind}), first {paths[0][0]}")
+    return "\n".join(lines) + "\n"
 
 
 def _is_made(path: str) -> bool:
     return not path.startswith("nfs:") and Path(path).is_dir()
 
 
-def _done(worker: WorkerOutcome) -> int:
-    return sum(kind.operations for kind in worker.operations.values()) + worker.drained_operations
+def _done_by_task(outcome: Outcome) -> list[int]:
+    return [
+        sum(kind.operations for kind in worker.operations.values()) + worker.drained_operations
+        for worker in outcome.workers
+    ]
 
 
 def _ended_ns(worker: WorkerOutcome) -> int:
@@ -197,7 +210,7 @@ def prepare(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
     machine: Machine | None = None,
-) -> Prepared:
+) -> ParsedCommand:
     """Reads an mdtest command line (without ``mdtest``). Raises ``DialectError`` with every error in it."""
     options = parse(arguments)
     if cwd is not None:
@@ -220,15 +233,40 @@ def prepare(
         notes = (PlanNote("mdtest_reads_nothing", text, None, "info"),)
     creates_directories = options.does("create") and options.cluster is None
     directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
-    return Prepared(
+    missing = tuple(path for path in directories if not Path(path).exists())
+    table, is_local = _Table(shape), options.cluster is None
+    steps = tuple(_steps(table, machine or ThisMachine(), is_local))
+    if missing and options.does("remove"):
+        steps = (*steps[:-1], replace(steps[-1], after=partial(_remove, table, missing)))
+    source = " ".join(("mdtest", *options.arguments))
+    text = "phases of mdtest cannot be written as a job file"
+    return ParsedCommand(
+        title=base.command_title(source),
+        source=source,
+        steps=steps,
         notes=notes,
-        directories=directories,
-        missing=tuple(path for path in directories if not Path(path).exists()),
-        cluster=options.cluster,
+        needs=Needs(
+            directories=directories,
+            cluster=options.cluster,
+            # On load clients each has a part of the tasks.
+            replicas=Replicas() if is_local else None,
+            # The table has whole phases.
+            intervals=False,
+        ),
         out=options.out,
-        machine=machine or ThisMachine(),
-        shape=shape,
+        explanation=lambda: _explanation(shape, is_local),
+        no_job_file=Diagnostic(text, None, "run them with iocurve mdtest"),
+        writing=table.written,
+        finish=table.finish,
     )
+
+
+def _remove(table: _Table, paths: Sequence[str], outcome: Outcome) -> None:
+    """After the last phase, removes the directories that were made before the first, as mdtest does."""
+    table.sync(outcome)
+    for path in paths:
+        with suppress(OSError):
+            Path(path).rmdir()
 
 
 def _is_url(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 
 from iocurve.dialects.mdtest.names import Shape
@@ -41,8 +42,8 @@ class Phase:
     name: str
     """Row of the table; other phases are not timed."""
     kind: plans.MetadataKind
-    paths: tuple[Sequence[str], ...]
-    """The names of each rank that takes part, in order."""
+    made: Callable[[], tuple[Sequence[str], ...]]
+    """Makes the names of each rank that takes part, in order."""
     items: int
     """Items that the rate counts."""
     targets: Sequence[int] | None = None
@@ -54,12 +55,18 @@ class Phase:
     """Bytes of each file that is written or read as a whole."""
     durability: plans.Durability = "none"
     clients: Sequence[int] = ()
-    """The load client of each rank that takes part; empty: this machine runs all."""
+    """The load client of each rank; empty: this machine runs all."""
+
+    @property
+    def paths(self) -> tuple[Sequence[str], ...]:
+        """The names of each rank that takes part, which take memory."""
+        return self.made()
 
     @property
     def job(self) -> Job:
         """The phase as a job; over NFS one worker has an operation of each rank in flight."""
-        ranks, clients, depth = self.paths, tuple(self.clients) or (0,) * len(self.paths), 1
+        ranks, depth = self.paths, 1
+        clients = tuple(self.clients[: len(ranks)]) or (0,) * len(ranks)
         first = next(path for names in ranks for path in names[:1])
         if first.startswith("nfs:") and not self.in_order:
             used = tuple(dict.fromkeys(clients))
@@ -98,36 +105,44 @@ class Phase:
         if not self.name.startswith("File"):
             return self
         paths = tuple(names[:count] for names in self.paths)
-        return replace(self, paths=paths, items=count * len(paths))
+        return replace(self, made=lambda: paths, items=count * len(paths))
 
 
 def of_iteration(shape: Shape, iteration: int) -> Iterator[Phase]:
     """The phases of an iteration, in mdtest's order."""
+    clients = [shape.options.client_of(rank) for rank in range(shape.options.ranks)]
     for phase in _of_iteration(shape, iteration):
-        clients = [shape.options.client_of(rank) for rank in range(shape.options.ranks)]
-        yield replace(phase, clients=clients[: len(phase.paths)]) if shape.options.cluster else phase
+        yield replace(phase, clients=clients) if shape.options.cluster else phase
 
 
 def _of_iteration(shape: Shape, iteration: int) -> Iterator[Phase]:
     options = shape.options
     ranks = range(options.ranks)
-    tops = dict.fromkeys(shape.test_directory(rank, iteration, loop) for rank in ranks for loop in range(shape.loops))
     makers = ranks if options.unique else range(1)
-    trees = tuple(
-        [path for loop in range(shape.loops) for path in shape.tree_directories(rank, iteration, loop)]
-        for rank in makers
-    )
+
+    def tops() -> tuple[list[str], ...]:
+        paths = (shape.test_directory(rank, iteration, loop) for rank in ranks for loop in range(shape.loops))
+        return ([*dict.fromkeys(paths)],)
+
+    def trees() -> tuple[list[str], ...]:
+        return tuple(
+            [path for loop in range(shape.loops) for path in shape.tree_directories(rank, iteration, loop)]
+            for rank in makers
+        )
+
+    def upwards() -> tuple[list[str], ...]:
+        return tuple(names[::-1] for names in trees())
+
     if options.does("create"):
-        yield Phase("Test directory creation", "mkdir", (list(tops),), 0, in_order=True)
+        yield Phase("Test directory creation", "mkdir", tops, 0, in_order=True)
         yield Phase("Tree creation", "mkdir", trees, shape.directories, in_order=True)
     if options.tests_directories:
         yield from _of_directories(shape, iteration)
     if options.tests_files:
         yield from _of_files(shape, iteration)
     if options.does("remove"):
-        upwards = tuple(names[::-1] for names in trees)
         yield Phase("Tree removal", "rmdir", upwards, shape.directories, in_order=True)
-        yield Phase("Test directory removal", "rmdir", (list(tops),), 0, in_order=True)
+        yield Phase("Test directory removal", "rmdir", tops, 0, in_order=True)
 
 
 def wear_out(phase: Phase, done: Sequence[int]) -> Phase | None:
@@ -138,7 +153,7 @@ def wear_out(phase: Phase, done: Sequence[int]) -> Phase | None:
     if not left:
         return None
     clients = [client for names, client in zip(rests, phase.clients, strict=True) if names] if phase.clients else ()
-    return replace(phase, paths=left, items=sum(map(len, left)), in_order=True, runtime_ns=None, clients=clients)
+    return replace(phase, made=lambda: left, items=sum(map(len, left)), in_order=True, runtime_ns=None, clients=clients)
 
 
 def _of_directories(shape: Shape, iteration: int) -> Iterator[Phase]:
@@ -149,12 +164,16 @@ def _of_directories(shape: Shape, iteration: int) -> Iterator[Phase]:
     if options.does("stat"):
         yield Phase("Directory stat", "getattr", paths(1), items)
     if not options.only and shape.items > 1:
-        renamed = tuple([*names[:-1], f"{names[0]}-XX"] for names in paths(1))
         count = shape.items
         targets = [count - 1, *range(count - 1)]
-        yield Phase("Directory rename", "rename", renamed, items, targets, in_order=True)
+        yield Phase("Directory rename", "rename", partial(_renamed, paths(1)), items, targets, in_order=True)
     if options.does("remove"):
         yield Phase("Directory removal", "rmdir", paths(3), items)
+
+
+def _renamed(made: Callable[[], tuple[list[str], ...]]) -> tuple[list[str], ...]:
+    """The names after the one that each is renamed to; the last gets a new name."""
+    return tuple([*names[:-1], f"{names[0]}-XX"] for names in made())
 
 
 def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
@@ -177,10 +196,10 @@ def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
         yield Phase("File removal", "delete", paths(3), items)
 
 
-def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], tuple[list[str], ...]]:
-    """The items of each rank after a number of rank shifts."""
+def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], Callable[[], tuple[list[str], ...]]]:
+    """Makes the items of each rank after a number of rank shifts."""
     ranks = range(shape.options.ranks)
-    return lambda shift: tuple(list(shape.item_paths(kind, rank, iteration, shift)) for rank in ranks)
+    return lambda shift: lambda: tuple(list(shape.item_paths(kind, rank, iteration, shift)) for rank in ranks)
 
 
 def _target(path: str, durability: plans.Durability) -> tuple[Target, Callable[[str], str]]:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
-from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, RunPlan, TimedJob, shared_help
-from iocurve.dialects.vdbench import explanation, file_systems, runner
-from iocurve.dialects.vdbench.invocation import Invocation, check, distinct
-from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX, Course
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, shared_help
+from iocurve.dialects.vdbench import explanation, file_systems, steps
+from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distinct
+from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_words
+from iocurve.dialects.vdbench.runner import Writer, simulate
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import Topology, make_topology
 from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
-from iocurve.engine.plan import Plan
 from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
-from iocurve.result.document import Result
-from iocurve.units import SECOND_NS
 
 HELP = f"""\
 Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
@@ -55,88 +52,66 @@ To see what a parameter file would do, with warnings: iocurve explain vdbench ..
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared(base.Prepared, Invocation):
-    """A vdbench command line that can be run and explained, and that writes vdbench's output."""
-
-    arguments: tuple[str, ...]
-
-    @property
-    def plans(self) -> Sequence[Plan]:
-        """The plan of the first run only: other runs may depend on its result."""
-        return [list(self.planned(run, Course()))[-1].plan for run in self.runs[:1]]
-
-    @property
-    def places_workers(self) -> bool:
-        """True on a cluster: a host is a load client."""
-        return self.cluster is not None
-
-    @property
-    def source(self) -> str:
-        """The command line."""
-        return " ".join(("vdbench", *self.arguments))
-
-    @property
-    def shows_progress(self) -> bool:
-        """False: every interval is a line on stdout."""
-        return False
-
-    @property
-    def writes_output_at_end(self) -> bool:
-        """False: the report of a run is written when the run ends, as a file may have thousands of runs."""
-        return False
-
-    def output_without_run(self) -> str | None:
-        """The list of runs with -s."""
-        return "".join(f"{line}\n" for line in runner.simulate(self)) if self.options.simulate else None
-
-    def explain(self) -> str:
-        """Describes definitions, runs and workloads in words."""
-        return explanation.explain(self)
-
-    def check(self) -> tuple[Sequence[PlanNote], Sequence[Diagnostic]]:
-        """Plans one of each group of similar runs to collect notes and obstacles."""
-        notes, obstacles = check(self)
-        return list(dict.fromkeys([*self.notes, *notes])), obstacles
-
-    def measure(self, run: RunPlan) -> None:
-        """Runs one after another; the points of a curve depend on the curve's first run."""
-        runner.Runner(self, run, sys.stdout).run(self.check()[0])
-
-    def write_output(self, result: Result) -> Result:
-        """Nothing left to write: each run wrote its reports."""
-        return result
-
-    def jobs(self) -> list[TimedJob]:
-        """One job per run. Raises ``PlanError`` for curves, whose points depend on a measurement."""
-        if self.definitions.is_file_system:
-            raise PlanError([Diagnostic("file system workloads (FSD, FWD) cannot be written as a job file yet")])
-        curves = [run.name for run in self.runs if run.curve_percent is not None]
-        if curves:
-            text = f"{curves[0]}: the rates of a curve depend on its first run's result; run it with iocurve vdbench"
-            raise PlanError([Diagnostic(text)])
-        jobs = []
-        formatted: frozenset[str] = frozenset()
-        for run in self.runs:
-            built = self.resolve(run, formatted=formatted).built
-            formatted |= built.storage
-            jobs.append(TimedJob(built.job, run.timing.interval_ns or SECOND_NS))
-        return jobs
-
-
 def prepare(
     arguments: Sequence[str],
     *,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,  # noqa: ARG001 - variables are on the command line alone
     machine: Machine | None = None,
-) -> Prepared:
+) -> ParsedCommand:
+    """Reads a vdbench command line (without ``vdbench``) and its parameter files. Raises as ``read_command``."""
+    file = read_command(arguments, cwd=cwd, machine=machine)
+    return parsed(file, Writer(file))
+
+
+def parsed(file: ParameterFile, writer: Writer) -> ParsedCommand:
+    """The steps of a parameter file, and the functions that write vdbench's output."""
+    first, again = steps.rounds(file, writer)
+    writer.links = steps.links(file, first)
+    of_first_run = [step.name for step in first if step.name.removeprefix("format_for_") == file.runs[0].name]
+    return ParsedCommand(
+        title=of_first_run[-1] if of_first_run else file.runs[0].name,
+        source=" ".join(("vdbench", *file.arguments)),
+        steps=first,
+        again=again,
+        rounds=file.loop.times if again else 1,
+        seconds=file.loop.seconds,
+        notes=file.notes,
+        obstacles=file.obstacles,
+        needs=Needs(
+            cluster=file.cluster,
+            # On a cluster a host is a load client.
+            replicas=Replicas() if file.cluster is None else None,
+            # The report of a run is written when the run ends, as a file may have thousands of runs.
+            points=False,
+            # Every interval is a line on stdout.
+            progress=False,
+        ),
+        out=file.out,
+        explanation=lambda: explanation.explain(file),
+        only_prints="".join(f"{line}\n" for line in simulate(file.runs)) if file.options.simulate else None,
+        no_job_file=_no_job_file(file),
+        running=partial(steps.validation_maps, file),
+        writing=writer.written,
+    )
+
+
+def _no_job_file(file: ParameterFile) -> Diagnostic | None:
+    if file.definitions.is_file_system:
+        return Diagnostic("file system workloads (FSD, FWD) cannot be written as a job file yet")
+    for run in file.runs:
+        if run.curve_percent is not None:
+            text = f"{run.name}: the rates of a curve depend on its first run's result; run it with iocurve vdbench"
+            return Diagnostic(text)
+    return None
+
+
+def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> ParameterFile:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a run cannot be planned.
     """
-    directory = cwd or Path.cwd()
-    machine = machine or ThisMachine()
+    directory, machine = cwd or Path.cwd(), machine or ThisMachine()
     cli = options.parse(arguments, directory)
     text = lines.read_text(cli.text, cli.sample, cli.variables) if cli.text else lines.read(cli.files, cli.variables)
     definitions = define(text.statements)
@@ -158,7 +133,7 @@ def prepare(
     errors += validation_errors(definitions, topology, request)
     errors += _cluster_errors(cli, definitions, request)
     trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
-    prepared = Prepared(
+    file = ParameterFile(
         notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs.runs)),
         out=cli.out,
         machine=machine,
@@ -174,10 +149,13 @@ def prepare(
         cluster=_cluster(cli, topology),
     )
     if not definitions.is_file_system:
-        errors += _first_errors(prepared)
+        errors += _first_errors(file)
     if errors:
         raise DialectError(in_order(errors))
-    return prepared
+    if not cli.simulate:
+        notes, obstacles = check(file)
+        file.notes, file.obstacles = tuple(dict.fromkeys([*file.notes, *notes])), tuple(obstacles)
+    return file
 
 
 def _notes(
@@ -201,11 +179,11 @@ def _cluster(cli: Options, topology: Topology) -> ClusterRequest | None:
     return ClusterRequest(cli.cluster, tuple(dict.fromkeys(topology.nodes.values())))
 
 
-def _first_errors(prepared: Invocation) -> list[Diagnostic]:
+def _first_errors(file: ParameterFile) -> list[Diagnostic]:
     """Builds the first run of each definition to find errors: undefined names, wrong flags and skews."""
     errors: list[Diagnostic] = []
-    builder = prepared.builder()
-    for run in distinct(prepared.first_runs()):
+    builder = file.builder()
+    for run in distinct(file.first_runs()):
         try:
             builder.build(run)
         except PlanError as error:

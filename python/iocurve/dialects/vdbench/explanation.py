@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
-from iocurve.dialects.vdbench.invocation import Invocation, Resolved, check
+from iocurve.dialects.vdbench.parameter_file import DEFINITIONS_IN_FULL, ParameterFile, Resolved
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import LOCALHOST
@@ -17,29 +17,24 @@ from iocurve.units import counted, format_bytes, format_duration
 RUNS_SHOWN = 20
 """Limit of runs shown per run definition; the rest is counted."""
 DEFINITIONS_SHOWN = 100
-DEFINITIONS_IN_FULL = 20
-"""Run definitions shown with their workloads; the others are shown without."""
 
 
-def explain(prepared: Invocation) -> str:
+def explain(file: ParameterFile) -> str:
     """Plain text. Raises ``PlanError``."""
-    files = prepared.file_systems
-    resolved_runs: dict[int, Resolved] = {}
-    found, obstacles = check(prepared, resolved_runs)
-    lines = list(_file_heading(prepared, files) if files else _heading(prepared))
-    for number, (_, runs) in enumerate(groupby(prepared.runs, key=lambda run: id(run.rd))):
+    files = file.file_systems
+    lines = list(_file_heading(file, files) if files else _heading(file))
+    for number, (_, runs) in enumerate(groupby(file.runs, key=lambda run: id(run.rd))):
         if number == DEFINITIONS_SHOWN:
-            lines += ["", f"… and {len(list(prepared.first_runs())) - number} more run definitions"]
+            lines += ["", f"… and {len(list(file.first_runs())) - number} more run definitions"]
             break
         lines += [] if files else [""]
-        lines += _definition(prepared, list(runs), resolved_runs, in_full=number < DEFINITIONS_IN_FULL)
+        lines += _definition(file, list(runs), in_full=number < DEFINITIONS_IN_FULL)
     if not files:
-        seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in prepared.runs)
+        seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in file.runs)
         lines += ["", f"Time: {format_duration(seconds)}"]
-    notes = [*prepared.notes, *found]
-    lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
-    lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
-    lines += _section("Cannot run on this machine", map(str, obstacles))
+    lines += _section("Warnings", (str(note) for note in file.notes if note.level == "warning"))
+    lines += _section("Notes", (str(note) for note in file.notes if note.level == "info"))
+    lines += _section("Cannot run on this machine", map(str, file.obstacles))
     return "\n".join(lines) + "\n"
 
 
@@ -48,29 +43,27 @@ def _section(title: str, items: Iterable[str]) -> list[str]:
     return ["", f"{title}:", *lines] if lines else []
 
 
-def _heading(prepared: Invocation) -> Iterator[str]:
-    definitions = len(list(prepared.first_runs()))
-    yield f"{counted(definitions, 'run definition')}, {counted(len(prepared.runs), 'run')}"
+def _heading(file: ParameterFile) -> Iterator[str]:
+    definitions = len(list(file.first_runs()))
+    yield f"{counted(definitions, 'run definition')}, {counted(len(file.runs), 'run')}"
 
 
-def _file_heading(prepared: Invocation, files: FileSystems) -> Iterator[str]:
+def _file_heading(file: ParameterFile, files: FileSystems) -> Iterator[str]:
     workloads = [workload for workload in files.workloads.values() if workload.name.lower() != "format"]
     yield (
         f"{counted(len(files.trees), 'file system')}, {counted(len(workloads), 'file workload')}, "
-        f"{counted(len(prepared.runs), 'run')}"
+        f"{counted(len(file.runs), 'run')}"
     )
     for tree in list(files.trees.values())[:DEFINITIONS_SHOWN]:
         yield from _tree(tree)
     for workload in workloads[:DEFINITIONS_SHOWN]:
         yield from _file_workload(workload)
-    if prepared.options.cleans:
+    if file.options.cleans:
         yield "-c: deletes the files and directories below an anchor before the first run that uses it"
 
 
-def _definition(
-    prepared: Invocation, runs: Sequence[Run], resolved_runs: Mapping[int, Resolved], *, in_full: bool
-) -> Iterator[str]:
-    first, files = runs[0], prepared.file_systems
+def _definition(file: ParameterFile, runs: Sequence[Run], *, in_full: bool) -> Iterator[str]:
+    first, files = runs[0], file.file_systems
     yield f"rd={first.rd.name}: {counted(len(runs), 'run')}, {_timing(first)}"
     if files and (text := _formats(first.formats)):
         yield f"  {text}"
@@ -83,7 +76,7 @@ def _definition(
     if len(runs) > RUNS_SHOWN:
         yield f"  … and {len(runs) - RUNS_SHOWN} more"
     if in_full and not files:
-        yield from _workloads(prepared, resolved_runs.get(id(first)) or prepared.resolve(first))
+        yield from _workloads(file, file.resolved.get(id(first)) or file.resolve(first))
 
 
 def _run_text(run: Run) -> str:
@@ -111,7 +104,7 @@ def _timing(run: Run) -> str:
     )
 
 
-def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
+def _workloads(file: ParameterFile, resolved: Resolved) -> Iterator[str]:
     """Yields one section of each workload in full; the others are alike."""
     workers = [worker for group in resolved.resolution.plan.groups[:1] for worker in group.workers]
     pairs = list(zip(resolved.built.placements, workers, strict=True))
@@ -121,7 +114,7 @@ def _workloads(prepared: Invocation, resolved: Resolved) -> Iterator[str]:
         luns = {lun for placement, _ in alike for lun in placement.luns}
         summary = f"{counted(len(alike), 'worker')} on {counted(len(luns), 'lun')}, at most {in_flight} in flight"
         yield f"  wd={name}: {summary}; the first:"
-        yield from (f"    {line}" for line in explain_job([alike[0][1]], prepared.machine, WORDS.worker))
+        yield from (f"    {line}" for line in explain_job([alike[0][1]], file.machine, WORDS.worker))
 
 
 # -- file systems ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
-from iocurve.dialects.vdbench.planned import Course, Planned, Share, requested_rate, starting, tolerated
+from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.openflags import Opening, opening
@@ -71,31 +71,21 @@ class FilePlans:
                 found |= {"mkdir", "rmdir", "create", "delete", "write"}
         return frozenset(found)
 
-    def planned(self, run: Run, course: Course) -> Iterator[Planned]:
-        """The format before a run, if there is one, and the run itself, unless there is only a format."""
-        formats = self.formats(run, already=id(run.rd) in course.formatted_definitions, used=course.formatted)
-        course.formatted |= {tree.anchor for tree in self._trees(run)}
-        if formats:
-            course.formatted_definitions.add(id(run.rd))
-            yield formats
-        measured = self.run(run, course.rate(run))
-        if measured:
-            yield measured
-
-    def names(self, run: Run, course: Course) -> Iterator[str]:
-        """The names of the format and the run that ``planned`` gives, for links."""
-        already = id(run.rd) in course.formatted_definitions
-        anchors = {tree.anchor for tree in self._trees(run)}
+    def has_format(self, run: Run, *, already: bool, used: Collection[str]) -> bool:
+        """True if there is a format before a run; the arguments are those of ``formats``."""
         words = _words(run, already=already)
-        if any(_format_tasks(words, cleans=self.cleans and anchor not in course.formatted) for anchor in anchors):
-            course.formatted_definitions.add(id(run.rd))
-            yield f"format_for_{run.name} For loops: None"
-        course.formatted |= anchors
-        if not {"only", "clean"} & set(run.formats):
-            yield f"{run.name} For loops: {run.loops_text}"
+        return any(_format_tasks(words, cleans=self.cleans and anchor not in used) for anchor in self.anchors(run))
 
-    def formats(self, run: Run, *, already: bool, used: Collection[str] = ()) -> Planned | None:
-        """The format before a run; None without one.
+    def anchors(self, run: Run) -> set[str]:
+        """The anchors that a run uses."""
+        return {tree.anchor for tree in self._trees(run)}
+
+    def counted(self, run: Run) -> frozenset[str]:
+        """Operations that the rate of a run counts."""
+        return frozenset(kind for workload in self.file_systems.of_run(run) for kind in _requested(workload))
+
+    def formats(self, run: Run, *, already: bool, used: Collection[str] = ()) -> Planned:
+        """The format before a run that has one.
 
         ``already``: an earlier run of the definition was formatted. ``used`` has the anchors of earlier runs.
         """
@@ -121,8 +111,6 @@ class FilePlans:
                 load, ending = Load(tasks=work, blocks=blocks), section.ending
                 sections.append(section.replace(load=load, ending=ending.replace(runtime_ns=runtime_ns)))
                 shares += [Share("format", tree.name, host)] * section.numjobs
-        if not sections:
-            return None
         planned = self._planned(run, f"format_for_{run.name}", None, sections, shares, frozenset({"write"}))
         return replace(planned, trees=tuple(self._trees(run)))
 
@@ -146,10 +134,8 @@ class FilePlans:
     def _trees(self, run: Run) -> list[Tree]:
         return [tree for workload in self.file_systems.of_run(run) for tree in workload.trees]
 
-    def run(self, run: Run, rate: float | None) -> Planned | None:
-        """The run itself; None with format=only and format=clean. ``rate`` is the rate of a point of a curve."""
-        if {"only", "clean"} & set(run.formats):
-            return None
+    def run(self, run: Run, rate: float | None) -> Planned:
+        """The run itself. ``rate`` is the rate of a point of a curve."""
         workloads = self.file_systems.of_run(run)
         per_second = rate if rate is not None else self._rate(run)
         sections, shares = [], []
@@ -163,8 +149,7 @@ class FilePlans:
                     section = section.replace(pace=_paced(section.pace, each, run))
                 sections.append(section)
                 shares += [Share(workload.name, tree.name, host)] * section.numjobs
-        counted = frozenset(kind for workload in workloads for kind in _requested(workload))
-        planned = self._planned(run, run.name, rate, sections, shares, counted)
+        planned = self._planned(run, run.name, rate, sections, shares, self.counted(run))
         return replace(planned, trees=tuple(self._trees(run)))
 
     def recovery(self, runs: Sequence[Run]) -> plans.Plan | None:
@@ -262,8 +247,10 @@ class FilePlans:
 
     def check(self, run: Run) -> None:
         """Plans a run to find errors. Raises ``PlanError``."""
-        self.formats(run, already=False)
-        self.run(run, None)
+        if self.has_format(run, already=False, used=()):
+            self.formats(run, already=False)
+        if run.is_measured:
+            self.run(run, None)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from iocurve.dialects.vdbench.file_systems import Tree
 from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
 from iocurve.dialects.vdbench.read.definitions import Definition
-from iocurve.dialects.vdbench.runs import Run, curve_target
+from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine.plan import Plan, Tolerance
 from iocurve.units import SECOND_NS
 
@@ -53,26 +53,6 @@ class Planned:
     def is_format(self) -> bool:
         """True for the format before a run."""
         return self.name != self.run.name
-
-
-@dataclass
-class Course:
-    """State that the runs of a parameter file leave for later runs."""
-
-    max_rate: float = 0.0
-    """Operations per second of the latest run at the maximum of a curve."""
-    shares: list[float] = field(default_factory=list)
-    """Share of each worker in ``max_rate``."""
-    curve_stopped: bool = False
-    """True from the point that reached ``stopcurve=`` to the end of its curve."""
-    formatted: set[str] = field(default_factory=set)
-    """SDs, and anchors, that were formatted or cleaned."""
-    formatted_definitions: set[int] = field(default_factory=set)
-    """Run definitions, by identity, of which a run was formatted."""
-
-    def rate(self, run: Run) -> float | None:
-        """Rate of a point of a curve; None for other runs."""
-        return None if run.curve_percent is None else float(curve_target(self.max_rate, run.curve_percent))
 
 
 DATA_ERRORS_MAX = 50

@@ -3,76 +3,73 @@
 from __future__ import annotations
 
 import os
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import accumulate, count
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
+from itertools import accumulate
 from typing import TextIO
 
-from iocurve.dialects.base import RunPlan
-from iocurve.dialects.vdbench.invocation import Invocation
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.rows import Row, average, row, rows
-from iocurve.dialects.vdbench.output.table import OutputTable, clock, ms
-from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
+from iocurve.dialects.vdbench.output.table import Table, clock, ms
+from iocurve.dialects.vdbench.parameter_file import ParameterFile
+from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine.derived import difference_text
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group
-from iocurve.errors import Interrupted, IocurveError, RunError
+from iocurve.errors import Interrupted, IocurveError
 from iocurve.job.model import PlanNote
 from iocurve.machine.processors import ProcessorMeter, Processors
 from iocurve.units import SECOND_NS, counted, format_bytes
 
 
-def simulate(prepared: Invocation) -> Iterator[str]:
+def simulate(runs: Sequence[Run]) -> Iterator[str]:
     """Yields a line for each run, for -s."""
-    for run in prepared.runs:
+    for run in runs:
         yield starting(run, None)
-    seconds = sum(run.timing.total_ns for run in prepared.runs) // SECOND_NS
-    yield f"{len(prepared.runs)} runs, {seconds} seconds"
+    seconds = sum(run.timing.total_ns for run in runs) // SECOND_NS
+    yield f"{len(runs)} runs, {seconds} seconds"
 
 
-class Runner:
-    """Runs a parameter file. ``now`` and ``sleep`` are the clock; tests pass their own."""
+class Writer:
+    """Prints what vdbench prints, and writes its reports. ``now`` is the clock; tests pass their own."""
 
     def __init__(
         self,
-        prepared: Invocation,
-        run_plan: RunPlan,
-        out: TextIO,
+        file: ParameterFile,
+        out: TextIO | None = None,
         now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._prepared = prepared
-        self._run_plan = run_plan
+        self._file = file
         self._out = out
         self._now = now
-        self._sleep = sleep
-        self._course = Course()
+        self._rounds = 0
+        self._is_whole = True
+        self._last: Planned | None = None
+        self.links: Sequence[str] = ()
+        """Names of all runs and formats in order."""
 
-    def run(self, notes: Sequence[PlanNote]) -> Path:
-        """Runs all runs and returns the output directory. Stops after a run that ends early."""
+    @contextmanager
+    def written(self, notes: Sequence[PlanNote]) -> Iterator[None]:
+        """Surrounds the runs: makes the output directory, and writes there how they ended."""
         started = self._now()
-        path = choose(self._prepared.options.output, self._prepared.directory, started)
-        names = list(self._prepared.names())
-        self._table = self._prepared.table
-        self._reports = _reports(self._prepared, self._table)
-        self._directory = OutputDirectory(path, names, started, self._reports, self._table)
-        self._slaves_started(started, self._prepared.topology.hosts)
-        self._directory.parameters(_parameter_lines(self._prepared), _scan_lines(self._prepared))
+        path = choose(self._file.options.output, self._file.directory, started)
+        self._table = self._file.table
+        self._reports = _reports(self._file, self._table, self.links)
+        self._directory = OutputDirectory(path, self.links, started, self._reports, self._table)
+        self._slaves_started(started, self._file.topology.hosts)
+        self._directory.parameters(_parameter_lines(self._file), _scan_lines(self._file))
         for note in notes:
             self._directory.log(started, f"{note.level}: {note}")
         try:
-            with self._validation_maps():
-                finished = self._recover_journal() and self._run_all()
+            yield
         except IocurveError as error:
             self._directory.error(self._now(), str(error))
             if isinstance(error, Interrupted):
@@ -81,13 +78,12 @@ class Runner:
             raise
         ended = self._now()
         self._directory.status(ended, "Shutting down slaves")
-        if finished:
+        if self._is_whole:
             self._directory.status(ended, "Vdbench complete")
-        ending = "completed successfully" if finished else "was ended early"
+        ending = "completed successfully" if self._is_whole else "was ended early"
         text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
         self._print(f"{clock(ended)} {text}")
         self._directory.summary(["", f"{clock(ended)} {text}"])
-        return path
 
     def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
         """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
@@ -98,87 +94,61 @@ class Runner:
         for event in ("Slaves connected", "Query host configuration started", "Query host configuration completed"):
             self._directory.status(at, event)
 
-    @contextmanager
-    def _validation_maps(self) -> Iterator[None]:
-        """Provides the maps of data validation: in a temporary directory, or kept as journals."""
-        validation = self._prepared.validation
-        if validation is None:
-            yield
-        elif validation.request.journal:
-            if not validation.request.recover:
-                validation.remove_journals(self._prepared.topology, self._prepared.file_systems)
-            yield
-        else:
-            with TemporaryDirectory(prefix="iocurve-vdbench-") as directory:
-                kept = replace(validation, directory=Path(directory))
-                self._prepared = replace(self._prepared, validation=kept)
-                yield
+    def recovery_started(self) -> Callable[[Live], None]:
+        """Announces the recovery of the journals."""
+        text = "Starting RD=journal_recovery: every block in the journal is read and verified"
+        self._print(f"{clock(self._now())} {text}")
+        return lambda _: None
 
-    def _recover_journal(self) -> bool:
-        """Recovers the journals with -jr. Returns True if the runs are to follow."""
-        validation = self._prepared.validation
-        if validation is None or not validation.request.recover:
-            return True
-        plan = self._prepared.recovery()
-        if plan is None:
-            raise RunError("there is no journal to recover; write one first with -j in this directory")
-        started = self._now()
-        self._print(f"{clock(started)} Starting RD=journal_recovery: every block in the journal is read and verified")
-        outcome = self._run_plan(plan, lambda _: False)
+    def recovered(self, outcome: Outcome) -> None:
+        """Writes what the recovery of the journals found."""
+        validation = self._file.validation
         for worker in outcome.workers:
             if worker.error:
                 self._directory.error(self._now(), f"journal_recovery: {worker.error}")
             for found in worker.differences:
                 self._directory.error(self._now(), f"journal_recovery: {difference_text(found)}")
-        if outcome.state != "finished":
-            return False
-        read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
-        self._print(
-            f"{clock(self._now())} Journal recovery: {format_bytes(read)} read and verified, no differences", ""
-        )
-        return not validation.request.recover_only
-
-    def _run_all(self) -> bool:
-        """Runs all runs. Returns True if all of them finished."""
-        loop = self._prepared.loop
-        until = None if loop.seconds is None else self._now() + timedelta(seconds=loop.seconds)
-        for number, (round_number, run) in enumerate(_rounds(self._prepared.runs, loop.times)):
-            if until and round_number and self._now() >= until:
-                return True
-            if loop != Loop() and number % len(self._prepared.runs) == 0:
-                self._directory.status(self._now(), f"Starting loop {round_number + 1}")
-            if number and run.rd.get("pause"):
-                try:
-                    self._sleep(run.rd.values["pause"] / SECOND_NS)
-                except KeyboardInterrupt:
-                    raise Interrupted("stopped in the pause before a run") from None
-            if run.curve_percent is None:
-                self._course.curve_stopped = False
-            elif self._course.curve_stopped:
-                continue
-            if not all(self._carry_out(planned) for planned in self._prepared.planned(run, self._course)):
-                return False
-        return True
+        self._is_whole = outcome.state == "finished" and not (validation and validation.request.recover_only)
+        if outcome.state == "finished":
+            read = sum(kind.bytes for worker in outcome.workers for kind in worker.operations.values())
+            text = f"Journal recovery: {format_bytes(read)} read and verified, no differences"
+            self._print(f"{clock(self._now())} {text}", "")
 
     # -- one run -------------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, planned: Planned) -> bool:
-        """Runs a run, or the format before it, and writes its reports. Returns True if it finished."""
+    def follow(self) -> Callable[[Live], None]:
+        """Announces the run that was planned last; gives the function that prints its intervals."""
+        planned = self._planned
         started = self._now()
+        if planned.run is self._file.runs[0] and not self._is_formatted(planned):
+            self._rounds += 1
+            if self._file.loop != Loop():
+                self._directory.status(started, f"Starting loop {self._rounds}")
         self._print(f"{clock(started)} {planned.start}", "", *filter(None, self._table.header(started)))
         self._directory.run_started(started, planned.link, planned.start)
         self._status(started, "Starting", planned.run)
         self._consoles(started, planned.shares)
-        live = LiveIntervals(
-            planned,
-            self._table,
-            self._prepared,
-            self._print,
-            self._now,
-            lambda: self._status(self._now(), "Warmup done", planned.run),
-        )
-        outcome = self._run_plan(planned.plan, live.update)
-        done = _Done(planned, started, self._now(), outcome, live.processors, live.shown)
+        warmed_up = partial(self._status, started, "Warmup done", planned.run)
+        has_processors = self._file.cluster is None
+        self._live = LiveIntervals(planned, self._table, has_processors, self._print, self._now, warmed_up)
+        self._started, self._last = started, planned
+        return self._live.update
+
+    @property
+    def _planned(self) -> Planned:
+        planned = self._file.current
+        assert planned, "a run was planned before it runs"
+        return planned
+
+    def _is_formatted(self, planned: Planned) -> bool:
+        """True for a run after its format."""
+        last = self._last
+        return not planned.is_format and last is not None and last.is_format and last.run is planned.run
+
+    def answer(self, outcome: Outcome) -> None:
+        """Writes the reports of a run, or of the format before it."""
+        planned = self._planned
+        done = _Done(planned, self._started, self._now(), outcome, self._live.processors, self._live.shown)
         total = self._write_rows(done)
         self._directory.histogram(outcome.workers)
         self._write_parts(done)
@@ -189,11 +159,11 @@ class Runner:
             self._directory.status(done.ended, "Ctrl-C found")
         for event in ("Workload done", "Slaves done"):
             self._status(done.ended, event, planned.run)
-        if not planned.is_format:
-            self._follow_curve(done, total)
-        if outcome.state == "finished" and done.data_errors:
-            raise RunError(f"rd={planned.run.name}: {counted(done.data_errors, 'I/O error')}: see errorlog.html")
-        return outcome.state == "finished"
+        limit = None if planned.is_format or planned.run.curve_percent is None else planned.run.rd.get("stopcurve")
+        if total and limit is not None and ms(total.both.mean_ns) >= limit:
+            text = f"stopcurve={limit} is reached; the remaining points of the curve are skipped"
+            self._directory.log(self._now(), text)
+        self._is_whole = outcome.state == "finished"
 
     def _status(self, at: datetime, event: str, run: Run) -> None:
         self._directory.status(at, event, f"rd={run.name}", f"For loops: {run.loops_text}")
@@ -279,26 +249,17 @@ class Runner:
         self._print(*(f"{at} {line}".rstrip() for line in ("", "Miscellaneous statistics:", *lines, "")))
         self._directory.anchors(_anchor_lines(done.planned))
 
-    def _follow_curve(self, done: _Done, total: Row | None) -> None:
-        """Takes the maximum for the points of a curve, and stops the curve at its ``stopcurve=``."""
-        run = done.planned.run
-        limit = run.rd.get("stopcurve")
-        if run.rate.kind == "curve":
-            workers = done.outcome.workers[: len(done.planned.shares)]
-            counts = [sum(kind.operations for kind in worker.operations.values()) for worker in workers]
-            if done.outcome.state == "finished" and (total is None or not total.rate or not sum(counts)):
-                raise RunError(f"rd={run.name}: the run at the maximum measured nothing, so the curve has no points")
-            self._course.max_rate = total.rate if total else 0.0
-            self._course.shares = [number / max(1, sum(counts)) for number in counts]
-        elif run.curve_percent is not None and total and limit is not None and ms(total.both.mean_ns) >= limit:
-            self._course.curve_stopped = True
-            text = f"stopcurve={limit} is reached; the remaining points of the curve are skipped"
-            self._directory.log(self._now(), text)
-
     def _print(self, *lines: str) -> None:
         self._directory.echo(lines)
-        self._out.write("".join(f"{line}\n" for line in lines))
-        self._out.flush()
+        out = self._out or sys.stdout
+        out.write("".join(f"{line}\n" for line in lines))
+        out.flush()
+
+
+def data_errors(outcome: Outcome) -> int:
+    """Reads and writes that failed and did not end the run."""
+    failures = (failed for worker in outcome.workers for failed in worker.failures)
+    return sum(failed.count for failed in failures if failed.kind in ("read", "write"))
 
 
 @dataclass(frozen=True)
@@ -350,8 +311,7 @@ class _Done:
     @property
     def data_errors(self) -> int:
         """Reads and writes that failed and did not end the run."""
-        failures = (failed for worker in self.outcome.workers for failed in worker.failures)
-        return sum(failed.count for failed in failures if failed.kind in ("read", "write"))
+        return data_errors(self.outcome)
 
     def idle(self, table: OutputTable) -> list[str]:
         """File workloads that finished without an operation."""
@@ -368,11 +328,12 @@ class _Done:
 
 @dataclass
 class LiveIntervals:
-    """Prints each interval when it is complete, and ends the run when maxdata= is reached."""
+    """Prints each interval when it is complete."""
 
     planned: Planned
-    table: OutputTable
-    prepared: Invocation
+    table: Table
+    has_processors: bool
+    """False on a cluster: the processors of this machine say nothing of those of the hosts."""
     say: Callable[[str], None]
     now: Callable[[], datetime]
     warmed_up: Callable[[], None]
@@ -387,12 +348,10 @@ class LiveIntervals:
         self._last_seen = (0, 0)
         self._number = 0
         self._layout_announced = False
-        self._moved = {"read": 0, "write": 0}
-        self._limits = {} if self.planned.is_format else _data_limits(self.planned.run, self.prepared)
         self._before = list(accumulate((_intervals(group, plan.interval_ns) for group in plan.groups), initial=0))
 
-    def update(self, live: Live) -> bool:
-        """Called with the live state. Returns True if the run has reached its maxdata=."""
+    def update(self, live: Live) -> None:
+        """Called with the live state."""
         if live.phase == "layout" and live.layout_bytes_total and not self._layout_announced:
             self._layout_announced = True
             size = format_bytes(live.layout_bytes_total)
@@ -400,52 +359,25 @@ class LiveIntervals:
         if live.phase in ("layout", "prepare"):
             self._meter = ProcessorMeter()
         if live.intervals == 0 or (live.group, live.intervals) == self._last_seen:
-            return False
+            return
         before, self._number = self._number, self._before[live.group] + live.intervals
         self._last_seen = live.group, live.intervals
-        # The processors of this machine say nothing of those of a cluster's hosts.
-        use = None if self.prepared.cluster is not None else self._meter.sample()
+        use = self._meter.sample() if self.has_processors else None
         self.processors += [None] * (self._number - 1 - len(self.processors)) + [use]
         if live.elapsed_ns < live.intervals * self._timing.interval_ns:
             # The rest of an interval in which the run ended: its length is known at the end.
-            return False
+            return
         seconds = self._timing.interval_ns / SECOND_NS
         made = row(str(self._number), seconds, live.operations, self.planned.counted, self.processors[-1])
         self.say(self.table.line(self.now(), made))
         self.shown.add(made.label)
         if before < self._timing.skipped <= self._number:
             self.warmed_up()
-        return self._limit_reached(live)
-
-    def _limit_reached(self, live: Live) -> bool:
-        if self._number <= self._timing.skipped:
-            return False
-        for kind in self._moved:
-            self._moved[kind] += live.operations[kind].bytes if kind in live.operations else 0
-        moved = {**self._moved, "both": sum(self._moved.values())}
-        return any(moved[kind] >= limit for kind, limit in self._limits.items())
 
 
 def _intervals(group: Group, interval_ns: int) -> int:
     """Number of intervals of a group."""
     return -(-max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers) // interval_ns)
-
-
-def _data_limits(run: Run, prepared: Invocation) -> dict[str, int]:
-    """Bytes after which a run ends, by kind. Values below 100 are multiples of the size of all SDs."""
-    limits = {}
-    for name, kind in (("maxdata", "both"), ("maxdataread", "read"), ("maxdatawritten", "write")):
-        limit = run.rd.get(name)
-        if limit is not None:
-            whole = sum(storage.size or 0 for storage in prepared.topology.storage.values())
-            limits[kind] = limit * whole if limit < 100 and whole else limit
-    return limits
-
-
-def _rounds(runs: Sequence[Run], times: int | None) -> Iterator[tuple[int, Run]]:
-    for number in range(times) if times is not None else count():
-        for run in runs:
-            yield number, run
 
 
 _STATISTICS = {
@@ -470,15 +402,15 @@ def _anchor_lines(planned: Planned) -> Iterator[str]:
         yield f"{tree.anchor:<40} {tree.file_count:>12,} {tree.directories:>10,} {tree.bytes:>18,}{used}"
 
 
-def _reports(prepared: Invocation, table: OutputTable) -> Reports:
+def _reports(file: ParameterFile, table: Table, links: Sequence[str]) -> Reports:
     """The reports of an invocation. Concatenated SDs get a report when they are first used."""
     kinds = (table.target, table.workload)
-    if prepared.file_systems:
-        names = [name for name in prepared.file_systems.workloads if name.lower() != "format"]
-        names = ["format", *names] if any(name.startswith("format_for_") for name in prepared.names()) else names
-        return Reports(prepared.topology.hosts, prepared.file_systems.trees, names, kinds)
-    storage = () if prepared.definitions.general.get("concatenatesds") else prepared.topology.storage
-    return Reports(prepared.topology.hosts, storage, [wd.name for wd in prepared.definitions.by_kind["wd"]], kinds)
+    if file.file_systems:
+        names = [name for name in file.file_systems.workloads if name.lower() != "format"]
+        names = ["format", *names] if any(name.startswith("format_for_") for name in links) else names
+        return Reports(file.topology.hosts, file.file_systems.trees, names, kinds)
+    storage = () if file.definitions.general.get("concatenatesds") else file.topology.storage
+    return Reports(file.topology.hosts, storage, [wd.name for wd in file.definitions.by_kind["wd"]], kinds)
 
 
 def _reason_of_idleness(done: _Done, workload: str) -> str:
@@ -512,17 +444,17 @@ def _skew_lines(totals: Mapping[tuple[Kind, str], Row | None]) -> Iterator[str]:
         yield ""
 
 
-def _parameter_lines(prepared: Invocation) -> Iterator[str]:
+def _parameter_lines(file: ParameterFile) -> Iterator[str]:
     source = None
-    for where, line in prepared.text.lines:
+    for where, line in file.text.lines:
         if where.source != source:
             source = where.source
             yield from ("", f"* Contents of parameter file: {source}", "")
         yield line
 
 
-def _scan_lines(prepared: Invocation) -> Iterator[str]:
-    for statement in prepared.text.statements:
+def _scan_lines(file: ParameterFile) -> Iterator[str]:
+    for statement in file.text.statements:
         for parameter in statement.parameters:
             yield f"keyw: {parameter.keyword}={','.join(parameter.values)}"
             yield from (f"parm: {value}" for value in parameter.values)

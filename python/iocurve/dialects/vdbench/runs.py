@@ -102,6 +102,11 @@ class Run:
         return _is_of_files(self.rd)
 
     @property
+    def is_measured(self) -> bool:
+        """False if only the format before it runs."""
+        return not {"only", "clean"} & set(self.formats)
+
+    @property
     def loops_text(self) -> str:
         """vdbench's text for the loops: ``threads=8 xfersize=4k``, or ``None``."""
         parts = [f"{_LABELS.get(name, name)}={self._loop_text(name)}" for name in self.rd.loops]

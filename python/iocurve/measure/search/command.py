@@ -61,12 +61,12 @@ def workload_of(text: str) -> tuple[Said, Said]:
     decided = [word for word in words if word[2:].partition("=")[0] in OUR_OPTIONS]
     if decided:
         raise DialectError([Diagnostic(f"--workload: {decided[0]} is for the search to decide; leave it out")])
-    prepared = fio.prepare(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
-    if odd := [Diagnostic(f"--workload: {note.text}") for note in prepared.notes if note.code == "odd_value"]:
+    read = fio.read_command(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
+    if odd := [Diagnostic(f"--workload: {note.text}") for note in read.notes if note.code == "odd_value"]:
         raise DialectError(odd)
-    (section,) = prepared.job.sections
+    (section,) = read.job.sections
     kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})
-    return kept, prepared.job.defaults.but(engine="uring")
+    return kept, read.job.defaults.but(engine="uring")
 
 
 def vocabulary(question: Question, kind: str, limit_percent: float | None = None) -> Vocabulary:

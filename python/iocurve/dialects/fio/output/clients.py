@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
-from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.job_stats import JobStats, job_stats
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.result.document import ClientOutcome, Point, Result
 
 ALL_CLIENTS = "All clients"
-Prepared = TypeVar("Prepared", bound=Invocation)
 
 
 def clients(result: Result) -> Sequence[ClientOutcome]:
@@ -23,13 +21,13 @@ def clients(result: Result) -> Sequence[ClientOutcome]:
     return result.points[0].clients if result.points else ()
 
 
-def of_client(prepared: Invocation, result: Result, client: int) -> Result:
+def of_client(prepared: FioCommand, result: Result, client: int) -> Result:
     """The result of one host, as if it had run alone."""
     (point,) = result.points
     return _with_workers(result, point, [one for one in _workers(prepared, point) if _client(point, one[0]) == client])
 
 
-def all_clients(prepared: Prepared, result: Result) -> tuple[Prepared, Result]:
+def all_clients(prepared: FioCommand, result: Result) -> tuple[FioCommand, Result]:
     """One reported job of all hosts and jobs."""
     (point,) = result.points
     first = replace(prepared.sections[0], name=ALL_CLIENTS, description=None)
@@ -39,7 +37,7 @@ def all_clients(prepared: Prepared, result: Result) -> tuple[Prepared, Result]:
     return together, _with_workers(result, point, workers)
 
 
-def total(prepared: Invocation, result: Result) -> JobStats | None:
+def total(prepared: FioCommand, result: Result) -> JobStats | None:
     """The figures of all hosts; None if nothing was measured or there is only one host, as in fio."""
     if len(clients(result)) < 2:
         return None
@@ -47,7 +45,7 @@ def total(prepared: Invocation, result: Result) -> JobStats | None:
     return stats[0] if stats else None
 
 
-def _workers(prepared: Invocation, point: Point) -> list[tuple[WorkerOutcome, WorkerOutcome]]:
+def _workers(prepared: FioCommand, point: Point) -> list[tuple[WorkerOutcome, WorkerOutcome]]:
     """Each worker, and the same at its place in the plan of one host."""
     hosts = range(len(point.clients))
     places = [

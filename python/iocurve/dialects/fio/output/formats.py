@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iocurve.dialects.fio.invocation import Format, Invocation
+from iocurve.dialects.fio.invocation import FioCommand, Format
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
@@ -22,7 +22,7 @@ from iocurve.result.document import Result
 from iocurve.result.summary import Latency
 
 
-def render(prepared: Invocation, result: Result) -> str:
+def render(prepared: FioCommand, result: Result) -> str:
     """Output in each format of --output-format, one after another."""
     # JSON has the state under its key "iocurve".
     is_told = result.state == "finished" or set(prepared.output.formats) <= {"json", "json+"}
@@ -30,7 +30,7 @@ def render(prepared: Invocation, result: Result) -> str:
     return first + "".join(_render(name, prepared, result) for name in prepared.output.formats)
 
 
-def _render(name: Format, prepared: Invocation, result: Result) -> str:
+def _render(name: Format, prepared: FioCommand, result: Result) -> str:
     if name == "normal":
         return normal_output.render(prepared, result)
     if name == "terse":
@@ -38,7 +38,7 @@ def _render(name: Format, prepared: Invocation, result: Result) -> str:
     return render_json(prepared, result, with_bins=name == "json+")
 
 
-def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False) -> str:
+def render_json(prepared: FioCommand, result: Result, *, with_bins: bool = False) -> str:
     """Renders ``--output-format=json``, or ``json+`` with latency bins. The key ``iocurve`` shows that iocurve ran."""
     import json
 
@@ -67,7 +67,7 @@ def render_json(prepared: Invocation, result: Result, *, with_bins: bool = False
     return json.dumps(document, indent=2, separators=(",", " : ")) + "\n"
 
 
-def _jobs(prepared: Invocation, result: Result, with_bins: bool) -> dict[str, object]:
+def _jobs(prepared: FioCommand, result: Result, with_bins: bool) -> dict[str, object]:
     """The jobs; of several hosts those of each, and their total, as fio's clients print it."""
     hosts = clients.clients(result)
     if not hosts:

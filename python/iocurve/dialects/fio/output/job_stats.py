@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.derived import block_bytes_min, measured_ns, with_drained
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
@@ -182,7 +182,7 @@ class JobStats:
         return shares
 
 
-def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
+def job_stats(prepared: FioCommand, result: Result) -> list[JobStats]:
     """The job entries of fio's output, in fio's order."""
     sections = prepared.by_worker(prepared.sections)
     blocks = _blocks_of_metadata(prepared)
@@ -212,7 +212,7 @@ def job_stats(prepared: Invocation, result: Result) -> list[JobStats]:
     ]
 
 
-def _blocks_of_metadata(prepared: Invocation) -> dict[str, int]:
+def _blocks_of_metadata(prepared: FioCommand) -> dict[str, int]:
     """Bytes that fio counts for a metadata operation, by the name of the job."""
     loads = [(section.name, section.load) for section in prepared.job.sections if section.load.metadata]
     return {name or "": block_bytes_min(load.blocks.read if load.reads else load.blocks.write) for name, load in loads}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from iocurve._native import Histogram
-from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.derived import LogRecords, measured_ns, unpack, with_drained
@@ -42,7 +42,7 @@ class Record:
     offset: int = 0
 
 
-def planned(prepared: Invocation) -> list[Path]:
+def planned(prepared: FioCommand) -> list[Path]:
     """One file of each kind of log that the sections ask for, with the name for the first job."""
     paths = []
     for logs in (section.reporting.logs for section in prepared.sections):
@@ -52,7 +52,7 @@ def planned(prepared: Invocation) -> list[Path]:
     return paths
 
 
-def write(prepared: Invocation, result: Result) -> list[Path]:
+def write(prepared: FioCommand, result: Result) -> list[Path]:
     """Writes the log files that the sections ask for. Returns their paths. Raises ``TargetError``."""
     contents: dict[Path, list[str]] = {}
     for number, logs, worker in _logged(prepared, result):
@@ -65,7 +65,7 @@ def write(prepared: Invocation, result: Result) -> list[Path]:
     return [*contents, *_write_iologs(prepared, result)]
 
 
-def _write_iologs(prepared: Invocation, result: Result) -> list[Path]:
+def _write_iologs(prepared: FioCommand, result: Result) -> list[Path]:
     """Writes the traces of write_iolog. As in fio, all jobs append to one file, also to one that exists."""
     traces: dict[Path, list[str]] = {}
     for _, logs, worker in _logged(prepared, result):
@@ -123,7 +123,7 @@ def lost_records(result: Result) -> int:
     return sum(worker.log.lost for worker in workers if worker.log)
 
 
-def _logged(prepared: Invocation, result: Result) -> Iterator[tuple[int, Logs, WorkerOutcome]]:
+def _logged(prepared: FioCommand, result: Result) -> Iterator[tuple[int, Logs, WorkerOutcome]]:
     """Yields the workers that have a log, each with its number in the whole run, from 1."""
     planned = iter(
         [(index, number) for index, group in enumerate(prepared.plan.groups) for number in range(len(group.workers))]

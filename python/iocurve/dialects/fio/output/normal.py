@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 
-from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
@@ -22,7 +22,7 @@ _SCALES = {"latency_ns": "nsec", "latency_us": "usec", "latency_ms": "msec"}
 _SHARES_PER_LINE = 5
 
 
-def render(prepared: Invocation, result: Result) -> str:
+def render(prepared: FioCommand, result: Result) -> str:
     """Renders ``--output-format=normal``, of several hosts in fio's client form."""
     if hosts := clients.clients(result):
         lines = [f"hostname={host.name}, iocurve-{result.iocurve}" for host in hosts]
@@ -39,7 +39,7 @@ def render(prepared: Invocation, result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _starting(prepared: Invocation, client: int) -> list[str]:
+def _starting(prepared: FioCommand, client: int) -> list[str]:
     """The settings of each section that a client runs, and the number of its threads."""
     placed = prepared.placement or [{client}] * len(prepared.sections)
     sections = zip(prepared.job.sections, prepared.sections, placed, strict=True)
@@ -55,7 +55,7 @@ def _starting(prepared: Invocation, client: int) -> list[str]:
     return [*lines, f"Starting {threads} thread{'' if threads == 1 else 's'}"]
 
 
-def _jobs(prepared: Invocation, result: Result) -> list[str]:
+def _jobs(prepared: FioCommand, result: Result) -> list[str]:
     """The jobs, and the status of each group."""
     jobs = job_stats(prepared, result)
     lines = []

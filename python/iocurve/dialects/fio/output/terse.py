@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from iocurve.dialects.fio.invocation import Invocation
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, job_stats
@@ -16,7 +16,7 @@ PERCENTILES = 20
 """Number of percentile fields; unused ones are ``0%=0``."""
 
 
-def render(prepared: Invocation, result: Result) -> str:
+def render(prepared: FioCommand, result: Result) -> str:
     """Renders a line per reported job, of several hosts one after the other, as fio's clients do."""
     version = prepared.output.terse_version
     disks = list(_disks(prepared.disks.uses())) if version > 2 else []

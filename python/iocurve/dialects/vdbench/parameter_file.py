@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -12,8 +13,8 @@ from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.rows import TRANSFERS
-from iocurve.dialects.vdbench.output.table import STORAGE, OutputTable, file_systems
-from iocurve.dialects.vdbench.planned import Course, Planned, Share, starting
+from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
+from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
 from iocurve.dialects.vdbench.read.lines import ParsedText
@@ -29,6 +30,8 @@ from iocurve.job.resolve import Machine, Resolution, resolve
 
 CHECKED_SECTIONS = 20_000
 """Limit of the workers that are planned to check runs before the first run starts."""
+DEFINITIONS_IN_FULL = 20
+"""Run definitions that are explained with their workloads; the others are explained without."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,14 @@ class Resolved:
     resolution: Resolution
 
 
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """The part of a prepared command line that running and explaining need."""
+@dataclass(kw_only=True)
+class ParameterFile:
+    """A vdbench command line that was read."""
 
+    arguments: tuple[str, ...]
     notes: tuple[PlanNote, ...]
+    obstacles: tuple[Diagnostic, ...] = ()
+    out: Path | None = None
     machine: Machine
     cluster: ClusterRequest | None = None
     options: Options
@@ -57,8 +63,10 @@ class Invocation:
     directory: Path
     validation: Validation | None
     """Data validation; None if it is off."""
-    checked: list[tuple[list[PlanNote], list[Diagnostic]]] = field(default_factory=list, compare=False, repr=False)
-    """Result of ``check``: planning the runs takes long."""
+    resolved: dict[int, Resolved] = field(default_factory=dict)
+    """First runs of definitions that were planned to check them, by identity."""
+    current: Planned | None = None
+    """The run, or the format before it, that was planned last."""
 
     @property
     def file_plans(self) -> FilePlans:
@@ -73,16 +81,16 @@ class Invocation:
         """The columns of the reports."""
         return file_systems(self.file_plans.operations(self.runs)) if self.file_systems else STORAGE
 
-    def planned(self, run: Run, course: Course) -> Iterator[Planned]:
-        """Plans a run and the format before it, each when it is its turn. Raises ``PlanError``."""
+    def planned(
+        self, run: Run, rate: float | None, shares: Sequence[float] | None, formatted: frozenset[str]
+    ) -> Planned:
+        """Plans a run; a point of a curve has a ``rate`` and the ``shares`` of its workers. Raises ``PlanError``."""
         if self.file_systems:
-            for planned in self.file_plans.planned(run, course):
-                yield replace(planned, plan=self._placed(planned.plan, planned.shares))
-            return
-        rate = course.rate(run)
-        shares = None if rate is None else self.builder().skewed_shares(run) or course.shares
-        resolved = self.resolve(run, shares, rate, formatted=frozenset(course.formatted))
-        yield Planned(
+            planned = self.file_plans.run(run, rate)
+            return replace(planned, plan=self._placed(planned.plan, planned.shares))
+        shares = None if rate is None else self.builder().skewed_shares(run) or shares
+        resolved = self.resolve(run, shares, rate, formatted=formatted)
+        return Planned(
             run=run,
             name=run.name,
             start=starting(run, rate),
@@ -91,16 +99,15 @@ class Invocation:
             counted=TRANSFERS,
             constants=constants(run, rate, resolved.built, resolved.resolution.plan, self.definitions.general),
         )
-        course.formatted |= resolved.built.storage
 
-    def names(self) -> Iterator[str]:
-        """Yields the names of all runs and formats in order, for links."""
-        course = Course()
-        for run in self.runs:
-            if self.file_systems:
-                yield from self.file_plans.names(run, course)
-            else:
-                yield f"{run.name} For loops: {run.loops_text}"
+    def format(self, run: Run, *, already: bool, used: frozenset[str]) -> Planned:
+        """Plans the format before a run; see ``FilePlans.formats``. Raises ``PlanError``."""
+        planned = self.file_plans.formats(run, already=already, used=used)
+        return replace(planned, plan=self._placed(planned.plan, planned.shares))
+
+    def counted(self, run: Run) -> frozenset[str]:
+        """Operations that the rate of a run counts."""
+        return self.file_plans.counted(run) if self.file_systems else TRANSFERS
 
     @property
     def loop(self) -> Loop:
@@ -165,50 +172,44 @@ class Invocation:
                 yield run
 
 
-def check(
-    invocation: Invocation, resolved_runs: dict[int, Resolved] | None = None
-) -> tuple[list[PlanNote], list[Diagnostic]]:
+def check(file: ParameterFile) -> tuple[list[PlanNote], list[Diagnostic]]:
     """Plans runs before the first one starts. Returns notes and obstacles.
-
-    ``resolved_runs`` gets the runs of SDs that were planned, by identity.
 
     Raises ``PlanError`` with every error that prevents planning.
     """
-    if invocation.file_systems:
-        return _check_files(invocation)
-    if invocation.checked and resolved_runs is None:
-        return invocation.checked[0]
+    if file.file_systems:
+        return _check_files(file)
     notes: dict[PlanNote, None] = {}
     obstacles: dict[Diagnostic, None] = {}
     errors: dict[Diagnostic, None] = {}
+    firsts = {id(run) for run in islice(file.first_runs(), DEFINITIONS_IN_FULL)}
     checked_sections = 0
-    for run in distinct(invocation.runs):
+    for run in distinct(file.runs):
         if checked_sections > CHECKED_SECTIONS:
             break
         try:
-            resolved = invocation.resolve(run)
+            resolved = file.resolve(run)
         except PlanError as error:
             errors |= dict.fromkeys(error.errors)
             checked_sections += 1
             continue
-        if resolved_runs is not None:
-            resolved_runs[id(run)] = resolved
+        if id(run) in firsts:
+            file.resolved[id(run)] = resolved
         checked_sections += len(resolved.built.placements)
         notes |= dict.fromkeys((*resolved.built.notes, *resolved.resolution.notes))
-        absent = () if invocation.cluster else _missing_directories(resolved)
+        absent = () if file.cluster else _missing_directories(resolved)
         obstacles |= dict.fromkeys((*resolved.built.obstacles, *resolved.resolution.obstacles, *absent))
     if errors:
         raise PlanError(in_order(errors))
-    invocation.checked[:] = [(list(notes), list(obstacles))]
-    return invocation.checked[0]
+    return list(notes), list(obstacles)
 
 
-def _check_files(invocation: Invocation) -> tuple[list[PlanNote], list[Diagnostic]]:
-    plans = invocation.file_plans
-    obstacles = list(plans.obstacles(invocation.runs))
-    for run in invocation.first_runs() if not obstacles else ():
+def _check_files(file: ParameterFile) -> tuple[list[PlanNote], list[Diagnostic]]:
+    plans = file.file_plans
+    obstacles = list(plans.obstacles(file.runs))
+    for run in file.first_runs() if not obstacles else ():
         plans.check(run)
-    return list(plans.notes(invocation.runs)), obstacles
+    return list(plans.notes(file.runs)), obstacles
 
 
 def distinct(runs: Iterable[Run]) -> Iterator[Run]:

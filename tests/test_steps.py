@@ -1,0 +1,158 @@
+"""The steps of command lines: numbers known before anything runs, turns of two commands, programs, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import iocurve
+from iocurve.cli import main
+from iocurve.dialects import registry
+from iocurve.errors import DialectError, PlanError
+from iocurve.measure import ab, jobs
+from iocurve.measure.campaign import into_directory
+from iocurve.measure.programs import as_written
+from iocurve.report.view import NoView
+from iocurve.result.document import Result
+
+CURVE = (
+    "sd=sd1,lun={path}/data,size=64k\nwd=wd1,sd=sd1,rdpct=100,xfersize=4k\n"
+    "rd=rd1,wd=wd1,iorate=curve,curve=(50,100),elapsed=2,interval=1\n"
+)
+TWO_RUNS = CURVE.replace("iorate=curve,curve=(50,100)", "iorate=(50,100)")
+
+
+def parameters(directory: Path, text: str) -> str:
+    (directory / "p").write_text(text.format(path=directory), encoding="utf-8")
+    return f"vdbench -f {directory / 'p'} -o {directory / 'output'}"
+
+
+def mdtest(directory: Path, more: str = "") -> str:
+    return f"mdtest -F -n 4 -d {directory}/tree{more}"
+
+
+def ran(line: str, directory: Path) -> Result:
+    dialect, *words = line.split()
+    result = jobs.run(registry.load(dialect), words, directory / "report", quiet=True)
+    assert result is not None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (mdtest(Path("/d")), 8),
+        (mdtest(Path("/d"), " -i 3"), 24),
+        (mdtest(Path("/d"), " -W 1"), 9),
+        ("elbencho -d -w -r -F -D -t 2 -n 1 -N 2 -s 4k .", 5),
+        ("elbencho -w -t 1 -s 4k -i 2 f", 2),
+        ("diskspd -b4K -d1 -c1M f", 1),
+        ("fio --name=a --size=1m --ioengine=null", 1),
+    ],
+)
+def test_the_number_of_steps_is_known_before_the_run(line: str, names: int, tmp_path: Path) -> None:
+    dialect, *words = line.split()
+    assert registry.load(dialect).prepare(words, cwd=tmp_path).count == names
+
+
+def test_steps_of_a_curve_have_names_before_it_is_measured(tmp_path: Path) -> None:
+    _, *words = parameters(tmp_path, CURVE).split()
+    command = registry.load("vdbench").prepare(words)
+    assert [step.name for step in command.steps] == ["rd1", "rd1_(50%)", "rd1_(100%)"]
+    assert [plan.name for plan in command.plans()] == ["rd1", "rd1_(50%)", "rd1_(100%)"]
+    assert registry.load("vdbench").prepare([*words, "-l"]).count is None
+    repeated = registry.load("vdbench").prepare(["-f", str(tmp_path / "p"), "-o", "o"])
+    assert repeated.count == 3
+
+
+@pytest.mark.slow
+def test_all_points_of_a_command_are_planned(tmp_path: Path) -> None:
+    result = ran(mdtest(tmp_path), tmp_path)
+    assert len(result.points) == result.points_planned == 8
+    assert result.state == "finished"
+    assert (result.target.kind, result.target.address) == ("directory", str(tmp_path / "tree"))
+    again = ran(f"{mdtest(tmp_path)} -C", tmp_path / "one")
+    assert len(again.points) == again.points_planned == 3
+
+
+@pytest.mark.slow
+def test_all_points_of_a_parameter_file_are_planned(tmp_path: Path) -> None:
+    result = ran(parameters(tmp_path, CURVE.replace("curve=", "stopcurve=0.0000001,curve=")), tmp_path)
+    assert [point.name for point in result.points] == ["rd1", "rd1_(50%)"]
+    assert result.points_planned == 2
+
+
+@pytest.mark.slow
+def test_steps_of_two_commands_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        lines.append(mdtest(tmp_path / name))
+    found = into_directory(tmp_path / "out", ab.of_commands(lines, 2, 0.1, 0), quiet=True)
+    assert sorted(point.name for point in found.points) == sorted(f"{one} {n}" for one in "AB" for n in range(1, 9))
+    assert {tuple(turn.round for turn in point.turns) for point in found.points} == {(1, 2)}
+    assert found.state == "finished"
+    assert {point.plan.name for point in found.points if point.name.endswith(" 3")} == {"File creation"}
+    assert capsys.readouterr().out == "", "the tools' own output is not written"
+
+
+@pytest.mark.slow
+def test_runs_of_two_parameter_files_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = parameters(tmp_path, TWO_RUNS)
+    found = into_directory(tmp_path / "out", ab.of_commands([line, line], 1, 0.1, 0), quiet=True)
+    assert {point.name for point in found.points} == {"A 1", "A 2", "B 1", "B 2"}
+    assert not (tmp_path / "output").exists()
+    assert capsys.readouterr().out == ""
+
+
+def test_what_cannot_take_turns_is_refused_by_name(tmp_path: Path) -> None:
+    line = parameters(tmp_path, CURVE.replace("curve=", "stopcurve=1,curve="))
+    with pytest.raises(DialectError, match=r"whether rd1_\(100%\) runs depends on what the runs before it measure"):
+        ab.parsed(line)
+    with pytest.raises(DialectError, match="without an end"):
+        ab.parsed(f"{parameters(tmp_path, TWO_RUNS)} -l")
+    with pytest.raises(DialectError, match=r"has 8 and .* has 16"):
+        ab.of_commands([mdtest(tmp_path), mdtest(tmp_path, " -i 2")], 1, 0.1, 0)
+
+
+@pytest.mark.slow
+def test_a_program_measures_all_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = iocurve.run(mdtest(tmp_path).partition(" ")[2], dialect="mdtest")
+    names = [point.name for point in result.points]
+    assert names[-3:] == ["File removal", "Tree removal", "Test directory removal"]
+    assert len(names) == 8
+    assert not list(tmp_path.iterdir()), "the directory is removed, as it was made for the run"
+    elbencho = iocurve.run(f"-w -r -F -t 1 -s 8k -b 4k {tmp_path}/f", dialect="elbencho")
+    assert [point.name for point in elbencho.points] == ["WRITE", "READ", "RMFILES"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.slow
+def test_a_program_measures_curves(tmp_path: Path) -> None:
+    _, *words = parameters(tmp_path, CURVE).split()
+    program = as_written("vdbench", registry.load("vdbench").prepare(words))
+    result = program.measure(NoView(), lambda _: None)
+    rates = [point.plan.groups[0].workers[0].rate for point in result.points]
+    assert [point.name for point in result.points] == ["rd1", "rd1_(50%)", "rd1_(100%)"]
+    assert rates[0] is None
+    assert rates[1]
+    assert rates[2]
+    assert rates[1].count < rates[2].count
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_path_of_a_dialect_without_job_files_is_refused() -> None:
+    with pytest.raises(DialectError, match="mdtest has no job files"):
+        iocurve.run(Path("x"), dialect="mdtest")
+
+
+def test_convert_lists_what_it_converts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["convert", "--help"])
+    usage = capsys.readouterr().out.partition("\n")[0]
+    assert usage == "Usage: iocurve convert [-o FILE] fio|vdbench|diskspd [the tool's own options]"
+    for line in ("mdtest -n 4", "elbencho -w -t 1 -s 4k f"):
+        dialect, *words = line.split()
+        with pytest.raises(PlanError, match=f"phases of {dialect} cannot be written as a job file"):
+            registry.load(dialect).prepare(words).jobs()
