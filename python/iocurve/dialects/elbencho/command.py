@@ -69,7 +69,7 @@ class Phases:
     data_set: DataSet
     machine: Machine
     notes: tuple[PlanNote, ...] = ()
-    rows: list[output.Row] = field(default_factory=list)
+    rows: list[output.PhaseRow] = field(default_factory=list)
     """Results of the phases that ended."""
     phase: Phase | None = None
     """The one that runs."""
@@ -115,13 +115,13 @@ class Phases:
         self.rows.append(self._row(outcome))
         print(output.table(self.rows[-1], self.options), end="", flush=True)
 
-    def _row(self, outcome: Outcome) -> output.Row:
+    def _row(self, outcome: Outcome) -> output.PhaseRow:
         phase, plan, started = self.phase, self.plan, self.started
         assert phase, "a phase was planned before it ran"
         assert plan, "a phase has a plan"
         assert started, "a phase has a start"
         workers = [worker for worker in outcome.workers if worker.group == 0]
-        return output.Row(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
+        return output.PhaseRow(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
 
     def finish(self, result: Result) -> Result:
         """Appends to the files of results."""

@@ -13,7 +13,7 @@ from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.rows import TRANSFERS
-from iocurve.dialects.vdbench.output.table import STORAGE, Table, file_systems
+from iocurve.dialects.vdbench.output.table import STORAGE, OutputTable, file_systems
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions

@@ -16,7 +16,7 @@ from typing import TextIO
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.rows import Row, average, row, rows
-from iocurve.dialects.vdbench.output.table import Table, clock, ms
+from iocurve.dialects.vdbench.output.table import OutputTable, clock, ms
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
@@ -331,7 +331,7 @@ class LiveIntervals:
     """Prints each interval when it is complete."""
 
     planned: Planned
-    table: Table
+    table: OutputTable
     has_processors: bool
     """False on a cluster: the processors of this machine say nothing of those of the hosts."""
     say: Callable[[str], None]
@@ -402,7 +402,7 @@ def _anchor_lines(planned: Planned) -> Iterator[str]:
         yield f"{tree.anchor:<40} {tree.file_count:>12,} {tree.directories:>10,} {tree.bytes:>18,}{used}"
 
 
-def _reports(file: ParameterFile, table: Table, links: Sequence[str]) -> Reports:
+def _reports(file: ParameterFile, table: OutputTable, links: Sequence[str]) -> Reports:
     """The reports of an invocation. Concatenated SDs get a report when they are first used."""
     kinds = (table.target, table.workload)
     if file.file_systems:
