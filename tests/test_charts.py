@@ -204,8 +204,8 @@ def test_the_knee_and_the_capacity_are_marked_on_both_charts_of_a_knee() -> None
 
 
 def test_points_of_a_knee_are_joined_by_load() -> None:
-    dots = [charts.DepthDot(depth, 1_000.0 * depth) for depth in (4, 1, 2)]
-    chart = charts.knee_curve(dots, [], KneeFinding(3.0, 3_000, 1_000_000, 4_000, 900_000))
+    rates = {depth: 1_000.0 * depth for depth in (4, 1, 2)}
+    chart = charts.knee_curve(rates, [], KneeFinding(3.0, 3_000, 1_000_000, 4_000, 900_000))
     (line,) = [layer for layer in chart["layer"] if layer["encoding"].get("order")]
     assert line["mark"]["type"] == "line"
     assert line["encoding"]["order"] == {"field": "depth", "type": "quantitative"}

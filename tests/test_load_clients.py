@@ -25,7 +25,7 @@ from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
 from iocurve.measure.group import ClientGroup, barrier, silence
-from iocurve.measure.group.client import Ended, GroupClient, Preparing, RunningClient
+from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.measure.group.link import Member, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
@@ -513,7 +513,7 @@ def test_a_client_prepares_runs_and_ends() -> None:
     link = LocalLink("a")
     member = Member(link, Introduction.from_json(link.client.introduce()))
     client = GroupClient(member, parts(null_plan())[0])
-    assert (client.phase, client.live().state) == (Preparing(), "running")
+    assert (client.phase, client.live().state) == (None, "running")
     silent = RunningClient(group=0, heard_s=1.0, is_silent=True, waits_for=2)
     client.phase = silent
     assert client.live().state == "silent"

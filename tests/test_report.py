@@ -155,8 +155,12 @@ def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
 @pytest.mark.parametrize(
     ("second", "says"),
     [
-        ((1, 3), "for 2 s some of its workers ran but not all; rates are over the 1 s in which all did"),
-        ((4, 5), "its workers did not all run at the same time; rates are over the whole 5 s"),
+        (
+            (1, 3),
+            "for 2 s some of its workers ran but not all; rates are over the 3 s in which any did; "
+            "over the 1 s in which all ran, it did 0 IOPS",
+        ),
+        ((4, 5), "its workers never all ran at the same time; rates are over the 3 s in which any did"),
     ],
 )
 def test_workers_that_did_not_run_together_are_pointed_out(second: tuple[int, int], says: str) -> None:

@@ -84,7 +84,7 @@ def test_the_target_is_not_blamed_for_the_absence_of_the_client() -> None:
 
 
 def test_a_run_that_is_short_for_its_target_is_remarked() -> None:
-    assert codes(run({1_100 * MS: 100})) == ["slow_target"]
+    assert codes(run({2_600 * MS: 100})) == ["slow_target"]
     assert codes(run({900 * MS: 100})) == []
 
 

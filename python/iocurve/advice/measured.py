@@ -15,7 +15,7 @@ from iocurve.units import MIB, MICROSECOND_NS, format_latency, format_number
 
 FORMAT_WITHIN = 200
 """The format of an observation is its first key."""
-_MEAN = Name("mean", 1, "time", statistic="mean")
+_MEAN = Name("service_mean", 1, "time", figure="service_", statistic="mean")
 
 
 @dataclass(frozen=True)

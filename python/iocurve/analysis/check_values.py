@@ -141,7 +141,8 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
     low, high = (None, None) if count is None else _bounds(latency, name, count)
     bounds = totals.unfinished + (totals.missed if is_response else 0)
     if bounds and name.statistic != "min":
-        low, high = low if low is not None else latency.min_ns, _highest(latency, name, bounds, high)
+        by_chance = math.inf if count is not None and high is None else high
+        low, high = low if low is not None else latency.min_ns, _highest(latency, name, bounds, by_chance)
     value = {
         "min": latency.min_ns,
         "mean": latency.mean_ns,

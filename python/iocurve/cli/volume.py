@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -181,15 +181,18 @@ def serve_volume(
             print(line)
         print(f"control: {socket}")
         if metrics is not None:
-            # The library takes a while to load; a volume without metrics need not wait.
-            from iocurve.result import openmetrics
-            from iocurve.volume.metrics import VolumeMetrics
-
-            found = VolumeMetrics(answers.stats)
-            print(f"metrics: {stack.enter_context(openmetrics.metrics_server(found, metrics_address, metrics))}")
+            print(f"metrics: {stack.enter_context(_metrics_server(answers, metrics_address, metrics))}")
         print("Ctrl-C ends it", flush=True)
         signal.sigwait(ending)
     return 0
+
+
+def _metrics_server(answers: control.Control, address: str, port: int) -> AbstractContextManager[str]:
+    # The library takes a while to load; a volume without metrics need not wait.
+    from iocurve.result import openmetrics
+    from iocurve.volume.metrics import VolumeMetrics
+
+    return openmetrics.metrics_server(VolumeMetrics(answers.stats), address, port)
 
 
 @app.command(name="set", help_epilogue=example("iocurve volume set --throughput 200MiB"))

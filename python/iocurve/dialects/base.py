@@ -158,6 +158,8 @@ class Needs:
     """None: the plans say which client runs each worker."""
     intervals: bool = True
     """True if the output needs every interval of each worker, for as long as the run takes."""
+    operations: bool = True
+    """True if a run in which nothing completed is an error; False where the tool ends well after one."""
     points: bool = True
     """True if ``finish`` needs the points; False where the output is written after each step."""
     progress: bool = True

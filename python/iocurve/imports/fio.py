@@ -7,7 +7,6 @@ for one run, the last counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from iocurve.imports import fio_logs
@@ -87,21 +86,14 @@ def _jobs_of(document: Json) -> list[Json] | None:
 # ---- several documents
 
 
-@dataclass(frozen=True)
-class _JobRun:
-    document: Json
-    snapshots: int
-    """Documents that ``--status-interval`` printed before."""
-
-
-def _runs(found: Sequence[Json]) -> list[_JobRun]:
-    """Each run with its last document."""
-    runs: list[_JobRun] = []
+def _runs(found: Sequence[Json]) -> list[list[Json]]:
+    """The documents of each run: the last has its end, those before it are of ``--status-interval``."""
+    runs: list[list[Json]] = []
     for document in found:
-        if runs and _is_later(document, runs[-1].document):
-            runs[-1] = _JobRun(document, runs[-1].snapshots + 1)
+        if runs and _is_later(document, runs[-1][-1]):
+            runs[-1].append(document)
         else:
-            runs.append(_JobRun(document, 0))
+            runs.append([document])
     return runs
 
 
@@ -141,16 +133,17 @@ def _jobs(document: Json) -> list[Json]:
 # ---- points
 
 
-def _points(source: SourceFile, run: _JobRun, notes: Sequence[tuple[str, str]]) -> list[ImportedMeasurement]:
-    jobs = _jobs(run.document)
+def _points(source: SourceFile, run: Sequence[Json], notes: Sequence[tuple[str, str]]) -> list[ImportedMeasurement]:
+    document = run[-1]
+    jobs = _jobs(document)
     several = [job for job in jobs if job.get("jobname") != ALL_CLIENTS]
     groups: dict[object, list[Json]] = {}
     for job in several or jobs:
         groups.setdefault(job.get("groupid", 0), []).append(job)
-    if run.snapshots:
-        notes = [*notes, ("snapshots", f"{source.name}: the last of {run.snapshots + 1} documents of the run counts")]
+    if len(run) > 1:
+        notes = [*notes, ("snapshots", f"{source.name}: the last of {len(run)} documents of the run counts")]
     whole_client = [job for job in jobs if job.get("jobname") == ALL_CLIENTS] if len(groups) == 1 and several else []
-    found = [_point(source, run.document, members, whole_client, notes) for members in groups.values()]
+    found = [_point(source, document, members, whole_client, notes) for members in groups.values()]
     return [point for point in found if point.kinds]
 
 

@@ -31,6 +31,7 @@ from iocurve.result.document import (
     NOTHING_MEASURED,
     Axis,
     ClientOutcome,
+    NoteLevel,
     Point,
     Probe,
     Result,
@@ -87,6 +88,8 @@ class Measurement:
     """Names of the points that take turns, first the base of this point's gain. Default: all, first the first one."""
     keeps_intervals: bool = False
     """Some output needs every interval of each worker; otherwise later ones are joined, for less memory."""
+    may_be_empty: bool = False
+    """True if a run in which nothing completed is not an error of the command."""
 
     @property
     def title(self) -> str:
@@ -330,7 +333,8 @@ class Campaign:
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
         if point.is_empty:
-            self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", "error")
+            level: NoteLevel = "warning" if one.may_be_empty else "error"
+            self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", level)
         for code, text in chain(client_notes(point), stalls.remarks(point.summary(), point.outcome.workers)):
             self.result = self.result.with_note(code, text)
         return point

@@ -159,7 +159,13 @@ def measure_steps(
             plan = replicated(plan, campaign.machines.count, partial(_renamed, replicas.path), replicas.runs_on)
         used.add(plan)
         enough = used.identifying(enough)
-        measurement = Measurement(plan, kind, enough=enough, keeps_intervals=needs.intervals and writes)
+        measurement = Measurement(
+            plan,
+            kind,
+            enough=enough,
+            keeps_intervals=needs.intervals and writes,
+            may_be_empty=not needs.operations,
+        )
         return campaign.measure(measurement).outcome
 
     def body(campaign: Campaign) -> None:

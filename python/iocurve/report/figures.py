@@ -84,9 +84,9 @@ def search_figures(reading: Reading) -> list[ReportFigure]:
 
 
 def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Chart:
-    dots = [charts.DepthDot(int(member.axis("depth")), member.summary.iops) for member in family.members]
+    rates = {int(member.axis("depth")): member.summary.iops for member in family.members}
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
-    return charts.knee_curve(dots, limits, knee)
+    return charts.knee_curve(rates, limits, knee)
 
 
 def _findings_table(search: SearchFacts) -> Table:

@@ -378,7 +378,7 @@ def by_files(family: PointFamily, reading: Reading) -> ReportFigure:
     """The rate over the number of files in each directory."""
     del reading
     title = f"{family.subject}: IOPS by files in each directory"
-    dots = [charts.DepthDot(int(member.axis("files")), member.summary.iops) for member in family.members]
+    rates = {int(member.axis("files")): member.summary.iops for member in family.members}
     rows: list[tuple[Cell, ...]] = [
         (
             f"{int(member.axis('files')):,}",
@@ -392,7 +392,7 @@ def by_files(family: PointFamily, reading: Reading) -> ReportFigure:
         slug=slug(f"{family.name} {title}"),
         title=title,
         caption=sentence(family.fixed),
-        charts=(charts.files_curve(dots),),
+        charts=(charts.files_curve(rates),),
         table=Table.of(("files", "IOPS", "p50", "p99", "p99.9", *LAST_COLUMNS), rows),
     )
 

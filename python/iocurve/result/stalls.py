@@ -18,6 +18,8 @@ STALL_NS = SECOND_NS
 SHORT_STALL_NS = 100 * MILLISECOND_NS
 """The same of one that takes ``TIMES`` the 99.9th percentile."""
 TIMES = 10
+WINDOW_LATENCIES = 4
+"""A window with room for fewer operations in sequence is short: the queue fills and drains in a similar time."""
 MISSED_SHARE = 0.001
 """A greater share of due operations that were never sent is remarked: p99.9 would be another with them."""
 
@@ -45,7 +47,7 @@ def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
 
 def is_brief(summary: Summary) -> bool:
     """True if the window is too short for operations that take so long: it shows how a queue fills and drains."""
-    return bool(summary.service.count) and summary.service.mean_ns * TIMES > summary.window_ns > 0
+    return bool(summary.service.count) and summary.service.mean_ns * WINDOW_LATENCIES > summary.window_ns > 0
 
 
 def missed_share(summary: Summary) -> float:
@@ -86,7 +88,7 @@ def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tupl
             SLOW_TARGET,
             f"{summary.name}: an operation takes {format_latency(summary.service.mean_ns)} and the run only "
             f"{format_duration(summary.window_ns)}: it shows how the queue fills and drains. Use a runtime of at least "
-            f"{format_duration(round(summary.service.mean_ns * TIMES))}, or a smaller iodepth",
+            f"{format_duration(round(summary.service.mean_ns * WINDOW_LATENCIES))}, or a smaller iodepth",
         )
 
 

@@ -22,11 +22,6 @@ KEPT_PARTS = 32
 
 
 @dataclass(frozen=True)
-class Preparing:
-    """Lays out files, opens connections, and waits for the start."""
-
-
-@dataclass(frozen=True)
 class RunningClient:
     """Sends records."""
 
@@ -52,7 +47,8 @@ class Ended:
     reason: str | None = None
 
 
-Phase = Preparing | RunningClient | Ended
+Phase = RunningClient | Ended | None
+"""None: it lays out files, opens connections, and waits for the start."""
 
 
 @dataclass
@@ -90,7 +86,7 @@ class GroupClient:
 
     member: Member
     part: Part
-    phase: Phase = field(default_factory=Preparing)
+    phase: Phase = None
     received: Received = field(default_factory=Received)
     journal: str | None = None
     """Its local file, until its records have arrived."""

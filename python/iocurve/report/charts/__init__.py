@@ -3,7 +3,6 @@
 from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
 from iocurve.report.charts.curves import (
     ClientsDot,
-    DepthDot,
     LatencyDot,
     clients_curve,
     files_curve,
@@ -33,7 +32,6 @@ __all__ = [
     "Chart",
     "ClientsDot",
     "DepthBar",
-    "DepthDot",
     "GainBar",
     "GroupBar",
     "HistoryDot",

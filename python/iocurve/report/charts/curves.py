@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -117,21 +117,13 @@ def _knee_in_latency(knee: KneeFinding, latency: float) -> list[alt.Chart]:
 # ---- the rate over the operations in flight
 
 
-@dataclass(frozen=True)
-class DepthDot:
-    """The rate at one number of operations in flight."""
-
-    depth: int
-    iops: float
-
-
-def knee_curve(dots: Sequence[DepthDot], caps: Sequence[CapLine], knee: KneeFinding) -> Chart:
-    """The rate by the operations in flight, with both bounds of a closed system; they meet at the knee."""
-    highest = max(dot.iops for dot in dots)
-    depths = sorted({dot.depth for dot in dots})
+def knee_curve(rates: Mapping[int, float], caps: Sequence[CapLine], knee: KneeFinding) -> Chart:
+    """IOPS by the operations in flight, with both bounds of a closed system; they meet at the knee."""
+    highest = max(rates.values())
+    depths = sorted(rates)
     x = alt.Scale(type="log", base=2, domain=[depths[0] / 1.15, depths[-1] * 1.15], nice=False)
     y = alt.Scale(domain=[0, end_of_axis(max(highest, knee.capacity_iops), caps)])
-    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+    base = alt.Chart(data([{"depth": depth, "iops": iops} for depth, iops in rates.items()])).encode(
         x=alt.X(
             "depth:Q",
             title="Operations in flight (log scale)",
@@ -272,12 +264,12 @@ def kind_latencies(latencies: Sequence[MixBar]) -> Chart:
 # ---- the rate over the number of files
 
 
-def files_curve(dots: Sequence[DepthDot]) -> Chart:
-    """The rate over the number of files in each directory."""
-    files = sorted({dot.depth for dot in dots})
+def files_curve(rates: Mapping[int, float]) -> Chart:
+    """IOPS over the number of files in each directory."""
+    files = sorted(rates)
     x = alt.Scale(type="log", domain=[files[0] / 1.3, files[-1] * 1.3], nice=False)
-    y = alt.Scale(domain=[0, end_of_axis(max(dot.iops for dot in dots), ())])
-    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+    y = alt.Scale(domain=[0, end_of_axis(max(rates.values()), ())])
+    base = alt.Chart(data([{"depth": depth, "iops": iops} for depth, iops in rates.items()])).encode(
         x=alt.X(
             "depth:Q",
             title="Files in each directory (log scale)",
