@@ -29,10 +29,11 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 AT_MOST = {
     # 91 since measure reads the counters of the volume that it loads.
     "rooms that import a room": 91,
-    "files under 60 lines": 52,
+    "files": 362,
+    "files under 60 lines": 46,
     "classes": 697,
-    "class names in two modules": 21,
-    "Any": 169,
+    "class names in two modules": 12,
+    "Any": 90,
     "lines of a function": 60,
     "parameters of a function": 10,
 }
@@ -108,6 +109,7 @@ def test_the_package_does_not_grow() -> None:
     texts = [file.read_text() for file in (ROOT / "python/iocurve").rglob("*.py")]
     files = [_sizes(text) for text in texts]
     found = {name: (max if name.endswith("of a function") else sum)(file[name] for file in files) for name in files[0]}
+    found["files"] = len(files)
     found["rooms that import a room"] = len(_room_imports())
     modules_with = Counter(name for text in texts for name in _class_names(text))
     found["class names in two modules"] = sum(modules > 1 for modules in modules_with.values())

@@ -408,7 +408,7 @@ class _Starting:
         """Starts the nodes of hosts again that have not joined in time; Ray may hang in its own start."""
         for connection in late:
             self._report(connection.host, f"has not joined within {JOIN_S} s and is started once more")
-            # The reason is told with the end of the connection.
+            # The end of the connection gives the reason.
             with suppress(HostError):
                 connection.send({"again": True})
 

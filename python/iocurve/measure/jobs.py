@@ -297,7 +297,7 @@ class UsedTargets:
         """Directories of names that the plans only make, look up or remove."""
 
     def add(self, plan: Plan) -> None:
-        """Adds the targets of a plan to the result, and names its files in manifests. Raises ``TargetError``."""
+        """Adds the targets of a plan to the result, and lists its files in manifests. Raises ``TargetError``."""
         workers = [worker for group in plan.groups for worker in group.workers]
         for worker in workers:
             self._add(worker)

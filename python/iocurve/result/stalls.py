@@ -46,7 +46,7 @@ def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
 
 
 def is_brief(summary: Summary) -> bool:
-    """True if the window is too short for operations that take so long: it shows how a queue fills and drains."""
+    """True if the window is short for the latency of the operations: it shows how a queue fills and drains."""
     return bool(summary.service.count) and summary.service.mean_ns * WINDOW_LATENCIES > summary.window_ns > 0
 
 

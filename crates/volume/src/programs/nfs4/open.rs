@@ -17,7 +17,7 @@ use crate::nfs4_state::OpenRequest;
 use crate::store::Files;
 use crate::store::{Creation, Store, access};
 
-/// An OPEN looks up and makes its name at most so many times, while others make and remove it.
+/// An OPEN looks up and makes its name at most this number of times while others make and remove it.
 const TURNS_MAX: usize = 8;
 
 /// The file that was found or made for an OPEN.
