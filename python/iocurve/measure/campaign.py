@@ -88,6 +88,8 @@ class Measurement:
     """Names of the points that take turns, first the base of this point's gain. Default: all, first the first one."""
     keeps_intervals: bool = False
     """Some output needs every interval of each worker; otherwise later ones are joined, for less memory."""
+    length_is_users: bool = False
+    """The user chose depth and run time, not a search or a scenario: a run that is short for its target is remarked."""
     may_be_empty: bool = False
     """True if a run in which nothing completed is not an error of the command."""
 
@@ -336,7 +338,8 @@ class Campaign:
             level: NoteLevel = "warning" if one.may_be_empty else "error"
             self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", level)
         for code, text in chain(client_notes(point), stalls.remarks(point.summary(), point.outcome.workers)):
-            self.result = self.result.with_note(code, text)
+            if code != stalls.SLOW_TARGET or one.length_is_users:
+                self.result = self.result.with_note(code, text)
         return point
 
     def _finished_earlier(self, one: Measurement) -> Point | None:

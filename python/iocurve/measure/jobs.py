@@ -164,6 +164,7 @@ def measure_steps(
             kind,
             enough=enough,
             keeps_intervals=needs.intervals and writes,
+            length_is_users=True,
             may_be_empty=not needs.operations,
         )
         return campaign.measure(measurement).outcome
