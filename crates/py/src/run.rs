@@ -65,6 +65,11 @@ impl Run {
         self.run.stop();
     }
 
+    /// Ends the load now, as if its time were over: operations in flight are waited for, and the run counts as finished.
+    fn finish(&self) {
+        self.run.finish();
+    }
+
     /// Waits up to `seconds`. Returns the outcome as JSON, or None while the run goes on. After the end every call
     /// returns the same outcome. Raises TargetError or RunError if nothing could be measured.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {

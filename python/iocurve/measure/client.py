@@ -178,6 +178,11 @@ class LoadClient:
         if self._run:
             self._run.stop()
 
+    def finish(self) -> None:
+        """Ends the load as if its time were over; the stream ends with an outcome that has finished."""
+        if self._run:
+            self._run.finish()
+
     def in_directory(
         self, directory: str, method: str, arguments: tuple[object, ...], options: Mapping[str, object]
     ) -> object:

@@ -25,11 +25,11 @@ ABANDONED_S = 0.3
 """Time that a run has to end after it was stopped twice."""
 
 Enough = Callable[[Live], bool]
-"""Called with the state of a run at every poll; True stops the run, which then counts as finished."""
+"""Called with the state of a run at every poll; True ends the load, as the end of its time would."""
 
 
 def run_to_the_end(_live: Live) -> bool:
-    """Never stops a run: it ends as its plan says."""
+    """Never ends a run: it ends as its plan says."""
     return False
 
 
@@ -51,7 +51,7 @@ def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = 
             outcome = running.wait(poll_s)
             if enough(running.live()) and outcome is None and not satisfied:
                 satisfied = True
-                running.stop()
+                running.finish()
         except KeyboardInterrupt:
             running.stop()
             if interrupted and (outcome := outcome or running.wait(ABANDONED_S)) is None:
@@ -63,16 +63,7 @@ def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = 
     if interrupted and outcome.state == "finished":
         # Ctrl-C came after the last operation: nothing is missing here, but nothing more is wanted.
         return outcome.replace(state="interrupted")
-    return _as_finished(outcome) if satisfied and not interrupted else outcome
-
-
-def _as_finished(outcome: Outcome) -> Outcome:
-    """Marks workers as finished that were stopped because ``enough`` returned True."""
-    workers = tuple(
-        worker.replace(state="finished") if worker.state == "interrupted" else worker for worker in outcome.workers
-    )
-    state = "finished" if outcome.state == "interrupted" else outcome.state
-    return outcome.replace(state=state, workers=workers)
+    return outcome
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ class Running(Protocol):
     def stop(self) -> None:
         """Requests a clean stop; the outcome keeps everything measured so far."""
 
+    def finish(self) -> None:
+        """Ends the load as if its time were over: operations in flight are waited for, and the outcome is finished."""
+
     def facts(self) -> ClientFacts | None:
         """The load clients, once the run has ended; None where this machine is the only one."""
 
@@ -118,6 +121,9 @@ class _Here:
 
     def stop(self) -> None:
         self._run.stop()
+
+    def finish(self) -> None:
+        self._run.finish()
 
     def facts(self) -> None:
         return None

@@ -39,6 +39,10 @@ struct BoardState {
     open: BTreeMap<(u64, bool), OpenInterval>,
     /// Closed intervals.
     course: Course,
+    /// The flags that end the workers of the running group cleanly.
+    finish: Vec<Arc<AtomicBool>>,
+    /// The run ends cleanly: see [`Board::finish`].
+    finishes: bool,
     /// Set in a held run, whose groups wait for their release.
     held: Option<Held>,
     over: bool,
@@ -101,6 +105,8 @@ impl Board {
                 ramps: false,
                 open: BTreeMap::new(),
                 course: Course::default(),
+                finish: Vec::new(),
+                finishes: false,
                 held: held.then(Held::default),
                 over: false,
             }),
@@ -118,11 +124,15 @@ impl Board {
         waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
-    /// Starts a group of `workers` workers, of which some may have a ramp. The last of them to close an interval publishes
-    /// it.
-    pub(crate) fn start(&self, workers: usize, ramps: bool) {
+    /// Starts a group of `workers` workers, of which some may have a ramp; the flags `finish` end it. The last of them to
+    /// close an interval publishes it.
+    pub(crate) fn start(&self, workers: usize, ramps: bool, finish: &[Arc<AtomicBool>]) {
         let mut state = self.lock();
         (state.running, state.ramps) = (workers, ramps);
+        finish.clone_into(&mut state.finish);
+        if state.finishes {
+            finish.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BoardState> {
@@ -131,6 +141,17 @@ impl Board {
 
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends the load of the running group as its own end would: what is in flight is waited for. Further groups do not run.
+    pub(crate) fn finish(&self) {
+        let mut state = self.lock();
+        state.finishes = true;
+        state.finish.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+    }
+
+    pub(crate) fn finishes(&self) -> bool {
+        self.lock().finishes
     }
 
     pub(crate) fn layout_progress(&self, bytes: u64, bytes_total: u64) {
@@ -314,7 +335,7 @@ mod tests {
         let board = Board::new(1_000, false);
         for (ramps, phase) in [(false, "run"), (true, "ramp")] {
             board.phase("prepare", 0);
-            board.start(1, ramps);
+            board.start(1, ramps, &[]);
             board.start_of(0);
             assert_eq!((board.live().phase.as_str(), board.live().intervals), (phase, 0));
         }
@@ -324,7 +345,7 @@ mod tests {
     fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {
         let board = Board::new(1_000, false);
         board.phase("prepare", 0);
-        board.start(3, false);
+        board.start(3, false, &[]);
         let close = |index, operations| {
             let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
             let interval = IntervalOutcome {
@@ -348,7 +369,7 @@ mod tests {
         close(1, 8);
         assert_eq!(shown(), (2, Some(8)));
         // The last interval is open: a worker that runs has not closed it.
-        board.start(2, false);
+        board.start(2, false, &[]);
         close(2, 16);
         assert_eq!(board.live().totals["read"].operations, 1 + 2 + 4 + 8 + 16);
         let course: Vec<_> =

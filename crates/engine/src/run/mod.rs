@@ -79,6 +79,11 @@ impl Run {
         self.board.stop.store(true, Ordering::Relaxed);
     }
 
+    /// Ends the load now, as if its time were over: operations in flight are waited for, and the run counts as finished.
+    pub fn finish(&self) {
+        self.board.finish();
+    }
+
     /// Releases the group that waits (phase `ready`): it starts at `unix_ns`, in ns since 1970 by the system's clock, or
     /// as soon as possible where that has passed. Returns the start, by the same clock.
     pub fn release(&self, unix_ns: u64) -> u64 {
@@ -171,7 +176,7 @@ fn run_groups(plan: &Plan, disks: &Disks, board: &Board, workers: &mut Vec<Worke
         if board.stopped() {
             break;
         }
-        if is_ended {
+        if is_ended || board.finishes() {
             let left_out = |(number, worker)| not_started(index, number, worker, State::Finished, None);
             workers.extend(group.workers.iter().enumerate().map(left_out));
             continue;
@@ -194,7 +199,8 @@ fn run_group(
     board.phase("prepare", index);
     let order = GroupOrder::new(group);
     let ramps = group.workers.iter().any(|worker| worker.ramp_ns > 0);
-    board.start(group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count(), ramps);
+    let first = group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count();
+    board.start(first, ramps, order.finish_flags());
     let trees = trees::of_group(group, &board.stop)?;
     let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees.clone());
     let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, ((positions, flow), tree)))| {

@@ -74,6 +74,11 @@ impl<'a> GroupOrder<'a> {
         }
     }
 
+    /// By worker: the flag that ends it cleanly.
+    pub(crate) fn finish_flags(&self) -> &[Arc<AtomicBool>] {
+        &self.finish
+    }
+
     pub(crate) fn finish_flag(&self, number: usize) -> Arc<AtomicBool> {
         Arc::clone(&self.finish[number])
     }

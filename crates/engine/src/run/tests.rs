@@ -216,6 +216,21 @@ fn each_group_of_a_held_run_waits_for_its_release_and_its_records_add_up_to_its_
 }
 
 #[test]
+fn a_run_that_finishes_early_ends_as_by_its_time_and_starts_no_further_group() {
+    let groups = ["endless", "never"].map(|name| Group { workers: vec![reader(name, None)] }).to_vec();
+    let run = Run::start(Plan { version: PLAN_VERSION, name: "t".into(), interval_ns: 100 * MS, groups }).unwrap();
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while run.live().intervals == 0 && std::time::Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.finish();
+    let outcome = outcome_of(&run);
+    let seen: Vec<_> = outcome.workers.iter().map(|worker| (worker.state, worker.engine == "not started")).collect();
+    assert_eq!((outcome.state, seen), (State::Finished, vec![(State::Finished, false), (State::Finished, true)]));
+    assert!(operations(&outcome.workers[0]) > 0);
+}
+
+#[test]
 fn a_held_run_stops_by_itself_when_its_lease_is_not_renewed() {
     let run = start_held(vec![reader("endless", None)]);
     wait_until_ready(&run, 0);

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -60,7 +60,7 @@ class Barrier:
                     await asyncio.wait(left, timeout=OTHERS_S)
                 _require_none(preparing)
         except BaseException:
-            await _settled([stop(client) for client in self._clients])
+            await _settled([end(client, "stop") for client in self._clients])
             await _settled(preparing)
             raise
         await asyncio.gather(*(self._compare_clocks(client) for client in self._clients))
@@ -150,10 +150,10 @@ def _require_none(preparing: Sequence[asyncio.Future[None]]) -> None:
         raise kind(f"{len(errors)} of {len(preparing)} load clients cannot prepare:{lines}") from None
 
 
-async def stop(client: GroupClient) -> None:
-    """Stops a client, unless it is lost."""
+async def end(client: GroupClient, how: Literal["stop", "finish"]) -> None:
+    """Ends the load of a client (``LoadClient.stop`` or ``finish``), unless it is lost."""
     if not client.member.is_lost:
-        await client.member.link.call("stop")
+        await client.member.link.call(how)
 
 
 def _in_turns(clients: Sequence[GroupClient]) -> Iterator[list[GroupClient]]:

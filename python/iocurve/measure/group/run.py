@@ -8,11 +8,12 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.errors import IocurveError
-from iocurve.measure.group.barrier import Barrier, stop
+from iocurve.measure.group.barrier import Barrier, end
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
 from iocurve.measure.group.merge import LiveView, client_outcomes, merged_outcome
@@ -59,6 +60,10 @@ class GroupRun:
     def stop(self) -> None:
         """Stops all clients; those that do not end soon are lost."""
         self._loop.call_soon_threadsafe(self._stop_all)
+
+    def finish(self) -> None:
+        """Ends the load of all clients as if its time were over."""
+        self._loop.call_soon_threadsafe(self._end_all, "finish")
 
     def facts(self) -> ClientFacts:
         """The load clients, once the run has ended."""
@@ -161,9 +166,12 @@ class GroupRun:
 
     def _stop_all(self) -> None:
         self._silence.stop()
+        self._end_all("stop")
+
+    def _end_all(self, how: Literal["stop", "finish"]) -> None:
         for client in self._clients:
             if not client.is_over:
-                self._spawn(stop(client))
+                self._spawn(end(client, how))
 
     def _spawn(self, call: Awaitable[object]) -> None:
         """Makes a call whose failure shows in the stream of records."""
