@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iocurve_meter::Nanos;
 use iocurve_wire::nfs3::nfsproc3;
 use iocurve_wire::nfs4::nfs_opnum4;
 use serde::Serialize;
@@ -76,13 +77,14 @@ counters! {
         other_operations,
         /// Connections accepted.
         connections_accepted,
-        /// Connections closed at once: no export admits their address, or the most that are allowed are open.
+        /// Connections closed at once: no export admits their address, or all are open and their address has its share.
         connections_refused,
         /// Connections closed.
         connections_closed,
         /// Connections closed because the peer broke the protocol.
         protocol_errors,
-        /// Connections closed because a record did not arrive in time, or because they held memory that others needed.
+        /// Connections closed because a record did not arrive in time, or because they held memory that others needed, or were idle while
+        /// others needed their place.
         connections_timed_out,
     }
 }
@@ -266,15 +268,27 @@ pub struct ConnectionStats {
 pub(crate) struct ConnectionCounters {
     peer: SocketAddr,
     in_flight: AtomicU64,
+    /// Time of its last turn.
+    active: AtomicU64,
     io: IoCounters,
 }
 
 impl ConnectionCounters {
-    /// Adds the counts of one turn, and sets the number of requests that wait.
+    /// Adds the counts of one turn, and sets its time and the number of requests that wait.
     #[inline]
-    pub(crate) fn turned(&self, done: &IoStats, in_flight: usize) {
+    pub(crate) fn turned(&self, done: &IoStats, in_flight: usize, now: Nanos) {
         self.io.add(done);
         self.in_flight.store(in_flight as u64, Relaxed);
+        self.active.store(now, Relaxed);
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Time of its last turn.
+    pub(crate) fn active(&self) -> Nanos {
+        self.active.load(Relaxed)
     }
 }
 
@@ -291,16 +305,11 @@ struct Known {
 
 impl Connections {
     /// Adds a connection and returns its counters.
-    pub(crate) fn opened(&self, id: u64, peer: SocketAddr) -> Arc<ConnectionCounters> {
-        let counters = ConnectionCounters { peer, in_flight: AtomicU64::new(0), io: IoCounters::default() };
+    pub(crate) fn opened(&self, id: u64, peer: SocketAddr, now: Nanos) -> Arc<ConnectionCounters> {
+        let counters = ConnectionCounters { peer, in_flight: 0.into(), active: now.into(), io: IoCounters::default() };
         let counters = Arc::new(counters);
         self.known().open.insert(id, Arc::clone(&counters));
         counters
-    }
-
-    /// Counts the open connections.
-    pub(crate) fn open(&self) -> usize {
-        self.known().open.len()
     }
 
     /// Removes a connection, and adds its counts to those of its client.
@@ -332,8 +341,8 @@ impl Connections {
 }
 
 fn connection(id: u64, counters: &ConnectionCounters) -> ConnectionStats {
-    let in_flight = counters.in_flight.load(Relaxed);
-    ConnectionStats { id, peer: counters.peer, in_flight, io: counters.io.read() }
+    let ConnectionCounters { peer, io, .. } = counters;
+    ConnectionStats { id, peer: *peer, in_flight: counters.in_flight(), io: io.read() }
 }
 
 #[cfg(test)]
@@ -355,9 +364,9 @@ mod tests {
     fn a_client_is_remembered_when_its_connections_have_closed() {
         let connections = Connections::default();
         let peer = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let (one, other) = (connections.opened(1, peer(700)), connections.opened(2, peer(701)));
-        one.turned(&IoStats { reads: 3, ..IoStats::default() }, 5);
-        other.turned(&IoStats { reads: 4, ..IoStats::default() }, 0);
+        let (one, other) = (connections.opened(1, peer(700), 0), connections.opened(2, peer(701), 0));
+        one.turned(&IoStats { reads: 3, ..IoStats::default() }, 5, 0);
+        other.turned(&IoStats { reads: 4, ..IoStats::default() }, 0, 0);
         connections.closed(2);
         let (clients, open) = connections.read();
         assert_eq!(clients.len(), 1);
@@ -371,9 +380,11 @@ mod tests {
         let connections = Connections::default();
         for n in 0..CLIENTS_MAX as u32 + 2 {
             let address = IpAddr::from((0x0a00_0000 + n).to_be_bytes());
-            connections
-                .opened(u64::from(n), (address, 1).into())
-                .turned(&IoStats { writes: 1, ..IoStats::default() }, 0);
+            connections.opened(u64::from(n), (address, 1).into(), 0).turned(
+                &IoStats { writes: 1, ..IoStats::default() },
+                0,
+                0,
+            );
             connections.closed(u64::from(n));
         }
         let (clients, _) = connections.read();

@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,27 @@ fn memory_bytes() -> u64 {
 }
 
 fn connect(volume: &Volume) -> TcpStream {
-    let stream = TcpStream::connect(volume.address()).unwrap();
+    connect_from(volume, Ipv4Addr::LOCALHOST)
+}
+
+/// Connects from an address of the loopback network.
+fn connect_from(volume: &Volume, address: Ipv4Addr) -> TcpStream {
+    let end = |address: Ipv4Addr, port: u16| libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(address).to_be() },
+        sin_zero: [0; 8],
+    };
+    let (own, peer) = (end(address, 0), end(Ipv4Addr::LOCALHOST, volume.port()));
+    let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: a system call without pointers; the descriptor is new.
+    let socket =
+        unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)) };
+    // SAFETY: an address of ours, and its length.
+    assert_eq!(unsafe { libc::bind(socket.as_raw_fd(), (&raw const own).cast(), length) }, 0);
+    // SAFETY: an address of ours, and its length.
+    assert_eq!(unsafe { libc::connect(socket.as_raw_fd(), (&raw const peer).cast(), length) }, 0);
+    let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
@@ -98,7 +119,10 @@ fn results(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
 
 /// A client that behaves, and its file of 1 MiB.
 fn good_client(volume: &Volume, path: &str) -> (TcpStream, nfs_fh3) {
-    let mut stream = connect(volume);
+    good_client_on(connect(volume), path)
+}
+
+fn good_client_on(mut stream: TcpStream, path: &str) -> (TcpStream, nfs_fh3) {
     let mount = call((MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &path.as_bytes());
     let dir = from_bytes::<mountres3>(&results(&mut stream, &mount)).unwrap().unwrap().fhandle;
     let arguments =
@@ -186,10 +210,35 @@ fn connections_beyond_the_limit_are_closed_at_once() {
     let _alone = ALONE.lock();
     let volume = Volume::start(&VolumeConfig { connections_max: 3, ..VolumeConfig::default() }).unwrap();
     let mut open: Vec<_> = (0..3).map(|_| good_client(&volume, "/vol").0).collect();
-    let mut refused = connect(&volume);
-    assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
+    assert!(is_closed(&mut connect(&volume)));
     assert_eq!(volume.stats().calls.connections_refused, 1);
     drop(open.pop());
     wait_until("one has gone", || volume.stats().connections.len() == 2);
     good_client(&volume, "/vol");
+}
+
+/// Idle connections of one address leave room for those of others, and for those of the same one.
+#[test]
+fn idle_connections_give_way() {
+    let _alone = ALONE.lock();
+    let volume = Volume::start(&VolumeConfig { connections_max: 50, ..VolumeConfig::default() }).unwrap();
+    let mut idle: Vec<_> = (0..50).map(|_| connect(&volume)).collect();
+    wait_until("all are accepted", || volume.stats().connections.len() == 50);
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let mut others: Vec<_> = (0..25).map(|_| good_client_on(connect_from(&volume, other), "/vol")).collect();
+    assert!(is_closed(&mut connect_from(&volume, other)), "it has its share");
+    for (stream, file) in &mut others {
+        use_the_volume(stream, *file);
+    }
+    wait_until("the longest idle have gone", || volume.stats().connections.len() == 50);
+    assert!(idle[..25].iter_mut().all(is_closed));
+    std::thread::sleep(Duration::from_millis(1100));
+    good_client(&volume, "/vol");
+    assert!(is_closed(&mut idle[25]));
+    assert_eq!(volume.stats().calls.connections_timed_out, 26);
+}
+
+/// True if the server has closed a connection.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
 }

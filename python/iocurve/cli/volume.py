@@ -108,7 +108,7 @@ class VolumeOptions:
     port: Port = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
     max_connections: AtLeast1 | None = None
-    """Most open connections; further ones are closed at once. Default: 8192."""
+    """Most open connections. When all are open, addresses have equal shares, and idle ones make room. Default: 8192."""
     fault: Annotated[tuple[str, ...], Many] = ()
     """Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
     1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc, lost-create, misdirected-rename,

@@ -120,9 +120,9 @@ class VolumeStats(IoStats):
     protocol_errors: int
     """Connections closed because the peer broke the protocol."""
     connections_refused: int
-    """Connections closed at once: no export admits their address, or the most that are allowed are open."""
+    """Connections closed at once: no export admits their address, or all are open and their address has its share."""
     connections_timed_out: int
-    """Connections closed because a record did not arrive in time, or because they held memory that others needed."""
+    """Connections closed because a record did not arrive in time, or because others needed their memory or place."""
     threads_starved_ns: tuple[int, ...]
     """Of each thread the time for which it was starved: ready to run, and without a processor for more than 1/64 s at a
     time. Limits then give up to 250 ms of what was missed later; a closed loop without enough in flight gets less."""

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use iocurve_meter::{Nanos, SECOND};
@@ -48,7 +49,7 @@ pub(super) const SLOT_REPLY_BYTES: u32 = 1024;
 pub(super) const COURTESY_NS: Nanos = 3600 * SECOND;
 
 /// The part of a client's address that counts as one: of IPv6 the network, since one machine has all addresses of a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Address(u128);
 
 impl Address {
@@ -56,6 +57,14 @@ impl Address {
     pub(crate) const fn new(client: u128) -> Self {
         let is_ipv4 = client >> 32 == 0xffff;
         Self(if is_ipv4 { client } else { client >> 64 << 64 })
+    }
+
+    /// The part of this address.
+    pub(crate) fn of(client: IpAddr) -> Self {
+        match client {
+            IpAddr::V4(address) => Self::new(address.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(address) => Self::new(address.to_bits()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Threads, sockets, and the framing of a connection's bytes. Nothing here knows a program or a procedure but by
 //! `programs::dispatch`, and READs and WRITEs that take more than one turn.
 
+mod admission;
 mod close;
 mod connection;
 pub(crate) mod cores;

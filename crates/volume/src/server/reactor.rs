@@ -13,6 +13,7 @@ use libc::{c_int, epoll_event};
 use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos};
 
+use super::admission::Room;
 use super::close::Close;
 use super::connection::Connection;
 use super::cores::pin;
@@ -22,6 +23,7 @@ use super::session::{Interest, Session};
 use super::socket::Socket;
 use super::threads::{LISTENER_ID, Threads, WAKE_UP_ID};
 use super::worker::Worker;
+use crate::nfs4_state::Address;
 use crate::pending::ConnectionId;
 use crate::served::Served;
 use crate::stats::Counters;
@@ -266,7 +268,7 @@ impl Reactor {
     fn accept(&mut self, now: Nanos) -> io::Result<()> {
         while let Some(listener) = &self.listener {
             match listener.accept() {
-                Ok((stream, peer)) => self.accepted(stream, peer),
+                Ok((stream, peer)) => self.accepted(stream, peer, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => {
@@ -279,18 +281,25 @@ impl Reactor {
     }
 
     /// Gives a new connection to the thread on whose core its packets arrive.
-    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
-        self.worker.counters.calls.connections_accepted.add(1);
-        let is_full = self.threads.connections.open() >= self.threads.connections_max;
-        if is_full || !self.worker.served.exports.admit_address(peer.ip()) {
-            self.worker.counters.calls.connections_refused.add(1);
-            return self.worker.counters.calls.connections_closed.add(1);
+    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr, now: Nanos) {
+        let calls = &self.worker.counters.calls;
+        calls.connections_accepted.add(1);
+        let is_admitted = self.worker.served.exports.admit_address(peer.ip());
+        match if is_admitted { self.threads.make_room(Address::of(peer.ip()), now) } else { Room::None } {
+            Room::Free => {}
+            Room::InPlaceOf(guest) => {
+                guest.end();
+                calls.connections_timed_out.add(1);
+            }
+            Room::None => {
+                calls.connections_refused.add(1);
+                return calls.connections_closed.add(1);
+            }
         }
-        let id = self.threads.new_connection_id();
         let socket = Socket::new(stream, peer.ip().is_loopback());
+        let (id, counters) = self.threads.opened(peer, &socket, now);
         let thread = socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
         let thread = thread.unwrap_or(id as usize % self.threads.inboxes.len());
-        let counters = self.threads.connections.opened(id, peer);
         let connection = Connection::new(Session::new(id, peer, &self.worker.served.exports), socket, counters);
         if thread == self.own {
             self.adopt(connection);
@@ -312,7 +321,7 @@ impl Reactor {
             self.connections.insert(id, connection);
             self.again.push(id);
         } else {
-            self.threads.connections.closed(id);
+            self.threads.closed(id);
             self.worker.counters.calls.connections_closed.add(1);
         }
     }
@@ -322,7 +331,7 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Connection { session, socket, counters, .. } = connection;
         let turned = session.turn(&mut self.worker, socket, now);
-        counters.turned(&std::mem::take(&mut self.worker.io), session.in_flight());
+        counters.turned(&std::mem::take(&mut self.worker.io), session.in_flight(), now);
         match turned {
             Err(close) => self.close(id, &close),
             Ok(interest) => {
@@ -393,7 +402,7 @@ impl Reactor {
         if connection.session.forget(&mut self.worker, self.clock.now()) {
             self.threads.wake();
         }
-        self.threads.connections.closed(id);
+        self.threads.closed(id);
         self.worker.counters.calls.connections_closed.add(1);
         self.worker.counters.calls.protocol_errors.add(u64::from(close.is_protocol_error()));
         self.worker.counters.calls.connections_timed_out.add(u64::from(close.is_timeout()));

@@ -4,6 +4,7 @@ use std::io;
 use std::mem::size_of;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Weak};
 
 use libc::{c_int, iovec};
 
@@ -20,7 +21,8 @@ const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
 /// A socket, and the pipe through which it sends by reference.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: TcpStream,
+    /// Shared, so that the thread that accepts connections can end it for another.
+    stream: Arc<TcpStream>,
     /// Holds bytes that were sent by reference and that the socket has not taken.
     pipe: Option<SplicePipe>,
 }
@@ -33,7 +35,11 @@ impl Socket {
             set(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
             set(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
         }
-        Self { stream, pipe: None }
+        Self { stream: Arc::new(stream), pipe: None }
+    }
+
+    pub(super) fn stream(&self) -> Weak<TcpStream> {
+        Arc::downgrade(&self.stream)
     }
 
     /// The core on which the last packet arrived.

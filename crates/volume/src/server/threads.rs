@@ -1,13 +1,19 @@
 //! Communication between the threads of a volume, and the list of connections.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iocurve_meter::Nanos;
+
+use super::admission::{Admission, Guest, Room};
 use super::connection::Connection;
+use super::socket::Socket;
 use super::wake_up::WakeUp;
+use crate::nfs4_state::Address;
 use crate::pending::ConnectionId;
-use crate::stats::Connections;
+use crate::stats::{ConnectionCounters, Connections};
 
 /// Ids of events that are not a connection's.
 pub(super) const WAKE_UP_ID: ConnectionId = 0;
@@ -22,8 +28,8 @@ pub(crate) struct Threads {
     cpus: Vec<usize>,
     stopping: AtomicBool,
     next_connection: AtomicU64,
-    /// Most connections that may be open.
-    pub(super) connections_max: usize,
+    /// The connections that may be open.
+    admission: Mutex<Admission>,
     /// The connections that are open, and their clients.
     pub(crate) connections: Connections,
 }
@@ -44,7 +50,7 @@ impl Threads {
             cpus: cpus.iter().copied().cycle().take(count).collect(),
             stopping: AtomicBool::new(false),
             next_connection: FIRST_CONNECTION_ID.into(),
-            connections_max,
+            admission: Mutex::new(Admission::new(connections_max)),
             connections: Connections::default(),
         }))
     }
@@ -68,8 +74,33 @@ impl Threads {
         self.stopping.load(Ordering::Acquire)
     }
 
-    pub(super) fn new_connection_id(&self) -> ConnectionId {
-        self.next_connection.fetch_add(1, Ordering::Relaxed)
+    /// Makes room for a connection of an address.
+    pub(super) fn make_room(&self, address: Address, now: Nanos) -> Room {
+        self.admission().make_room(address, now)
+    }
+
+    /// Enters a connection from `peer` for which there is room; returns its number and its counters.
+    pub(super) fn opened(
+        &self,
+        peer: SocketAddr,
+        socket: &Socket,
+        now: Nanos,
+    ) -> (ConnectionId, Arc<ConnectionCounters>) {
+        let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        let counters = self.connections.opened(id, peer, now);
+        let guest = Guest::new(Arc::clone(&counters), socket.stream());
+        self.admission().enter(id, Address::of(peer.ip()), guest);
+        (id, counters)
+    }
+
+    /// Strikes a connection off the list.
+    pub(super) fn closed(&self, id: ConnectionId) {
+        self.admission().leave(id);
+        self.connections.closed(id);
+    }
+
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn cpu(&self, thread: usize) -> usize {

@@ -66,7 +66,7 @@ pub struct VolumeConfig {
     pub exports: Vec<ExportConfig>,
     /// Threads that serve; one for each core if `None`.
     pub threads: Option<usize>,
-    /// Most open connections; further ones are closed at once.
+    /// Most open connections. When all are open, addresses have equal shares, and idle connections make room.
     pub connections_max: u32,
     /// Memory that connections may hold together for records in part, replies not taken and operations that wait. Beyond it they
     /// go on with small pieces, and those that stall are closed.

@@ -57,9 +57,8 @@ impl Volume {
         let (cpus, clock) = (allowed_cpus(), Clock::new());
         let count = config.threads.unwrap_or(cpus.len());
         let exports = open_exports(config, count, clock.now())?;
-        let connections_max = config.connections_max.into();
-        raise_open_files_limit(connections_max);
-        let threads = Threads::new(count, &cpus, connections_max as usize).map_err(system("prepare its threads"))?;
+        let connections_max = raise_open_files_limit(config.connections_max.into()) as usize;
+        let threads = Threads::new(count, &cpus, connections_max).map_err(system("prepare its threads"))?;
         let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
         let nfs4 = State::new(wall_ns(), scope(&exports), records(config), clock.now());
         Self::serve(listener, exports, memory, nfs4, threads, clock)
@@ -194,8 +193,9 @@ fn system(action: &'static str) -> impl FnOnce(io::Error) -> VolumeError {
     move |source| VolumeError::System { action, source }
 }
 
-/// Lets this process open as many files as connections need, as far as the system's hard limit goes. Beyond it no more are accepted.
-fn raise_open_files_limit(connections: u64) {
+/// Lets this process open as many files as connections need, as far as the system's hard limit goes; returns the number of connections for which
+/// that is enough.
+fn raise_open_files_limit(connections: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a structure of ours.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
@@ -205,6 +205,12 @@ fn raise_open_files_limit(connections: u64) {
         // SAFETY: a structure of ours.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     }
+    connections_of(limit.rlim_cur).min(connections)
+}
+
+/// The connections for which this process can open enough files; half of them where they are few.
+fn connections_of(open_files: u64) -> u64 {
+    open_files.saturating_sub(OTHER_OPEN_FILES).max(open_files / 2)
 }
 
 fn open_exports(config: &VolumeConfig, threads: usize, now: Nanos) -> Result<Exports, VolumeError> {
