@@ -7,18 +7,19 @@ use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::operations::CREATE_SESSION4resok;
 use iocurve_wire::nfs4::{clientid4, sequenceid4, sessionid4, verifier4};
 
-use super::session::{NfsClient, Principal};
+use super::ledger::Origin;
+use super::session::NfsClient;
 
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) shared: Arc<NfsClient>,
     pub(super) owner: Arc<[u8]>,
     pub(super) verifier: verifier4,
-    pub(super) principal: Principal,
+    pub(super) origin: Origin,
     /// Sequence id of the next `CREATE_SESSION`.
     pub(super) sequence: sequenceid4,
-    /// Result of the last `CREATE_SESSION`, for the same call sent again.
-    pub(super) created: Option<CREATE_SESSION4resok>,
+    /// Result of the last `CREATE_SESSION`, for the same call sent again by the same caller.
+    pub(super) created: Option<(CREATE_SESSION4resok, Origin)>,
     pub(super) sessions: HashSet<sessionid4>,
     /// Numbers of its opens.
     pub(super) opens: HashSet<u64>,

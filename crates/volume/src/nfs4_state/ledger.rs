@@ -1,19 +1,19 @@
 //! The room that the server has for the state of clients, and what each client and each address takes of it.
 //!
 //! All state but the bytes of kept replies goes through `Tables::make_room` before it exists. Leases govern it: a client that has been silent for an hour
-//! goes when another comes. If there is no room, clients whose lease has expired go first, and an address's clients without a session make room for its next one. Clients whose lease holds go only from
-//! the address that takes most, and only for an address within its share: one that fills the tables harms itself, and a newcomer is
+//! goes when another comes. If there is no room, clients whose lease has expired go first, and an address's clients without a session make room for its next one. Then
+//! all addresses have equal shares (networks of an IPv6 site share that of a site), in these their users, and in these their clients. Clients whose lease
+//! holds go only from those that take most, and only for others within their share: one that fills the tables harms itself, and a newcomer is
 //! always served (RFC 8881 §8.4.2.4 lets a server revoke state).
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs4::clientid4;
 
-use super::session::NfsClient;
+use super::session::{NfsClient, Principal};
 use crate::stats::Nfs4Stats;
 
 /// A kind of state that takes room.
@@ -59,6 +59,12 @@ impl Address {
         Self(if is_ipv4 { client } else { client >> 64 << 64 })
     }
 
+    /// The bits of its site: of IPv6 the first 48, which are what a site is given.
+    const fn site(self) -> u128 {
+        let Self(bits) = self;
+        if bits >> 32 == 0xffff { bits } else { bits >> 80 }
+    }
+
     /// The part of this address.
     pub(crate) fn of(client: IpAddr) -> Self {
         match client {
@@ -68,15 +74,39 @@ impl Address {
     }
 }
 
+/// The caller of an operation: the address, and the user that it states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) address: Address,
+    pub(crate) principal: Principal,
+}
+
+/// A party shares equally with the others of the same larger party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Party {
+    /// An IPv6 site has thousands of networks.
+    Site(u128),
+    Address(Address),
+    User(Address, Principal),
+    Client(clientid4),
+}
+
+/// A client, and the parties that it is in, the largest first.
+type Path = [Party; 4];
+
+/// Parties of a path down to its address.
+const ADDRESS_PARTIES: usize = 2;
+
 /// The room that there is, and the accounts of those who take it.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// Most of each kind of all clients together, and of one client.
     most: Amounts,
     client_most: Amounts,
-    taken: Amounts,
     clients: HashMap<clientid4, Account>,
-    addresses: HashMap<Address, AddressAccount>,
+    all: PartyAccount,
+    /// Clients without a session by address, the oldest first.
+    unconfirmed: HashMap<Address, VecDeque<clientid4>>,
     /// Clients by the time of a sign of life, which need not be the last.
     by_renewal: BTreeSet<(Nanos, clientid4)>,
 }
@@ -84,18 +114,16 @@ pub(super) struct Ledger {
 #[derive(Debug)]
 struct Account {
     client: Arc<NfsClient>,
-    address: Address,
-    taken: Amounts,
+    origin: Origin,
     /// The time under which it is in `by_renewal`.
     renewed: Nanos,
 }
 
 #[derive(Debug, Default)]
-struct AddressAccount {
+struct PartyAccount {
     taken: Amounts,
-    clients: HashSet<clientid4>,
-    /// Clients without a session, the oldest first.
-    unconfirmed: VecDeque<clientid4>,
+    /// The smaller parties in it; a client has none.
+    parts: HashMap<Party, Self>,
 }
 
 impl Default for Ledger {
@@ -109,46 +137,41 @@ impl Ledger {
         Self {
             most,
             client_most,
-            taken: Amounts::default(),
             clients: HashMap::new(),
-            addresses: HashMap::new(),
+            all: PartyAccount::default(),
+            unconfirmed: HashMap::new(),
             by_renewal: BTreeSet::new(),
         }
     }
 
     /// Enters a client, which has no session yet.
-    pub(super) fn open_account(&mut self, client: Arc<NfsClient>, address: Address) {
+    pub(super) fn open_account(&mut self, client: Arc<NfsClient>, origin: Origin) {
         let (id, renewed) = (client.id, client.renewed());
-        let of_address = self.addresses.entry(address).or_default();
-        of_address.clients.insert(id);
-        of_address.unconfirmed.push_back(id);
+        origin.path(id).into_iter().fold(&mut self.all, |larger, part| larger.parts.entry(part).or_default());
+        self.unconfirmed.entry(origin.address).or_default().push_back(id);
         self.by_renewal.insert((renewed, id));
-        let account = Account { client, address, taken: Amounts::default(), renewed };
-        self.clients.insert(id, account);
+        self.clients.insert(id, Account { client, origin, renewed });
         self.take(id, Kind::Clients, 1);
     }
 
     /// Notes that a client has a session.
     pub(super) fn confirm(&mut self, client: clientid4) {
-        let Some(account) = self.clients.get(&client) else { return };
-        let Some(of_address) = self.addresses.get_mut(&account.address) else { return };
-        of_address.unconfirmed.retain(|id| *id != client);
+        let Some(address) = self.clients.get(&client).map(|account| account.origin.address) else { return };
+        let Some(unconfirmed) = self.unconfirmed.get_mut(&address) else { return };
+        unconfirmed.retain(|id| *id != client);
+        if unconfirmed.is_empty() {
+            self.unconfirmed.remove(&address);
+        }
     }
 
     /// Removes a client with all that it takes.
     pub(super) fn close_account(&mut self, client: clientid4) {
+        self.confirm(client);
         let Some(account) = self.clients.remove(&client) else { return };
         self.by_renewal.remove(&(account.renewed, client));
-        let Some(of_address) = self.addresses.get_mut(&account.address) else { return };
-        for kind in 0..KINDS {
-            self.taken[kind] -= account.taken[kind];
-            of_address.taken[kind] -= account.taken[kind];
-        }
-        of_address.clients.remove(&client);
-        of_address.unconfirmed.retain(|id| *id != client);
-        if of_address.clients.is_empty() {
-            self.addresses.remove(&account.address);
-        }
+        let path = account.origin.path(client);
+        let taken = self.all.taken_by(&path);
+        self.all.remove(&path, taken);
     }
 
     pub(super) fn take(&mut self, client: clientid4, kind: Kind, amount: usize) {
@@ -160,17 +183,19 @@ impl Ledger {
     }
 
     fn change(&mut self, client: clientid4, kind: Kind, change: impl Fn(&mut usize)) {
-        let Some(account) = self.clients.get_mut(&client) else { return };
-        change(&mut account.taken[kind as usize]);
-        change(&mut self.taken[kind as usize]);
-        if let Some(of_address) = self.addresses.get_mut(&account.address) {
-            change(&mut of_address.taken[kind as usize]);
+        let Some(account) = self.clients.get(&client) else { return };
+        let mut larger = &mut self.all;
+        change(&mut larger.taken[kind as usize]);
+        for part in account.origin.path(client) {
+            let Some(of_part) = larger.parts.get_mut(&part) else { return };
+            larger = of_part;
+            change(&mut larger.taken[kind as usize]);
         }
     }
 
     /// True if this amount fits into what all clients may have.
     pub(super) fn has_room(&self, kind: Kind, amount: usize) -> bool {
-        self.taken[kind as usize] + amount <= self.most[kind as usize]
+        amount <= self.free(kind)
     }
 
     /// True if this amount fits into what one client may have.
@@ -178,52 +203,91 @@ impl Ledger {
         self.of_client(client, kind) + amount <= self.client_most[kind as usize]
     }
 
-    /// The amount that is left of an address's share. All addresses that have clients have equal shares.
-    pub(super) fn left_of_share(&self, address: Address, kind: Kind) -> usize {
-        let newcomers = usize::from(!self.addresses.contains_key(&address));
-        let share = self.most[kind as usize] / (self.addresses.len() + newcomers);
-        share.saturating_sub(self.of_address(address, kind))
+    /// The amount that is left of an address's share.
+    pub(super) fn left_of_address(&self, origin: Origin, kind: Kind) -> usize {
+        let path = origin.path(NEWCOMER);
+        let left = |parties: usize| self.left_of(&path[..parties], kind, self.most[kind as usize]);
+        (1..=ADDRESS_PARTIES).map(left).min().unwrap_or(0)
+    }
+
+    /// The most that a client may have made room for: what is left of the largest of its shares, among all sites, in its site, at its
+    /// address and of its user.
+    pub(super) fn left_of_share(&self, origin: Origin, client: Option<clientid4>, kind: Kind) -> usize {
+        let path = origin.path(client.unwrap_or(NEWCOMER));
+        self.left_of_shares(&path, kind).map(|(_, left)| left).max().unwrap_or(0)
+    }
+
+    /// The parties that a client is in, from all clients on, with the amount that is left of its part's share in each. What a part leaves to others
+    /// is theirs meanwhile: what is shared is what the party has, and what is free.
+    fn left_of_shares<'p>(&self, path: &'p Path, kind: Kind) -> impl Iterator<Item = (&'p [Party], usize)> {
+        let free = self.free(kind);
+        (0..path.len()).map(move |larger| {
+            let room = self.all.taken_by(&path[..larger])[kind as usize] + free;
+            (&path[..larger], self.left_of(&path[..=larger], kind, room))
+        })
+    }
+
+    /// The amount that is left of a party's share of `room`. A newcomer's share is at least one, unless another of the same user would
+    /// lose its client for it.
+    fn left_of(&self, party: &[Party], kind: Kind, room: usize) -> usize {
+        let larger = party.split_last().and_then(|(_, larger)| self.all.party(larger));
+        let newcomers = usize::from(self.all.party(party).is_none());
+        let parts = larger.map_or(0, |larger| larger.parts.len()) + newcomers;
+        let least = usize::from(!matches!(party, [.., Party::Client(_)]));
+        (room / parts.max(1)).max(least).saturating_sub(self.all.taken_by(party)[kind as usize])
     }
 
     /// The room that is taken.
     pub(super) fn stats(&self) -> Nfs4Stats {
-        let [clients, slots, states, ranges, _] = self.taken.map(|taken| taken as u64);
+        let [clients, slots, states, ranges, _] = self.all.taken.map(|taken| taken as u64);
         Nfs4Stats { clients, slots, states, ranges }
     }
 
-    pub(super) fn address_of(&self, client: clientid4) -> Option<Address> {
-        self.clients.get(&client).map(|account| account.address)
-    }
-
-    /// Sums over clients and over addresses are these amounts, and within the limits.
-    #[cfg(any(test, feature = "fuzzing"))]
-    pub(super) fn check(&self, amounts: Amounts) {
-        let sum = |all: &mut dyn Iterator<Item = Amounts>| {
-            all.fold(Amounts::default(), |sum, one| std::array::from_fn(|kind| sum[kind] + one[kind]))
-        };
-        assert_eq!(self.taken, amounts);
-        assert_eq!(sum(&mut self.clients.values().map(|account| account.taken)), amounts);
-        assert_eq!(sum(&mut self.addresses.values().map(|account| account.taken)), amounts);
-        assert!((0..KINDS).all(|kind| self.taken[kind] <= self.most[kind]));
-        let is_within = |account: &Account| (0..KINDS).all(|kind| account.taken[kind] <= self.client_most[kind]);
-        assert!(self.clients.values().all(is_within));
+    pub(super) fn origin_of(&self, client: clientid4) -> Option<Origin> {
+        self.clients.get(&client).map(|account| account.origin)
     }
 
     fn of_client(&self, client: clientid4, kind: Kind) -> usize {
-        self.clients.get(&client).map_or(0, |account| account.taken[kind as usize])
+        let account = self.clients.get(&client);
+        account.map_or(0, |account| self.all.taken_by(&account.origin.path(client))[kind as usize])
     }
 
-    fn of_address(&self, address: Address, kind: Kind) -> usize {
-        self.addresses.get(&address).map_or(0, |account| account.taken[kind as usize])
+    fn free(&self, kind: Kind) -> usize {
+        self.most[kind as usize].saturating_sub(self.all.taken[kind as usize])
     }
 
-    /// The client that makes room for an amount of a kind of state of an address: one whose lease has expired, one of the same address
-    /// that has no session, or, within the address's share, one of the address that takes most.
-    pub(super) fn first_to_go(&mut self, kind: Kind, amount: usize, address: Address, now: Nanos) -> Option<clientid4> {
-        let is_within_share = amount <= self.left_of_share(address, kind);
-        self.expired(now)
-            .or_else(|| if kind == Kind::Clients { self.unconfirmed(address) } else { None })
-            .or_else(|| if is_within_share { self.largest(kind) } else { None })
+    /// Each party has the sum of its parts, all have these amounts, and they are within the limits.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn check(&self, amounts: Amounts) {
+        assert_eq!(self.all.taken, amounts);
+        self.all.check();
+        assert!((0..KINDS).all(|kind| amounts[kind] <= self.most[kind]));
+        for (id, account) in &self.clients {
+            let taken = self.all.taken_by(&account.origin.path(*id));
+            assert!((0..KINDS).all(|kind| taken[kind] <= self.client_most[kind]));
+        }
+        let unconfirmed: usize = self.unconfirmed.values().map(VecDeque::len).sum();
+        assert_eq!(unconfirmed, self.clients.values().filter(|account| !account.client.is_confirmed()).count());
+    }
+
+    /// The client that makes room for an amount of a kind of state: one whose lease has expired, one of the same address
+    /// that has no session, or the one that takes most where the amount is within a share.
+    pub(super) fn first_to_go(
+        &mut self,
+        (kind, amount): (Kind, usize),
+        origin: Origin,
+        client: Option<clientid4>,
+        now: Nanos,
+    ) -> Option<clientid4> {
+        let unconfirmed = |ledger: &Self| {
+            let of_address = ledger.unconfirmed.get(&origin.address).filter(|_| kind == Kind::Clients)?;
+            of_address.front().copied()
+        };
+        let path = origin.path(client.unwrap_or(NEWCOMER));
+        self.expired(now).or_else(|| unconfirmed(self)).or_else(|| {
+            let mut shares = self.left_of_shares(&path, kind).filter(|(_, left)| amount <= *left);
+            shares.find_map(|(larger, _)| self.largest(self.all.party(larger)?, kind))
+        })
     }
 
     /// The client that has been silent for longest, if its lease has expired.
@@ -252,20 +316,65 @@ impl Ledger {
         }
     }
 
-    /// The oldest client of an address that has no session.
-    fn unconfirmed(&self, address: Address) -> Option<clientid4> {
-        self.addresses.get(&address)?.unconfirmed.front().copied()
+    /// The client of the parts of a party that take most: one without a session, or the one that has been silent for longest.
+    fn largest(&self, larger: &PartyAccount, kind: Kind) -> Option<clientid4> {
+        let mut largest: Vec<_> = larger.parts.iter().collect();
+        loop {
+            let taken = |part: &PartyAccount| part.taken[kind as usize];
+            let most = largest.iter().map(|(_, part)| taken(part)).max().filter(|most| *most > 0)?;
+            largest.retain(|(_, part)| taken(part) == most);
+            if matches!(largest[..], [(Party::Client(_), _), ..]) {
+                break;
+            }
+            largest = largest.into_iter().flat_map(|(_, larger)| &larger.parts).collect();
+        }
+        let accounts = largest.into_iter().filter_map(|(party, _)| match party {
+            Party::Client(id) => self.clients.get(id),
+            _ => None,
+        });
+        let first = accounts.min_by_key(|account| (account.client.is_confirmed(), account.client.renewed()));
+        first.map(|account| account.client.id)
+    }
+}
+
+impl PartyAccount {
+    fn party(&self, path: &[Party]) -> Option<&Self> {
+        path.iter().try_fold(self, |larger, part| larger.parts.get(part))
     }
 
-    /// A client of the address that takes most: one without a session, or the one that takes most and has been silent for longest.
-    fn largest(&self, kind: Kind) -> Option<clientid4> {
-        let of_address = self.addresses.values().max_by_key(|account| account.taken[kind as usize])?;
-        let accounts = of_address.clients.iter().filter_map(|id| self.clients.get(id));
-        let taking = accounts.filter(|account| account.taken[kind as usize] > 0);
-        let rank = |account: &&Account| {
-            (account.client.is_confirmed(), Reverse(account.taken[kind as usize]), account.client.renewed())
-        };
-        taking.min_by_key(rank).map(|account| account.client.id)
+    fn taken_by(&self, path: &[Party]) -> Amounts {
+        self.party(path).map_or(Amounts::default(), |party| party.taken)
+    }
+
+    /// Removes the last party of a path, which takes these amounts, and larger ones that are empty without it.
+    fn remove(&mut self, path: &[Party], amounts: Amounts) {
+        self.taken = std::array::from_fn(|kind| self.taken[kind] - amounts[kind]);
+        if let [part, smaller @ ..] = path
+            && let Some(of_part) = self.parts.get_mut(part)
+        {
+            of_part.remove(smaller, amounts);
+            if of_part.parts.is_empty() {
+                self.parts.remove(part);
+            }
+        }
+    }
+
+    /// Each party has the sum of its parts.
+    #[cfg(any(test, feature = "fuzzing"))]
+    fn check(&self) {
+        let add = |sum: Amounts, part: &Self| std::array::from_fn(|kind| sum[kind] + part.taken[kind]);
+        assert!(self.parts.is_empty() || self.parts.values().fold(Amounts::default(), add) == self.taken);
+        self.parts.values().for_each(Self::check);
+    }
+}
+
+/// The place in a path of a client that has no id yet.
+const NEWCOMER: clientid4 = 0;
+
+impl Origin {
+    fn path(self, client: clientid4) -> Path {
+        let Self { address, principal } = self;
+        [Party::Site(address.site()), Party::Address(address), Party::User(address, principal), Party::Client(client)]
     }
 }
 

@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use directory_record::DirectoryRecord;
 pub(crate) use interval_tree::Range;
-pub(crate) use ledger::Address;
+pub(crate) use ledger::{Address, Origin};
 pub(crate) use opens::{LockError, LockRequest, Locker, OpenRequest};
 pub(crate) use recovery::ClientRecord;
 pub(crate) use registration::{ClientOwner, Exchanged, SessionRequest};

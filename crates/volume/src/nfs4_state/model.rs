@@ -162,7 +162,7 @@ fn owner_name(owner: usize) -> [u8; 1] {
 
 fn arrived(state: &State, owner: &ClientOwner<'_>, now: Nanos) -> Arc<NfsSession> {
     let Exchanged { client, sequence, .. } = state.exchange_id(owner, false, now).unwrap();
-    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+    let request = SessionRequest { client, sequence, origin: owner.origin, fore: CHANNEL, back: CHANNEL };
     let created = state.create_session(&request, now).unwrap();
     state.session(&created.csr_sessionid).unwrap()
 }
@@ -174,7 +174,7 @@ impl Model {
     }
 
     fn started(record: &Kept, now: Nanos) -> State {
-        State::new(now, "test".to_owned(), vec![Box::new(record.clone())], now)
+        State::new("test".to_owned(), vec![Box::new(record.clone())], now)
     }
 
     /// The server is killed; no client reclaims.
@@ -277,7 +277,11 @@ impl Model {
             }
         }
         let (name, verifier) = (owner_name(client), [self.clients[client].verifier; 8]);
-        let owner = ClientOwner { id: &name, verifier, principal: PRINCIPAL, address: Address::new(client as u128) };
+        let owner = ClientOwner {
+            id: &name,
+            verifier,
+            origin: Origin { address: Address::new(client as u128), principal: PRINCIPAL },
+        };
         let session = arrived(&self.state, &owner, self.now);
         // A client that is known already has completed.
         let _ = self.state.reclaim_complete(&session.client);
@@ -462,7 +466,7 @@ proptest! {
 
     #[test]
     fn an_address_below_its_share_is_served(wants in wants()) {
-        let state = State::new(0, "test".to_owned(), Vec::new(), 0);
+        let state = State::new("test".to_owned(), Vec::new(), 0);
         state.tables().ledger = Ledger::new(FEW, FEW_OF_A_CLIENT);
         let mut sessions: Vec<(u8, Arc<NfsSession>)> = Vec::new();
         let mut now = 0;
@@ -470,23 +474,25 @@ proptest! {
             now += (leases * LEASE_NS as f64) as Nanos;
             sessions.retain(|(_, session)| !session.has_ended());
             let at = Address::new(0xffff_0000_0000 + u128::from(address));
-            let left = |kind| state.tables().ledger.left_of_share(at, kind);
+            let origin = Origin { address: at, principal: PRINCIPAL };
             let own = sessions.iter().rev().find(|(of, _)| *of == address).map(|(_, session)| Arc::clone(session));
+            let id = own.as_ref().map(|own| own.client.id);
+            let left = |kind| state.tables().ledger.left_of_share(origin, id, kind);
             let name = [number as u8];
             match (want, own) {
                 (Want::NewClient { is_confirmed }, _) => {
-                    let is_within = left(Kind::Clients) > 0;
-                    let owner = ClientOwner { id: &name, verifier: [0; 8], principal: PRINCIPAL, address: at };
+                    let is_within = state.tables().ledger.left_of_share(origin, None, Kind::Clients) > 0;
+                    let owner = ClientOwner { id: &name, verifier: [0; 8], origin };
                     let exchanged = state.exchange_id(&owner, false, now);
                     prop_assert!(exchanged.is_ok() || !is_within);
                     let Ok(Exchanged { client, sequence, .. }) = exchanged else { continue };
                     if is_confirmed {
-                        create(&state, &mut sessions, (address, at), client, sequence, 2, now);
+                        create(&state, &mut sessions, (address, origin), client, sequence, 2, now);
                     }
                 }
                 (Want::Slots(slots), Some(own)) => {
                     let sequence = state.tables().clients.get(own.client.id).unwrap().sequence();
-                    create(&state, &mut sessions, (address, at), own.client.id, sequence, slots, now);
+                    create(&state, &mut sessions, (address, origin), own.client.id, sequence, slots, now);
                 }
                 (Want::Open, Some(own)) => {
                     own.client.renew(now);
@@ -528,7 +534,7 @@ proptest! {
 fn create(
     state: &State,
     sessions: &mut Vec<(u8, Arc<NfsSession>)>,
-    (address, at): (u8, Address),
+    (address, origin): (u8, Origin),
     client: clientid4,
     sequence: u32,
     slots: u32,
@@ -538,9 +544,9 @@ fn create(
     let (left, may_take) = {
         let tables = state.tables();
         let ledger = &tables.ledger;
-        (ledger.left_of_share(at, Kind::Slots), ledger.may_take(client, Kind::Slots, slots as usize))
+        (ledger.left_of_share(origin, Some(client), Kind::Slots), ledger.may_take(client, Kind::Slots, slots as usize))
     };
-    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore, back: CHANNEL };
+    let request = SessionRequest { client, sequence, origin, fore, back: CHANNEL };
     let created = state.create_session(&request, now);
     assert!(created.is_ok() || left == 0 || !may_take, "{created:?}");
     if let Ok(created) = created {

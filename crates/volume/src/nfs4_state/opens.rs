@@ -51,6 +51,7 @@ pub(crate) enum Locker<'a> {
 pub(crate) struct Conflict {
     pub(crate) range: Range,
     pub(crate) is_write: bool,
+    /// The caller's id, or 0 if it is another client's lock: ids of clients are for them alone.
     pub(crate) client: clientid4,
     pub(crate) owner: Arc<[u8]>,
 }
@@ -180,7 +181,7 @@ impl State {
         if tables.opens[&open].access & needed == 0 {
             return Err(nfsstat4::NFS4ERR_OPENMODE.into());
         }
-        tables.settle_lock_conflicts(asked, known, now)?;
+        tables.settle_lock_conflicts(client, asked, known, now)?;
         if tables.files.get(asked.file).is_some_and(|file| file.ranges.len() >= FILE_RANGES_MAX) {
             return Err(nfsstat4::NFS4ERR_DELAY.into());
         }
@@ -211,7 +212,7 @@ impl State {
         let own = tables.by_key.get(&StateKey::new(client.id, file, true, owner)).copied();
         let locker = Locker::New { open: stateid4::ANONYMOUS, owner };
         let asked = LockRequest { file, range, is_write, is_reclaim: false, locker };
-        tables.settle_lock_conflicts(&asked, own, now)
+        tables.settle_lock_conflicts(client, &asked, own, now)
     }
 
     /// LOCKU.
@@ -263,17 +264,21 @@ impl State {
     }
 
     fn stateid(&self, number: u64, seqid: u32) -> stateid4 {
+        stateid4 { seqid, other: self.proven(number) }
+    }
+
+    /// The number of a state, and a check of it that only this start of the server can make: six bytes each.
+    fn proven(&self, number: u64) -> [u8; 12] {
         let mut other = [0; 12];
-        other[..8].copy_from_slice(&number.to_be_bytes());
-        other[8..].copy_from_slice(&self.boot.to_be_bytes());
-        stateid4 { seqid, other }
+        other[..6].copy_from_slice(&number.to_be_bytes()[2..]);
+        other[6..].copy_from_slice(&self.id(number, 3).to_be_bytes()[2..]);
+        other
     }
 
     /// The state of a client that a state id names, if its seqid is the current one or 0, which stands for that.
     fn find_any(&self, tables: &Tables, client: &NfsClient, stateid: &stateid4) -> Result<Named, nfsstat4> {
-        let (number, boot) = stateid.other.split_at(8);
-        let number = u64::from_be_bytes(number.try_into().expect("eight bytes"));
-        if boot != self.boot.to_be_bytes() {
+        let number = stateid.other[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        if stateid.other != self.proven(number) {
             return Err(nfsstat4::NFS4ERR_BAD_STATEID);
         }
         let open = tables.opens.get(&number).map(|open| (open.key.client, open.seqid, Named::Open(number)));
@@ -352,7 +357,7 @@ impl Tables {
     fn record(&mut self, client: &NfsClient) {
         let Self { clients, grace, ledger, .. } = self;
         if let Some(known) = clients.get(client.id) {
-            grace.record(&known.owner, ledger.address_of(client.id));
+            grace.record(&known.owner, ledger.origin_of(client.id).map(|origin| origin.address));
         }
     }
 
@@ -390,12 +395,15 @@ impl Tables {
     /// Fails if another owner's lock is in the way. Those of clients whose lease has expired go.
     fn settle_lock_conflicts(
         &mut self,
+        client: &NfsClient,
         asked: &LockRequest<'_>,
         own: Option<u64>,
         now: Nanos,
     ) -> Result<(), LockError> {
         while let Some(conflict) = self.lock_conflict(asked, own) {
-            self.evict(conflict.client, now).map_err(|()| LockError::Denied(conflict))?;
+            let shown = if conflict.client == client.id { client.id } else { 0 };
+            let denied = |()| LockError::Denied(Conflict { client: shown, ..conflict.clone() });
+            self.evict(conflict.client, now).map_err(denied)?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use iocurve_wire::nfs4::operations::CREATE_SESSION4resok;
 use iocurve_wire::nfs4::{channel_attrs4, clientid4, nfsstat4, sequenceid4, sessionid4, verifier4};
 
 use super::clients::Known;
-use super::ledger::{Address, Kind, SLOT_REPLY_BYTES, beyond_guaranteed};
-use super::session::{NfsClient, NfsSession, Principal};
+use super::ledger::{Kind, Origin, SLOT_REPLY_BYTES, beyond_guaranteed};
+use super::session::{NfsClient, NfsSession};
 use super::tables::{State, Tables};
 
 /// A client as it names itself.
@@ -18,8 +18,7 @@ pub(crate) struct ClientOwner<'a> {
     pub(crate) id: &'a [u8],
     /// Differs after each restart of the client.
     pub(crate) verifier: verifier4,
-    pub(crate) principal: Principal,
-    pub(crate) address: Address,
+    pub(crate) origin: Origin,
 }
 
 /// A session that a client asks for; the limits are those that it gets.
@@ -27,7 +26,7 @@ pub(crate) struct ClientOwner<'a> {
 pub(crate) struct SessionRequest {
     pub(crate) client: clientid4,
     pub(crate) sequence: sequenceid4,
-    pub(crate) principal: Principal,
+    pub(crate) origin: Origin,
     pub(crate) fore: channel_attrs4,
     pub(crate) back: channel_attrs4,
 }
@@ -51,7 +50,9 @@ impl State {
         let mut tables = self.tables();
         if let Some(id) = tables.clients.named(owner.id, true) {
             let known = tables.clients.get(id).ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
-            let (is_same, is_own) = (known.verifier == owner.verifier, known.principal == owner.principal);
+            let is_same = known.verifier == owner.verifier;
+            let is_own = known.origin.principal == owner.origin.principal;
+            let is_here = known.origin.address == owner.origin.address;
             match () {
                 () if is_update && !is_same => return Err(nfsstat4::NFS4ERR_NOT_SAME),
                 () if is_update && !is_own => return Err(nfsstat4::NFS4ERR_PERM),
@@ -59,10 +60,12 @@ impl State {
                     known.shared.renew(now);
                     return Ok(Exchanged { client: id, sequence: known.sequence, is_confirmed: true });
                 }
-                () if is_own => {}
+                () if is_own && is_here => {}
+                // Another address states the same name: nothing shows that this client has restarted there.
                 () if tables.has_state(id) && !tables.clients.is_expired(id, now) => {
                     return Err(nfsstat4::NFS4ERR_CLID_INUSE);
                 }
+                () if is_own => {}
                 () => tables.remove_client(id),
             }
         } else if is_update {
@@ -71,15 +74,15 @@ impl State {
         if let Some(id) = tables.clients.named(owner.id, false) {
             tables.remove_client(id);
         }
-        tables.make_room(Kind::Clients, 1, owner.address, now)?;
+        tables.make_room((Kind::Clients, 1), owner.origin, None, now)?;
         let client = self.new_client_id(&mut tables);
         let shared = Arc::new(NfsClient::new(client, now));
-        tables.ledger.open_account(Arc::clone(&shared), owner.address);
+        tables.ledger.open_account(Arc::clone(&shared), owner.origin);
         let known = Known {
             shared,
             owner: owner.id.into(),
             verifier: owner.verifier,
-            principal: owner.principal,
+            origin: owner.origin,
             sequence: 1,
             created: None,
             sessions: HashSet::new(),
@@ -104,9 +107,11 @@ impl State {
         let mut tables = self.tables();
         let known = tables.clients.get(asked.client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
         match known.created {
-            Some(created) if asked.sequence == created.csr_sequence => return Ok(created),
+            Some((created, origin)) if asked.sequence == created.csr_sequence && asked.origin == origin => {
+                return Ok(created);
+            }
             _ if asked.sequence != known.sequence => return Err(nfsstat4::NFS4ERR_SEQ_MISORDERED),
-            _ if !known.shared.is_confirmed() && known.principal != asked.principal => {
+            _ if !known.shared.is_confirmed() && known.origin.principal != asked.origin.principal => {
                 return Err(nfsstat4::NFS4ERR_CLID_INUSE);
             }
             _ if !known.shared.is_confirmed() && known.shared.is_expired(now) => {
@@ -131,7 +136,7 @@ impl State {
         };
         let id = created.csr_sessionid;
         known.sequence = known.sequence.wrapping_add(1);
-        known.created = Some(created);
+        known.created = Some((created, asked.origin));
         known.sessions.insert(id);
         let session = NfsSession::new(id, Arc::clone(&known.shared), fore);
         tables.ledger.take(asked.client, Kind::Slots, slots as usize);
@@ -193,17 +198,17 @@ impl Tables {
         self.ledger.confirm(id);
     }
 
-    /// The slots that a new session of a client gets: the number that it asks for, or the rest of its address's share.
+    /// The slots that a new session of a client gets: the number that it asks for, or the rest of its largest share.
     fn room_for_slots(&mut self, client: clientid4, asked: u32, now: Nanos) -> Result<u32, nfsstat4> {
-        let address = self.ledger.address_of(client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
+        let origin = self.ledger.origin_of(client).ok_or(nfsstat4::NFS4ERR_STALE_CLIENTID)?;
         if !self.ledger.may_take(client, Kind::Slots, asked as usize) {
             return Err(nfsstat4::NFS4ERR_NOSPC);
         }
-        if self.make_room(Kind::Slots, asked as usize, address, now).is_ok() {
+        if self.make_room((Kind::Slots, asked as usize), origin, Some(client), now).is_ok() {
             return Ok(asked);
         }
-        let left = self.ledger.left_of_share(address, Kind::Slots).clamp(1, asked as usize);
-        self.make_room(Kind::Slots, left, address, now)?;
+        let left = self.ledger.left_of_share(origin, Some(client), Kind::Slots).clamp(1, asked as usize);
+        self.make_room((Kind::Slots, left), origin, Some(client), now)?;
         Ok(left as u32)
     }
 
@@ -213,7 +218,7 @@ impl Tables {
         let Self { ledger, .. } = self;
         let more = beyond_guaranteed(slots, asked);
         let is_within_share =
-            ledger.address_of(client).is_some_and(|address| more <= ledger.left_of_share(address, Kind::ReplyBytes));
+            ledger.origin_of(client).is_some_and(|origin| more <= ledger.left_of_address(origin, Kind::ReplyBytes));
         let has_room = ledger.has_room(Kind::ReplyBytes, more) && ledger.may_take(client, Kind::ReplyBytes, more);
         if is_within_share && has_room { asked } else { asked.min(SLOT_REPLY_BYTES) }
     }

@@ -15,7 +15,7 @@ pub(crate) const LEASE_SECONDS: u32 = 60;
 pub(super) const LEASE_NS: Nanos = LEASE_SECONDS as Nanos * SECOND;
 
 /// The principal of a call: the flavor of the credential and the user in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
     pub(crate) flavor: u32,
     pub(crate) uid: u32,

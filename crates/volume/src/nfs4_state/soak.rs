@@ -55,7 +55,7 @@ impl Weeks {
 
     fn started(record: &Kept, now: Nanos) -> State {
         let kept = record.clone();
-        State::new(now, "test".to_owned(), vec![Box::new(kept)], now)
+        State::new("test".to_owned(), vec![Box::new(kept)], now)
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -64,9 +64,9 @@ impl Weeks {
 
     fn arrive(&self, name: &[u8], address: u64) -> Arc<NfsSession> {
         let address = Address::new(0xffff_0a00_0000 + u128::from(address));
-        let owner = ClientOwner { id: name, verifier: [1; 8], principal: PRINCIPAL, address };
+        let owner = ClientOwner { id: name, verifier: [1; 8], origin: Origin { address, principal: PRINCIPAL } };
         let Exchanged { client, sequence, .. } = self.state.exchange_id(&owner, false, self.now).unwrap();
-        let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+        let request = SessionRequest { client, sequence, origin: owner.origin, fore: CHANNEL, back: CHANNEL };
         let created = self.state.create_session(&request, self.now).unwrap();
         self.state.session(&created.csr_sessionid).unwrap()
     }

@@ -10,7 +10,7 @@ use iocurve_wire::nfs4::{clientid4, nfsstat4, sessionid4};
 
 use super::clients::Clients;
 use super::files::{FileState, LockState, Open, StateKey};
-use super::ledger::{Address, Kind, Ledger, beyond_guaranteed};
+use super::ledger::{Kind, Ledger, Origin, beyond_guaranteed};
 use super::ranges::Ranges;
 use super::recovery::{ClientRecord, Grace};
 use super::session::{NfsClient, NfsSession};
@@ -22,9 +22,7 @@ pub(super) const IDLE_LOCK_OWNERS_MAX: usize = 1 << 10;
 /// All clients and their state.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Tells this start of the server from earlier ones, in state ids.
-    pub(super) boot: u32,
-    /// Makes ids that no client can guess from its own.
+    /// Makes ids that no client can guess from others, nor has from an earlier start.
     ids: RandomState,
     /// Names the server to its clients, over restarts.
     pub(crate) scope: String,
@@ -49,8 +47,8 @@ pub(super) struct Tables {
 }
 
 impl State {
-    /// No clients yet. `started` is the time of the start; `records` are those of the exports, which tell who had state before it.
-    pub(crate) fn new(started_ns: u64, scope: String, records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
+    /// No clients yet. `records` are those of the exports, which tell who had state before the start.
+    pub(crate) fn new(scope: String, records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
         let tables = Tables {
             clients: Clients::default(),
             sessions: HashMap::new(),
@@ -62,9 +60,7 @@ impl State {
             numbers: 0,
             grace: Grace::begin(records, now),
         };
-        // Milliseconds tell starts apart; no two starts are 50 days apart to the millisecond.
-        let boot = (started_ns / 1_000_000) as u32;
-        Self { boot, ids: RandomState::new(), scope, tables: Mutex::new(tables) }
+        Self { ids: RandomState::new(), scope, tables: Mutex::new(tables) }
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -118,12 +114,12 @@ impl Tables {
         self.ledger.close_account(id);
     }
 
-    /// Makes room for an amount of a kind of state of an address's client.
+    /// Makes room for an amount of a kind of state of a client, or for a client that does not exist yet.
     pub(super) fn make_room(
         &mut self,
-        kind: Kind,
-        amount: usize,
-        address: Address,
+        (kind, amount): (Kind, usize),
+        origin: Origin,
+        client: Option<clientid4>,
         now: Nanos,
     ) -> Result<(), nfsstat4> {
         if kind == Kind::Clients {
@@ -132,8 +128,8 @@ impl Tables {
             }
         }
         while !self.ledger.has_room(kind, amount) {
-            let client = self.ledger.first_to_go(kind, amount, address, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
-            self.revoke_client(client);
+            let first = self.ledger.first_to_go((kind, amount), origin, client, now).ok_or(nfsstat4::NFS4ERR_DELAY)?;
+            self.revoke_client(first);
         }
         Ok(())
     }
@@ -151,10 +147,10 @@ impl Tables {
         if !self.ledger.may_take(client.id, kind, 1) {
             return Err(nfsstat4::NFS4ERR_DELAY);
         }
-        let address = self.ledger.address_of(client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
+        let origin = self.ledger.origin_of(client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
         // The client lives, so it does not make room for itself.
         client.renew(now);
-        self.make_room(kind, 1, address, now)
+        self.make_room((kind, 1), origin, Some(client.id), now)
     }
 
     pub(super) fn add_open(&mut self, key: StateKey) -> u64 {

@@ -12,6 +12,8 @@ use super::*;
 
 const HERE: Address = Address::new(0xffff_7f00_0001);
 
+const ORIGIN: Origin = Origin { address: HERE, principal: PRINCIPAL };
+
 const REQUEST: Request = Request { principal: PRINCIPAL, bytes: 100, operations: 2 };
 
 pub(super) const PRINCIPAL: Principal = Principal { flavor: 1, uid: 0 };
@@ -27,7 +29,7 @@ pub(super) const CHANNEL: channel_attrs4 = channel_attrs4 {
 };
 
 fn state() -> State {
-    State::new(0, "test".to_owned(), Vec::new(), 0)
+    State::new("test".to_owned(), Vec::new(), 0)
 }
 
 /// A client that may open files.
@@ -38,9 +40,9 @@ fn client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
 }
 
 fn new_client(state: &State, name: &[u8], now: Nanos) -> Arc<NfsSession> {
-    let owner = ClientOwner { id: name, verifier: [1; 8], principal: PRINCIPAL, address: HERE };
+    let owner = ClientOwner { id: name, verifier: [1; 8], origin: ORIGIN };
     let Exchanged { client, sequence, .. } = state.exchange_id(&owner, false, now).unwrap();
-    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+    let request = SessionRequest { client, sequence, origin: ORIGIN, fore: CHANNEL, back: CHANNEL };
     let created = state.create_session(&request, now).unwrap();
     state.session(&created.csr_sessionid).unwrap()
 }
@@ -194,10 +196,10 @@ fn a_client_that_restarts_loses_its_old_state_with_its_new_session() {
     let state = state();
     let one = client(&state, b"one", 0);
     open(&state, &one, b"a", (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_BOTH), 0).unwrap();
-    let owner = ClientOwner { id: b"one", verifier: [2; 8], principal: PRINCIPAL, address: HERE };
+    let owner = ClientOwner { id: b"one", verifier: [2; 8], origin: ORIGIN };
     let Exchanged { client, sequence, is_confirmed } = state.exchange_id(&owner, false, 0).unwrap();
     assert!(!is_confirmed && !one.has_ended(), "another client may guess the name");
-    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore: CHANNEL, back: CHANNEL };
+    let request = SessionRequest { client, sequence, origin: ORIGIN, fore: CHANNEL, back: CHANNEL };
     let created = state.create_session(&request, 0).unwrap();
     assert!(one.has_ended());
     assert_eq!(state.create_session(&request, 0), Ok(created), "the same call sent again");
@@ -209,6 +211,37 @@ fn a_client_that_restarts_loses_its_old_state_with_its_new_session() {
         [state.destroy_client(client), state.destroy_client(client)],
         [Ok(()), Err(nfsstat4::NFS4ERR_STALE_CLIENTID)]
     );
+}
+
+#[test]
+fn another_address_cannot_replace_a_client_that_has_state() {
+    let state = state();
+    let one = client(&state, b"one", 0);
+    let restarted = |address, now| {
+        let owner = ClientOwner { id: b"one", verifier: [2; 8], origin: Origin { address, principal: PRINCIPAL } };
+        state.exchange_id(&owner, false, now)
+    };
+    assert_eq!(restarted(address(2), 0), Err(nfsstat4::NFS4ERR_CLID_INUSE));
+    assert!(!one.has_ended() && restarted(HERE, 0).is_ok(), "it may have restarted where it is");
+    let late = LEASE_NS + 2 * SECOND;
+    let moved = restarted(address(2), late).unwrap();
+    created(&state, moved, 1, late).unwrap();
+    assert!(one.has_ended(), "its lease had expired");
+}
+
+#[test]
+fn the_reply_that_made_a_session_is_for_its_caller_alone() {
+    let state = state();
+    let owner = ClientOwner { id: b"one", verifier: [1; 8], origin: ORIGIN };
+    let Exchanged { client, sequence, .. } = state.exchange_id(&owner, false, 0).unwrap();
+    let request = SessionRequest { client, sequence, origin: ORIGIN, fore: CHANNEL, back: CHANNEL };
+    let created = state.create_session(&request, 0).unwrap();
+    let user = Principal { uid: 1000, ..PRINCIPAL };
+    for origin in [Origin { address: address(2), ..ORIGIN }, Origin { principal: user, ..ORIGIN }] {
+        let other = SessionRequest { origin, ..request };
+        assert_eq!(state.create_session(&other, 0), Err(nfsstat4::NFS4ERR_SEQ_MISORDERED));
+    }
+    assert_eq!(state.create_session(&request, 0), Ok(created));
 }
 
 #[test]
@@ -250,7 +283,7 @@ impl ClientRecord for Kept {
 }
 
 fn restarted(record: &Kept, now: Nanos) -> State {
-    State::new(now, "test".to_owned(), vec![Box::new(record.clone())], now)
+    State::new("test".to_owned(), vec![Box::new(record.clone())], now)
 }
 
 #[test]
@@ -337,14 +370,15 @@ fn address(number: u32) -> Address {
 }
 
 fn exchanged(state: &State, name: u32, address: Address, now: Nanos) -> Result<Exchanged, nfsstat4> {
-    let owner = ClientOwner { id: &name.to_be_bytes(), verifier: [1; 8], principal: PRINCIPAL, address };
+    let owner =
+        ClientOwner { id: &name.to_be_bytes(), verifier: [1; 8], origin: Origin { address, principal: PRINCIPAL } };
     state.exchange_id(&owner, false, now)
 }
 
 fn created(state: &State, exchanged: Exchanged, slots: u32, now: Nanos) -> Result<Arc<NfsSession>, nfsstat4> {
     let Exchanged { client, sequence, .. } = exchanged;
     let fore = channel_attrs4 { ca_maxrequests: slots, ..CHANNEL };
-    let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore, back: CHANNEL };
+    let request = SessionRequest { client, sequence, origin: ORIGIN, fore, back: CHANNEL };
     let created = state.create_session(&request, now)?;
     Ok(state.session(&created.csr_sessionid).unwrap())
 }
@@ -389,8 +423,68 @@ fn clients_that_vanished_make_room_for_slots() {
     assert_eq!(session.fore.ca_maxrequests, 64);
 }
 
+/// A client of a user at an address.
+fn arrived(state: &State, name: u32, origin: Origin, slots: u32, now: Nanos) -> Result<Arc<NfsSession>, nfsstat4> {
+    let owner = ClientOwner { id: &name.to_be_bytes(), verifier: [1; 8], origin };
+    let Exchanged { client, sequence, .. } = state.exchange_id(&owner, false, now)?;
+    let fore = channel_attrs4 { ca_maxrequests: slots, ..CHANNEL };
+    let created = state.create_session(&SessionRequest { client, sequence, origin, fore, back: CHANNEL }, now)?;
+    Ok(state.session(&created.csr_sessionid).unwrap())
+}
+
+fn user(uid: u32, address: Address) -> Origin {
+    Origin { address, principal: Principal { uid, ..PRINCIPAL } }
+}
+
 #[test]
-fn slots_that_others_hold_for_a_full_share_are_not_taken_away() {
+fn users_of_one_address_have_shares_and_so_have_their_clients() {
+    let state = state();
+    for name in 0..600 {
+        arrived(&state, name, user(1000, HERE), 256, 0).unwrap();
+    }
+    let other_user = arrived(&state, 1000, user(1001, HERE), 256, 0).unwrap();
+    let same_user = arrived(&state, 1001, user(1000, HERE), 64, 0).unwrap();
+    for name in 2000..2600 {
+        let _ = arrived(&state, name, user(1000, HERE), 256, 0);
+    }
+    assert_eq!(
+        [&other_user, &same_user].map(|one| (one.has_ended(), one.fore.ca_maxrequests)),
+        [(false, 256), (false, 64)]
+    );
+}
+
+#[test]
+fn a_newcomer_is_served_though_there_are_as_many_addresses_or_users_as_clients() {
+    let is_full = |origin: &dyn Fn(u32) -> Origin| {
+        let state = state();
+        for name in 0..4096 {
+            arrived(&state, name, origin(name), 1, SECOND + u64::from(name)).unwrap();
+        }
+        let newcomer = arrived(&state, 5000, origin(5000), 64, 3 * SECOND).unwrap();
+        let again = arrived(&state, 5001, origin(5000), 64, 3 * SECOND);
+        (newcomer.has_ended(), newcomer.fore.ca_maxrequests, again.err())
+    };
+    let expected = (false, 64, Some(nfsstat4::NFS4ERR_DELAY));
+    assert_eq!(is_full(&|name| user(0, address(name))), expected);
+    assert_eq!(is_full(&|name| user(name, HERE)), expected);
+}
+
+#[test]
+fn the_networks_of_an_ipv6_site_share() {
+    let state = state();
+    let network = |site: u128, network: u128| Address::new(0x2001_0db8 << 96 | site << 80 | network << 64 | 1);
+    for name in 0..600 {
+        arrived(&state, name, user(0, network(1, name.into())), 256, 0).unwrap();
+    }
+    let other = arrived(&state, 5000, user(0, network(2, 1)), 256, 0).unwrap();
+    for name in 6000..6600 {
+        let _ = arrived(&state, name, user(0, network(1, name.into())), 256, 0);
+    }
+    assert_eq!((other.has_ended(), other.fore.ca_maxrequests), (false, 256));
+}
+
+#[test]
+fn slots_that_other_addresses_hold_for_a_full_share_are_not_taken_away() {
     let state = state();
     let session = |name| created(&state, exchanged(&state, name, address(name % 64), 0).unwrap(), 64, 0).unwrap();
     let sessions: Vec<_> = (0..2048).map(session).collect();
@@ -398,8 +492,15 @@ fn slots_that_others_hold_for_a_full_share_are_not_taken_away() {
     assert_eq!(created(&state, newcomer, 256, 0).unwrap().fore.ca_maxrequests, 256, "the share of one in 65 is larger");
     // The addresses that made room for it are below their share now.
     let keeps_all = |number: &u32| sessions.iter().skip(*number as usize).step_by(64).all(|one| !one.has_ended());
-    let of_a_full_share = exchanged(&state, 6000, address((0..64).find(keeps_all).unwrap()), 0).unwrap();
-    assert_eq!(created(&state, of_a_full_share, 64, 0).err(), Some(nfsstat4::NFS4ERR_DELAY));
+    let full = (0..64).find(keeps_all).unwrap();
+    let of_a_full_share = exchanged(&state, 6000, address(full), 0).unwrap();
+    let ended = |of: &dyn Fn(u32) -> bool| {
+        (0..).zip(&sessions).filter(|(number, one)| of(number % 64) && one.has_ended()).count()
+    };
+    let before = ended(&|at| at != full);
+    // One in 33 clients of its user has 62 slots.
+    assert_eq!(created(&state, of_a_full_share, 64, 0).unwrap().fore.ca_maxrequests, 62);
+    assert_eq!((ended(&|at| at == full), ended(&|at| at != full)), (1, before));
 }
 
 #[test]
@@ -446,6 +547,17 @@ fn ids_of_others_cannot_be_guessed() {
     }
     let other = self::state();
     assert_ne!(client(&other, b"one", 0).id, sessions[0].id, "another start has other ids");
+    let stateid = open(&state, &sessions[0], b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+    let next = open(&state, &sessions[0], b"b", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+    let differing = |one: [u8; 12], other: [u8; 12]| {
+        one.iter().zip(other).map(|(one, other)| (one ^ other).count_ones()).sum::<u32>()
+    };
+    assert!(differing(stateid.other, next.other) >= 6);
+    for byte in 0..12 {
+        let mut guess = stateid;
+        guess.other[byte] ^= 1;
+        assert_eq!(state.test_stateid(&sessions[0].client, &guess), nfsstat4::NFS4ERR_BAD_STATEID);
+    }
 }
 
 #[test]
@@ -477,7 +589,7 @@ fn kept_replies_are_bounded_for_all_and_by_address() {
     let ask = |name: u32, at: u32, slots: u32| {
         let Exchanged { client, sequence, .. } = exchanged(&state, name, address(at), 0).unwrap();
         let fore = channel_attrs4 { ca_maxrequests: slots, ca_maxresponsesize_cached: 8192, ..CHANNEL };
-        let request = SessionRequest { client, sequence, principal: PRINCIPAL, fore, back: CHANNEL };
+        let request = SessionRequest { client, sequence, origin: ORIGIN, fore, back: CHANNEL };
         let created = state.create_session(&request, 0).unwrap();
         (created.csr_fore_chan_attrs.ca_maxresponsesize_cached, created.csr_sessionid)
     };

@@ -110,7 +110,7 @@ impl Fed {
         let export = Export::new("/vol".to_owned(), files, limits, 1, 0).with_rules(rules);
         let exports = Exports::new(vec![export]).expect("one export");
         let record = KeptRecord::default();
-        let nfs4 = Self::started(1, &record, 0);
+        let nfs4 = Self::started(&record, 0);
         let served = Served::new(exports, 2049, 1_u64.to_be_bytes(), ConnectionMemory::default(), nfs4);
         let worker = Worker::new(Arc::new(served), 0, Arc::new(Counters::new(1)), INPUT_BYTES);
         let mut volume = Self { worker, connections: Vec::new(), record, starts: 1, now: 0 };
@@ -118,10 +118,10 @@ impl Fed {
         volume
     }
 
-    /// The state of clients at a start. State ids tell starts apart by their milliseconds.
-    fn started(start: u64, record: &KeptRecord, now: Nanos) -> State {
+    /// The state of clients at a start.
+    fn started(record: &KeptRecord, now: Nanos) -> State {
         let kept = record.clone();
-        State::new(start * 1_000_000, "fuzzing".to_owned(), vec![Box::new(kept)], now)
+        State::new("fuzzing".to_owned(), vec![Box::new(kept)], now)
     }
 
     /// The server is killed and starts again. Files and the record of clients stay; connections and all other state are gone.
@@ -132,7 +132,7 @@ impl Fed {
         self.connections.clear();
         self.starts += 1;
         let served = Arc::get_mut(&mut self.worker.served).expect("one thread");
-        served.nfs4 = Self::started(self.starts, &self.record, self.now);
+        served.nfs4 = Self::started(&self.record, self.now);
         served.writeverf = self.starts.to_be_bytes();
         served.replies = ReplyCache::default();
     }

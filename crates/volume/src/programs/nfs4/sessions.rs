@@ -24,7 +24,7 @@ use iocurve_wire::xdr::{Decode, Reader};
 
 use super::MESSAGE_BYTES_MAX;
 use super::compound::{Compound, Next};
-use crate::nfs4_state::{Address, ClientOwner, Exchanged, NfsSession, Request, SessionRequest, Started};
+use crate::nfs4_state::{Address, ClientOwner, Exchanged, NfsSession, Origin, Request, SessionRequest, Started};
 
 /// Most slots of a session. Clients ask for 64 (Linux by default) or more; ANF gives 180.
 const SLOTS_MAX: u32 = 256;
@@ -149,13 +149,12 @@ fn exchange(compound: &Compound<'_, '_>, arguments: &EXCHANGE_ID4args<'_>) -> Re
     }
     let owner = &arguments.eia_clientowner;
     let is_update = arguments.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A != 0;
-    let owner = ClientOwner {
-        id: owner.co_ownerid.0,
-        verifier: owner.co_verifier,
-        principal: compound.principal,
-        address: Address::new(compound.turn.peer.path[0]),
-    };
+    let owner = ClientOwner { id: owner.co_ownerid.0, verifier: owner.co_verifier, origin: origin(compound) };
     compound.turn.served.nfs4.exchange_id(&owner, is_update, compound.turn.now)
+}
+
+fn origin(compound: &Compound<'_, '_>) -> Origin {
+    Origin { address: Address::new(compound.turn.peer.path[0]), principal: compound.principal }
 }
 
 /// `CREATE_SESSION` (§18.36).
@@ -171,7 +170,7 @@ pub(super) fn create_session(
     let request = SessionRequest {
         client: arguments.csa_clientid,
         sequence: arguments.csa_sequence,
-        principal: compound.principal,
+        origin: origin(compound),
         fore: fore_channel(&arguments.csa_fore_chan_attrs)?,
         back: back_channel(&arguments.csa_back_chan_attrs)?,
     };
