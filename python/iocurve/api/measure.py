@@ -23,6 +23,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.measure import ab as turns
 from iocurve.measure import programs
+from iocurve.measure.jobs import require_no_overwrites
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario import runner
@@ -111,7 +112,8 @@ def run(
 
     ``dialect`` says whose job it is; by default iocurve's own where the file ends in ``.toml``, else fio's. ``target``
     moves the job there: files keep their names, without directories. ``create`` creates a target that is a missing
-    file, ``overwrite`` allows writes to an existing one. The tool's own output and logs are not written.
+    file, ``overwrite`` allows writes to an existing one, and those of a job file (TOML) to files that exist. The tool's
+    own output and logs are not written.
     Raises ``DialectError`` with every error in the job, ``PlanError`` if it cannot run here, and ``TargetError``,
     ``RunError`` or ``Interrupted`` when nothing could be measured.
     """
@@ -121,7 +123,11 @@ def run(
         return measured(programs.of_plans("run", [job], machines()).measure, out)
     dialect = dialect or ("iocurve" if str(job).endswith(".toml") else "fio")
     if target is None:
+        if create:
+            raise DialectError([Diagnostic("create=True creates a target; add target=, or leave it out")])
         prepared = _prepared(job, dialect)
+        if dialect == "iocurve":
+            require_no_overwrites(prepared, overwrite=overwrite)
         return measured(programs.as_written(_kind(dialect), prepared, machines()).measure, out)
     # fio's --parse-only opens none of the files that the job names: they may not exist here.
     prepared = _prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
@@ -382,7 +388,7 @@ def ab(
     if commands:
         if load:
             raise DialectError([Diagnostic(f"{next(iter(load))}= is for the load on two targets (targets=)")])
-        return measured(turns.of_commands(commands, runs, margin, repeats), out)
+        return measured(turns.of_commands(commands, runs, margin, repeats, overwrite=overwrite), out)
     named = [target_of(target, create=create) for target in targets]
     request = turns.of_targets(named, _target_load(load), runs, overwrite=overwrite)
     request = replace(request, margin=margin, repeats_max=repeats, machines=machines())

@@ -40,16 +40,23 @@ def _told_status_of(words: list[str]) -> int:
         return _status_of(words)
     except KeyboardInterrupt:
         return interrupts.exit_status()
-    except FileNotFoundError as error:
-        if error.filename is not None:
-            raise
-        # Only getcwd(2) fails so without a name.
-        print("iocurve: the current directory was removed; change to another one", file=sys.stderr)
     except OSError as error:
         if error.filename is not None:
-            raise
-        exits.tell_unwritable(error)
+            if not _is_named(str(error.filename), words):
+                raise
+            print(f"iocurve: {error.filename}: {error.strerror}", file=sys.stderr)
+        elif isinstance(error, FileNotFoundError):
+            # Only getcwd(2) fails so without a name.
+            print("iocurve: the current directory was removed; change to another one", file=sys.stderr)
+        else:
+            exits.tell_unwritable(error)
     return exits.EXIT_INCOMPLETE
+
+
+def _is_named(path: str, words: Sequence[str]) -> bool:
+    """True for a path that the user wrote, or one below it; others are internal."""
+    named = [word.rpartition("=")[2].rstrip("/") for word in words]
+    return any(f"/{name}/" in f"/{path}/" for name in named if name)
 
 
 def _status_of(words: list[str]) -> int:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.compare import compare_turns
-from iocurve.cli.common import served_metrics
+from iocurve.cli.common import refuse, served_metrics
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
@@ -88,9 +88,11 @@ def ab(
         example = "iocurve ab --target /mnt/a --target /mnt/b"
         raise DialectError([Diagnostic(f"ab compares two commands or two targets, as in {example}")])
     if commands:
+        refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
+        measure = measured.of_commands(commands, runs, margin, repeats, overwrite=files.overwrite)
         with served_metrics(metrics):
-            result = campaigns.into_directory(out, measured.of_commands(commands, runs, margin, repeats))
+            result = campaigns.into_directory(out, measure)
         sources = commands
     else:
         named = [targets.parse(text, create=files.create) for text in target]

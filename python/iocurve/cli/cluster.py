@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, records, show, show_json
+from iocurve.cli.common import example, records, refuse, show, show_json
 from iocurve.cli.machines import SSH, report_host
 from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.report.table import Table
 from iocurve.units import counted
+
+NODES = 12
+"""Machines of a printed cluster whose number was not given."""
 
 app = App(
     name="cluster",
@@ -58,9 +61,9 @@ def print_commands(
     place: Literal["ssh", "cloud-init", "slurm", "kuberay"] = "ssh",
     /,
     *,
-    head: str = "HEAD",
+    head: str | None = None,
     node: Annotated[tuple[str, ...], Parameter(negative=())] = (),
-    nodes: AtLeast1 = 12,
+    nodes: AtLeast1 | None = None,
 ) -> int:
     """Print what to paste to start a cluster, with token authentication.
 
@@ -73,11 +76,18 @@ def print_commands(
     node
         A machine that generates load; repeat it for each.
     nodes
-        Number of machines where they are not named.
+        Number of machines where they are not named. Default: 12.
     """
     from iocurve.cluster.commands import commands
 
-    print(commands(place, head, node or tuple(f"NODE{number}" for number in range(1, nodes + 1))), end="")
+    if node:
+        refuse("the machines are named by --node; leave out one of them", nodes=nodes)
+    if place in ("slurm", "kuberay"):
+        refuse(f"{place} chooses the head", head=head)
+    if place == "cloud-init":
+        refuse("every machine of the scale set runs the same lines", node=node, nodes=nodes)
+    names = node or tuple(f"NODE{number}" for number in range(1, (nodes or NODES) + 1))
+    print(commands(place, head or "HEAD", names), end="")
     return 0
 
 
@@ -125,6 +135,8 @@ def up(
         print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in took.items()), file=sys.stderr)
     else:
         assert local is not None
+        ssh_given = None if ssh == SSH else ssh
+        refuse("this is for --hosts", ssh=ssh_given, remote_dir=remote_dir or None, allow_missing=allow_missing)
         address, number = started.up(local, tls=tls), local
     print(f"{counted(number, 'load client')}: add --on {address} to a command; iocurve cluster down ends them")
     return 0

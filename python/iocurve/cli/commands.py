@@ -279,6 +279,7 @@ for _order, (_title, _commands) in enumerate(GROUPS.items()):
 
 def run(arguments: Sequence[str]) -> int:
     """Parses and runs a command; gives its exit status. Raises ``DialectError`` for an error in the command line."""
+    _require_values(arguments)
     try:
         command, bound, _ = app.parse_args(arguments, print_error=False, exit_on_error=False)
     except CycloptsError as error:
@@ -292,6 +293,21 @@ def run(arguments: Sequence[str]) -> int:
         raise DialectError([Diagnostic(text, hint=hint)]) from None
     interrupts.install()
     return command(*bound.args, **bound.kwargs) or 0
+
+
+def _require_values(arguments: Sequence[str]) -> None:
+    """Refuses empty arguments, most of which are shell variables that are not set. Raises ``DialectError``.
+
+    Words of another tool follow its rules.
+    """
+    ours = [] if arguments[:1] == ["convert"] else arguments
+    if arguments[:1] == ["explain"] and any(word in REGISTRY for word in arguments[1:2]):
+        ours = []
+    for number, word in enumerate(ours, 1):
+        name, equals, value = word.partition("=")
+        if not word or (name.startswith("--") and equals and not value):
+            what = f"{name} is empty" if name else f"argument {number} is empty"
+            raise DialectError([Diagnostic(f"{what}; is a shell variable not set?")])
 
 
 def print_completion(shell: Literal["bash", "zsh", "fish"], /) -> int:

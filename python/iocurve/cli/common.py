@@ -7,15 +7,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from iocurve.cli.checks import CHECKS, CheckOptions
 from iocurve.cli.quantities import Flag, MetricsAddress
+from iocurve.errors import Diagnostic, DialectError
 
 if TYPE_CHECKING:
     from iocurve.result.document import Result
@@ -85,6 +86,19 @@ def example(command: str) -> str:
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given: neither None nor a flag that is off nor an empty list."""
     return {option: value for option, value in options.items() if not (value is None or value is False or value == ())}
+
+
+def refuse(reason: str, *groups: object, **options: object) -> None:
+    """Refuses options that would have no effect. Raises ``DialectError`` where one of them was given.
+
+    ``groups`` are dataclasses of options, ``options`` single ones; ``reason`` says when they have an effect.
+    """
+    known = [(group, each) for group in groups for each in fields(cast(Any, group))]
+    changed = [each.name for group, each in known if getattr(group, each.name) != each.default]
+    found = [*changed, *given(options)]
+    if found:
+        text = ", ".join(f"--{name.removesuffix('_').replace('_', '-')}" for name in found)
+        raise DialectError([Diagnostic(f"{text}: {reason}")])
 
 
 def show(rendered: RenderableType) -> None:

@@ -14,7 +14,7 @@ from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, HostFiles
-from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, TargetError
@@ -43,6 +43,7 @@ class HostOptions:
     def host(self) -> HostFiles:
         """The machine. Raises ``ResultError`` and ``TargetError``."""
         if self.bundle_read is not None:
+            refuse("--from reads a bundle; choose one", root=None if self.root == Path("/") else self.root)
             return HostFiles.of_bundle(Bundle.load(self.bundle_read))
         if not (self.root / "proc").is_dir():
             raise TargetError(f"--root {self.root}: there is no directory {self.root / 'proc'}")
@@ -124,8 +125,10 @@ def doctor(
         Measure what each setting that is not green gains here: before and after take turns. The settings are put back.
         Settings that need another mount (nconnect, rsize, session slots) are measured by iocurve's own NFS client.
     """
-    if yes and not fix:
-        raise DialectError([Diagnostic("--yes writes what --fix shows; add --fix")])
+    if not fix:
+        refuse("this writes what --fix shows; add --fix", yes=yes)
+    if not measure:
+        refuse("this is an option of --measure; add --measure", measured)
     machine, name = host.host(), str(subject) if subject is not None else None
     if host.bundle_read is not None and name is None:
         name = Bundle.load(host.bundle_read).subject

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from iocurve.cli.common import (
     MeasuredOutput,
     OutputOptions,
     TargetText,
+    refuse,
     show_tables,
 )
 from iocurve.cli.exits import status
@@ -25,7 +27,8 @@ from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.errors import Diagnostic, DialectError
-from iocurve.measure import jobs
+from iocurve.measure import campaign as campaigns
+from iocurve.measure import jobs, programs
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import REPEATS_MAX, Request
@@ -53,7 +56,7 @@ class FileOptions:
     create: Flag = False
     """Create the target as a file if it does not exist."""
     overwrite: Flag = False
-    """Allow writes to an existing file or device. Its data is lost."""
+    """Allow writes to existing files and devices. Their data is lost."""
 
 
 FILES = FileOptions()
@@ -132,8 +135,9 @@ class ScenarioRunOptions:
     """The targets, the form and the points of a scenario."""
 
     target: Annotated[tuple[str, ...], Many] = ()
-    """Target of a scenario: a directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME;
-    NAME=TARGET for each where the scenario has several. Default: the embedded target, in short form."""
+    """A directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; NAME=TARGET for each
+    where a scenario has several. Default of a scenario: the embedded target, in short form; of a job file: what the
+    file names."""
     short: Flag = False
     """Short form of a scenario: the same shape, smaller and shorter. The result lists what was shortened."""
     full: Flag = False
@@ -205,26 +209,58 @@ def run(
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
-        expressions: list[Expression] = []
-        if cluster != CLUSTER:
-            jobs.needs_machines(NATIVE, [str(job)])
-        with output.observed(), cluster.machines() as machines:
-            result = jobs.run(
-                NATIVE,
-                [str(job)],
-                out,
-                quiet=output.quiet,
-                machines=machines,
-                before_run=lambda plans: expressions.extend(output.checks.parsed(Vocabulary.of_plans(plans))),
-            )
-        assert result is not None, "a job file asks nothing"
-        return _shown(result, out, output, expressions)
+        reason = f"this is for scenarios, and {path} is a job file"
+        refuse(reason, replace(scenario, target=()), resume=resume, keep_data=keep_data, no_probe=no_probe)
+        if scenario.target:
+            return _run_job_elsewhere(path, scenario.target, files, out, cluster, output)
+        refuse("this creates a --target; a job file creates its files", create=files.create)
+        return _run_job(path, files, out, cluster, output)
     request = scenario.request(str(job), files, keep_data=keep_data)
     request = replace(request, probe=request.probe and not no_probe)
     directory = out or OUT
     expressions = output.checks.parsed(scenarios.vocabulary(request))
     with output.observed(), cluster.machines(*request.targets.values()) as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
+    return _shown(result, directory, output, expressions)
+
+
+def _run_job(path: Path, files: FileOptions, out: Path | None, cluster: ClusterOptions, output: MeasuredOutput) -> int:
+    """Runs a job file on the targets that it names."""
+    expressions: list[Expression] = []
+    jobs.require_no_overwrites(NATIVE.prepare([str(path)]), overwrite=files.overwrite)
+    if cluster != CLUSTER:
+        jobs.needs_machines(NATIVE, [str(path)])
+    with output.observed(), cluster.machines() as machines:
+        result = jobs.run(
+            NATIVE,
+            [str(path)],
+            out,
+            quiet=output.quiet,
+            machines=machines,
+            before_run=lambda plans: expressions.extend(output.checks.parsed(Vocabulary.of_plans(plans))),
+        )
+    assert result is not None, "a job file asks nothing"
+    return _shown(result, out, output, expressions)
+
+
+def _run_job_elsewhere(
+    path: Path,
+    named: Sequence[str],
+    files: FileOptions,
+    out: Path | None,
+    cluster: ClusterOptions,
+    output: MeasuredOutput,
+) -> int:
+    """Runs a job file on another target: files keep their names, without directories."""
+    if len(named) > 1:
+        raise DialectError([Diagnostic(f"--target: {path} is a job file, which takes one target")])
+    target, command = targets.parse(named[0], create=files.create), NATIVE.prepare([str(path)])
+    expressions = output.checks.parsed(Vocabulary.of_plans(command.plans()))
+    directory = out or OUT
+    with output.observed(), cluster.machines(target) as machines:
+        permitted = partial(programs.measured_on, overwrite=files.overwrite, machines=machines)
+        measure = partial(permitted, target, NATIVE.name, command)
+        result = campaigns.into_directory(directory, measure, quiet=output.quiet)
     return _shown(result, directory, output, expressions)
 
 

@@ -17,7 +17,7 @@ from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import CounterSample, Processes, find_subject, observation
 from iocurve.advice.observe.counters import interval as between
 from iocurve.advice.observe.counters import samples as watched
-from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, TargetError
@@ -71,6 +71,7 @@ class JobOptions:
     def check(self) -> None:
         """Raises ``DialectError`` and ``TargetError`` if a job file cannot be written."""
         if self.job is None:
+            refuse("this is an option of --job; add --job FILE", self)
             return
         missing = ["--access random|sequential"] if self.access is None else []
         missing += ["--data SIZE"] if self.data is None else []

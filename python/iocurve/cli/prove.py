@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from iocurve.advice import promises, proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promise, Promised
 from iocurve.cli.checks import STATUS
-from iocurve.cli.common import TargetText, show, show_json
+from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
@@ -61,7 +61,15 @@ class PromiseOptions:
             kinds=self.kinds,
             source=self.source,
         )
-        if self.profile is not None:
+        if not found:
+            reason = "nothing of a contract is promised: add --throughput, --iops, --p99 or --mean"
+            refuse(reason, replace(self, profile=None, quota=None))
+        elif self.p99 is None and self.mean is None:
+            depth = None if self.latency_depth == 1 else self.latency_depth
+            refuse("no latency is promised: add --p99 or --mean", latency_depth=depth)
+        if self.profile is None:
+            refuse("this is the size of a service level; add --profile", quota=self.quota)
+        else:
             if self.quota is None:
                 raise DialectError([Diagnostic("--profile: add --quota, the size that was bought")])
             level = promises.of_profile(self.profile, self.quota)

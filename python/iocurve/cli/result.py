@@ -14,7 +14,7 @@ from cyclopts import App, Parameter, validators
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
-from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, show_tables
+from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, refuse, show_tables
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
@@ -59,6 +59,7 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: Clu
     source = result / RESULT_NAME if result.is_dir() else result
     found = Result.read(source)
     if files:
+        refuse("this reaches machines that have the files; leave out the files, or this", cluster)
         changed = merged(found, [Journal.read(file) for file in files])
         _write_merged(changed, source)
     else:
@@ -158,7 +159,7 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
     """
     source = result / RESULT_NAME if result.is_dir() else result
     reading, directory = read(Result.read(source)), out or source.parent
-    directory.mkdir(parents=True, exist_ok=True)
+    make_writable(directory)
     written = page.write(reading, directory)
     written += page.write_images(reading, directory) if images else []
     written += [page.write_parquet(reading, directory)] if parquet else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from iocurve.advice import demand as demands
 from iocurve.advice import measured, sizing, sizing_text
 from iocurve.advice.demand import Demand, read_prices
 from iocurve.advice.sizing_text import SizingSection
-from iocurve.cli.common import show, show_json
+from iocurve.cli.common import refuse, show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
 from iocurve.errors import Diagnostic, DialectError, unknown
 from iocurve.report.table import Table
@@ -100,14 +100,19 @@ def size(
     markdown
         Print Markdown.
     """
+    if json:
+        refuse("--json prints the whole answer as JSON; choose one", markdown=markdown)
     if sources:
+        refuse("--sources prints all facts; leave out the load and what is decided", demand, decided)
         return _sources(json=json, markdown=markdown)
     vm = machine_of(decided.vm)
     if decided.have is not None:
+        of_load = replace(demand, mix=None, bs=None)
+        reason = "--have prints what a configuration carries, whatever the load; leave out one of them"
+        refuse(reason, of_load, only=decided.only, prices=decided.prices)
         wanted = Demand(
             read_percent=100.0 if demand.mix is None else demand.mix,
             block_bytes=demand.bs,
-            latency_ns=demand.latency,
         )
         chain = sizing.chain(decided.have, demand=wanted, clients=decided.clients, vm=vm, nconnect=decided.nconnect)
         if json:

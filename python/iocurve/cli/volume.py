@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, given, show_json
+from iocurve.cli.common import example, given, refuse, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, FractionText, Many, Port, SizeText, TimeNs, TimeText
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.units import SECOND_NS, format_bytes, format_duration
@@ -138,7 +138,7 @@ def serve_volume(
     config: Path | None = None,
     volume: VolumeOptions = VOLUME,
     metrics: Port | None = None,
-    metrics_address: str = "127.0.0.1",
+    metrics_address: str | None = None,
 ) -> int:
     """Serve an NFS volume (versions 3 and 4.1) from this process until Ctrl-C; it needs no root and no portmapper.
 
@@ -164,8 +164,10 @@ def serve_volume(
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
-        Address of --metrics.
+        Address of --metrics. Default: 127.0.0.1.
     """
+    if metrics is None:
+        refuse("this is the address of --metrics; add --metrics PORT", metrics_address=metrics_address)
     if unlimited and limits.profile:
         raise DialectError([Diagnostic("--profile and --unlimited: choose one")])
     profile = {"profile": profiles.UNLIMITED} if unlimited else {}
@@ -181,7 +183,7 @@ def serve_volume(
             print(line)
         print(f"control: {socket}")
         if metrics is not None:
-            print(f"metrics: {stack.enter_context(_metrics_server(answers, metrics_address, metrics))}")
+            print(f"metrics: {stack.enter_context(_metrics_server(answers, metrics_address or '127.0.0.1', metrics))}")
         print("Ctrl-C ends it", flush=True)
         signal.sigwait(ending)
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
-from iocurve.cli.common import TargetText, show_json
+from iocurve.cli.common import TargetText, refuse, show_json
 from iocurve.cli.quantities import Flag
 from iocurve.errors import Diagnostic, DialectError, ResultError
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
@@ -40,6 +40,8 @@ def explain_limits(
     json
         Print a JSON array.
     """
+    if not confirm:
+        refuse("this is the target of --confirm; add --confirm", target=target)
     source = result / RESULT_NAME if result.is_dir() else result
     document = Result.read(source)
     judged = _judged(document, point)

@@ -17,7 +17,7 @@ from iocurve.engine.plan import Plan
 from iocurve.errors import Diagnostic, DialectError, PlanError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
-from iocurve.measure.jobs import NO_TARGET, UsedTargets, walk, with_notes
+from iocurve.measure.jobs import NO_TARGET, UsedTargets, require_no_overwrites, walk, with_notes
 from iocurve.measure.local import Enough
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario, TargetNeed
@@ -100,8 +100,11 @@ def run_targets(request: Request, directory: Path, *, quiet: bool = False) -> Re
 # ---- command lines
 
 
-def parsed(text: str) -> ParsedCommand:
-    """A command line that can take turns. Raises ``DialectError`` and ``PlanError``."""
+def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
+    """A command line that can take turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``.
+
+    ``overwrite`` allows a job file (TOML) to write to existing files.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -112,6 +115,7 @@ def parsed(text: str) -> ParsedCommand:
         command = load(words[0]).prepare(words[1:])
     elif len(words) == 2 and words[0] == "run" and words[1].endswith(".toml"):
         command = NATIVE.prepare(words[1:])
+        require_no_overwrites(command, overwrite=overwrite)
     else:
         known = ", ".join([*REGISTRY, "run JOB.toml"])
         raise DialectError([Diagnostic(f"'{text}' is no command that can take turns; it starts with one of {known}")])
@@ -134,15 +138,17 @@ def of_commands(
     margin: float,
     repeats: int,
     before_turn: Callable[[int], None] = lambda _: None,
+    *,
+    overwrite: bool = False,
 ) -> Measure:
     """The function that runs both command lines in turns.
 
     Disturbed runs of each are measured again, ``repeats`` times at most. Both are planned before either runs. The
     outputs of their tools are not written. ``before_turn`` is called with the index of the command before each of its
-    turns. Raises ``DialectError`` and ``PlanError``; the function ``TargetError`` or
-    ``RunError`` when nothing could be measured.
+    turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``; the function
+    ``TargetError`` or ``RunError`` when nothing could be measured.
     """
-    members = [parsed(text) for text in commands]
+    members = [parsed(text, overwrite=overwrite) for text in commands]
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
         raise PlanError(obstacles)
     counts = [one.count for one in members]

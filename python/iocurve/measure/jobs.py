@@ -100,6 +100,13 @@ def needs_machines(dialect: Dialect, arguments: Sequence[str], before_run: Befor
     return True
 
 
+def require_no_overwrites(command: ParsedCommand, *, overwrite: bool) -> None:
+    """Refuses a job that writes to what exists, unless the user allows it. Raises ``TargetError``."""
+    found = [note for note in command.notes if note.code == "overwrites"]
+    if found and not overwrite:
+        raise TargetError("\n".join(f"{note}; --overwrite allows it" for note in found))
+
+
 def _measured(
     kind: str,
     command: ParsedCommand,

@@ -1,0 +1,394 @@
+"""Every option that a command takes has an effect there, or is refused: in each of the ways to use the command."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import iocurve
+from data import synthetic
+from iocurve.advice import proof_page
+from iocurve.advice import prove as proofs
+from iocurve.advice.promises import Promised
+from iocurve.cli import machines as cli_machines
+from iocurve.cli import main
+from iocurve.cli.commands import app, run
+from iocurve.errors import DialectError, IocurveError, TargetError
+from iocurve.measure import ab as turns
+from iocurve.measure import campaign as campaigns
+from iocurve.measure import jobs, programs
+from iocurve.measure.machines import THIS_MACHINE
+from iocurve.measure.scenario import command as scenarios
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.runner import Request
+from iocurve.measure.search import command as searches
+from iocurve.result.document import Result
+from iocurve.targets.opened_target import UNOPENED
+
+JOB = '[[job]]\nname = "a"\npaths = ["data"]\nsize = "1MiB"\nwrites = true\nreads = false\ntime_based = false\n'
+BUNDLE = Path(__file__).parent / "hosts" / "captured-nfs3-one.json"
+
+MODES = (
+    "run job.toml",
+    "run job.toml --target there",
+    "run anf-nconnect",
+    "run anf-nconnect --target there",
+    "envelope there",
+    "knee there",
+    "max there --p99 2ms",
+    "curve there",
+    "ab 'fio --name=a --size=1m' 'fio --name=b --size=1m'",
+    "ab --target there --target other",
+    "prove there --throughput 100MiB/s",
+    "prove there --profile anf-premium --quota 2TiB",
+    "size --sources",
+    "size --have premium:4TiB",
+    "size --throughput 1000MiB/s",
+    f"doctor --from {BUNDLE}",
+    "why result",
+    "check result --fail-if 'p99 > 2ms'",
+    "compare result result",
+    "result series result",
+    "cluster commands slurm",
+    "cluster commands kuberay --node a",
+)
+"""The ways to use the commands that run on files here: ``there`` and ``other`` are directories, ``result`` a result."""
+
+VALUES = {
+    "--bs": "8k",
+    "--burst-time": "10s",
+    "--bundle": "written.json",
+    "--capacity": "90TiB",
+    "--clients": "3",
+    "--directory": "there",
+    "--every": "2s",
+    "--fail-if": "errors > 0",
+    "--from": "result",
+    "--have": "premium:1TiB",
+    "--head": "10.0.0.1",
+    "--hosts": "a,b",
+    "--html": "written.html",
+    "--iodepth": "8",
+    "--iodepth-max": "8",
+    "--iops": "300k",
+    "--junit": "written.xml",
+    "--kinds": "read",
+    "--latency": "20ms",
+    "--latency-depth": "2",
+    "--margin": "1%",
+    "--markdown": "written.md",
+    "--mean": "3ms",
+    "--metrics": "0",
+    "--mix": "10:90",
+    "--nconnect": "2",
+    "--node": "n",
+    "--nodes": "3",
+    "--numjobs": "3",
+    "--on": "head:6379",
+    "--on-loss": "stop",
+    "--only": "disk",
+    "--out": "elsewhere",
+    "--p50": "1ms",
+    "--p95": "1ms",
+    "--p99": "1ms",
+    "--p999": "1ms",
+    "--patience": "9m",
+    "--percent-of-capacity": "90",
+    "--point": "read_percent=100",
+    "--points": "nconnect=1",
+    "--precision": "9%",
+    "--prices": "prices.toml",
+    "--profile": "anf-ultra",
+    "--quota": "3TiB",
+    "--ramp": "2s",
+    "--remote-dir": "/d",
+    "--repeats": "0",
+    "--root": "there",
+    "--round-trip": "9ms",
+    "--rounds": "9",
+    "--runs": "9",
+    "--runtime": "9s",
+    "--scale": "1/50",
+    "--size": "3MiB",
+    "--source": "the contract",
+    "--ssh": "ssh -v",
+    "--steps": "9",
+    "--target": "other",
+    "--throughput": "2000MiB/s",
+    "--timeout": "9s",
+    "--tolerance": "9%",
+    "--vm": "D4s_v5",
+    "--workload": "rw=randwrite bs=8k",
+}
+WITH: dict[str, tuple[str, ...]] = {
+    "--junit": ("--fail-if", "errors > 0"),
+    "--markdown": ("--fail-if", "errors > 0"),
+    "--ssh": ("--hosts", "a,b"),
+    "--remote-dir": ("--hosts", "a,b"),
+    "--tls": ("--hosts", "a,b"),
+    "--allow-missing": ("--hosts", "a,b"),
+    "--on-loss": ("--hosts", "a,b"),
+}
+"""Options that another one goes with."""
+
+
+def options_of(line: str) -> dict[str, bool]:
+    """The options of the command of a line; True for a flag."""
+    words = split(line)
+    command = app[words[0]][words[1]] if words[0] in ("result", "cluster") else app[words[0]]
+    arguments = command.assemble_argument_collection()
+    return {name: one.hint is bool for one in arguments for name in one.names[:1] if name.startswith("--")}
+
+
+def split(line: str) -> list[str]:
+    return shlex.split(line)
+
+
+STATED = {
+    "any": ("--create",),
+    "run anf-nconnect": ("--short",),
+    "run anf-nconnect --target there": ("--full",),
+    "run job.toml": ("--overwrite",),
+    "why result": ("--confirm",),
+}
+"""Options that allow or state what is so already, and those that take more than the files here."""
+
+
+RESULT = synthetic.envelope()
+AXES: dict[str, int | float | str] = {
+    "depth": 1,
+    "nconnect": 1,
+    "block_bytes": 4096,
+    "read_percent": 100,
+    "order": "random",
+}
+Recorded = list[Any]
+
+
+def plain(value: object) -> str:
+    """The text of a value, without addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The files that the command lines name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("there", "other", "result"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "job.toml").write_text(JOB, encoding="utf-8")
+    RESULT.write(tmp_path / "result" / "result.json")
+
+
+@pytest.fixture
+def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """The calls of the functions that measure, which return a result instead."""
+    recorded: Recorded = []
+
+    def sink(name: str) -> Callable[..., Any]:
+        def called(*arguments: object, **named: object) -> Result:
+            recorded.append((name, [seen(one) for one in arguments], {key: seen(one) for key, one in named.items()}))
+            if name in ("into_directory", "targets"):
+                pair = [synthetic.nfs_point(label, "load", AXES, 1000) for label in "AB"]
+                return synthetic.result(synthetic.in_turns(pair))
+            return RESULT
+
+        return called
+
+    def seen(value: object) -> str:
+        if isinstance(value, Request):
+            opened = {need.name: UNOPENED for need in value.scenario.targets}
+            cases = Cases(value.scenario, value.form, opened, "").all()
+            return plain(value) + plain([case.name for case in cases if value.is_wanted(case)])
+        if isinstance(value, partial):
+            return plain([value.keywords, [seen(one) for one in value.args]])
+        return plain(value)
+
+    @contextmanager
+    def machines(self: cli_machines.ClusterOptions, *_on: object) -> Iterator[object]:
+        recorded.append(repr(self))
+        self.require_sense(names_cluster=self.on is not None or self.clients is not None)
+        yield THIS_MACHINE
+
+    monkeypatch.setattr(cli_machines.ClusterOptions, "machines", machines)
+
+    def run_job(*arguments: object, before_run: jobs.BeforeRun, **named: object) -> Result:
+        before_run([RESULT.points[0].plan])
+        return cast(Result, sink("job")(*arguments, **named))
+
+    monkeypatch.setattr(jobs, "run", run_job)
+    monkeypatch.setattr(jobs, "needs_machines", lambda *_: True)
+    monkeypatch.setattr(programs, "measured_on", sink("measured_on"))
+    monkeypatch.setattr(scenarios, "run", sink("scenario"))
+    for name in ("find_knee", "find_max", "draw_curve"):
+        monkeypatch.setattr(searches, name, sink(name))
+    monkeypatch.setattr(campaigns, "into_directory", sink("into_directory"))
+    monkeypatch.setattr(turns, "of_commands", lambda *given, **named: recorded.append(plain((given, named))))
+    monkeypatch.setattr(turns, "run_targets", sink("targets"))
+    proved = proofs.Proof(target="there", promised=Promised(title="t", promises=()), tolerance=0.02, judged=())
+    monkeypatch.setattr(proofs, "prove", lambda *given, **named: (sink("prove")(*given, **named), proved))
+    monkeypatch.setattr(proof_page, "write", lambda *arguments: recorded.append(plain(arguments[2:])))
+    return recorded
+
+
+def outcome_of(words: list[str], recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> object:
+    """All that a command line does: what it measures, prints and writes, and its exit status; or its error."""
+    recorded.clear()
+    earlier = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    try:
+        command, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
+        status = command(*bound.args, **bound.kwargs)
+    except IocurveError as error:
+        return error
+    printed = capsys.readouterr()
+    files = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    written = {str(path): content for path, content in files.items() if earlier.get(path) != content}
+    for path in files.keys() - earlier.keys():
+        path.unlink()
+    return (status, printed.out, printed.err, written, *recorded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_an_option_has_an_effect_or_is_refused(mode: str, record: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    base = split(mode)
+    assert not isinstance(found := outcome_of(base, record, capsys), IocurveError), found
+    ignored, unnamed = [], []
+    known = options_of(mode)
+    for option in set(known) - {*base, *STATED["any"], *STATED.get(mode, ())}:
+        more = WITH.get(option, ())
+        with_it = [*base, *(more if more[:1] and more[0] in known else ())]
+        without = outcome_of(with_it, record, capsys)
+        changed = outcome_of([*with_it, option, *([] if known[option] else [VALUES[option]])], record, capsys)
+        if isinstance(without, IocurveError):
+            continue
+        if isinstance(changed, IocurveError):
+            unnamed += [] if option in str(changed) else [f"{option}: {changed}"]
+        elif changed == without:
+            ignored.append(option)
+    assert (ignored, unnamed) == ([], [])
+
+
+PATHS = {
+    "run job.toml": ("--out", "--junit --fail-if 'p99 > 2ms'", "--markdown --fail-if 'p99 > 2ms'"),
+    "report result": ("--out",),
+    "compare result result": ("--html", "--markdown", "--junit --fail-if 'p99 > 2ms'"),
+    "check result --fail-if 'p99 > 2ms'": ("--junit", "--markdown"),
+    "history result": ("--html",),
+    f"doctor --from {BUNDLE}": ("--markdown", "--bundle"),
+    "convert": ("-o",),
+    "scenario run envelope --target there": ("--out",),
+    "knee there": ("--out",),
+    "ab 'fio --name=a --size=1m' 'fio --name=b --size=1m'": ("--out",),
+    "ab --target there --target other": ("--out",),
+    "prove there --throughput 100MiB/s": ("--out",),
+    "fio --name=a --size=1m": ("--out",),
+}
+"""Options that name files and directories that a command writes."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["file/below", "/proc/none", "x" * 300])
+@pytest.mark.parametrize(("mode", "option"), [(mode, option) for mode in PATHS for option in PATHS[mode]])
+def test_a_place_that_cannot_be_written_is_named(
+    mode: str, option: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").touch()
+    name, *more = split(option)
+    words = [*split(mode), name, place, *more]
+    if mode == "convert":
+        words += split("fio --name=a --size=1m --directory=/tmp")
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    error = capsys.readouterr().err
+    assert ended.value.code in (1, 2)
+    assert "iocurve: " in error
+    assert place[:50] in error
+
+
+INPUTS = (
+    "report",
+    "check --fail-if 'p99 > 2ms'",
+    "compare result",
+    "why",
+    "result series",
+    "result metrics",
+    "result merge result",
+    "history",
+    "import",
+    "explain",
+    "run",
+    "explain fio",
+    "vdbench -f",
+    "elbencho -c",
+    "envelope",
+    "knee",
+    "clean",
+    "disk restart",
+    "observe --seconds 5",
+    "size --throughput 1000MiB/s --prices",
+    "size --from",
+    "doctor --from",
+    "doctor --root",
+    "volume serve --config",
+    "volume stats",
+    "profile show",
+    "scenario show",
+)
+"""Commands that read what comes next."""
+
+
+@pytest.mark.parametrize("words", ["envelope ''", "knee '' --size 1MiB", "history ''", "max /mnt --p99=", "clean ''"])
+def test_an_empty_argument_is_refused(words: str) -> None:
+    with pytest.raises(DialectError, match=r" is empty; is a shell variable not set\?"):
+        run(split(words))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["file/below.toml", "there", f"{'x' * 300}.toml"])
+@pytest.mark.parametrize("mode", INPUTS)
+def test_a_place_that_cannot_be_read_is_named(mode: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if place == "there" and mode.split()[0] in ("clean", "knee", "envelope", "doctor", "observe", "history"):
+        pytest.skip("a directory is right here")
+    Path("file").touch()
+    with pytest.raises(SystemExit) as ended:
+        main([*split(mode), place])
+    error = capsys.readouterr().err
+    assert ended.value.code in (1, 2)
+    assert "iocurve: " in error
+    assert place[:50] in error
+
+
+@pytest.mark.parametrize("option", ["--short", "--rounds 9", "--resume", "--keep-data", "--no-probe", "--create"])
+def test_a_job_file_refuses_the_options_of_scenarios(option: str) -> None:
+    with pytest.raises(DialectError, match=rf"^{option.split()[0]}: "):
+        run(["run", "job.toml", *option.split()])
+
+
+def test_a_job_file_writes_to_an_existing_file_only_if_that_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path("data")
+    data.write_bytes(b"mine" * 1024)
+    for words in (["run", "job.toml"], ["ab", "run job.toml", "run job.toml"]):
+        with pytest.raises(TargetError, match=r"data exists already and will be overwritten; --overwrite allows it"):
+            run(words)
+    with pytest.raises(TargetError, match="overwrite= allows it"):
+        iocurve.run("job.toml")
+    assert data.read_bytes() == b"mine" * 1024
+    assert run(["run", "job.toml", "--overwrite", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "finished"
+    assert data.stat().st_size == 1 << 20
+
+
+def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "job.toml", "--target", "there", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["target"]["address"], result["state"]) == (str(Path("there").absolute()), "finished")
+    assert not Path("data").exists()
