@@ -127,6 +127,8 @@ def doctor(
     """
     if not fix:
         refuse("this writes what --fix shows; add --fix", yes=yes)
+    elif host.bundle_read is not None:
+        raise DialectError([Diagnostic("--fix needs a machine's files; leave out --from")])
     if not measure:
         refuse("this is an option of --measure; add --measure", measured)
     machine, name = host.host(), str(subject) if subject is not None else None
@@ -134,8 +136,6 @@ def doctor(
         name = Bundle.load(host.bundle_read).subject
     if measure and not machine.is_live:
         raise DialectError([Diagnostic("--measure measures on this machine; leave out --root and --from")])
-    if fix and machine.root is None:
-        raise DialectError([Diagnostic("--fix needs a machine's files; leave out --from")])
     found = diagnose(machine, name, host.known())
     if bundle is not None:
         # The files that --fix compares are a part of what a colleague needs.
