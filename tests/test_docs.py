@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -24,15 +25,20 @@ from bench.servers import free_ports
 from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
+from iocurve.advice.demand import read_prices
 from iocurve.cli.commands import app, run
 from iocurve.cli.shared import split
+from iocurve.dialects.native import reader as native
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
 from iocurve.engine.structs import Struct
 from iocurve.job.resolve import PathKind
 from iocurve.measure.scenario import document as scenarios
+from iocurve.measure.scenario.cases import Cases
 from iocurve.result.document import Result
+from iocurve.targets.opened_target import UNOPENED
 from iocurve.volume import profile as profiles
+from iocurve.volume.spec import read_spec
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -194,7 +200,11 @@ def examples() -> Iterator[tuple[str, str]]:
     """Each line of a fenced block that starts with ``iocurve``, with its page."""
     for page in PAGES:
         for fence in FENCE.finditer(text_of(page)):
-            for line in fence["body"].splitlines() if fence["info"] in ("", "sh") else ():
+            body = fence["body"].replace("\\\n", " ")
+            # A folded line of YAML ends with the line that is not further in.
+            body = re.sub(r"\n +(?=--)", " ", body) if fence["info"] == "yaml" else body
+            for line in body.splitlines() if fence["info"] in ("", "sh", "sh build", "yaml") else ():
+                line = re.sub(r"^(?:- )?(?:run: )?(?:time )?|^.*\| *(?=iocurve )| *$", "", line.strip())
                 if line.startswith("iocurve "):
                     yield page.name, command_of(expanded(line.split(" # ")[0], fence["body"]))
 
@@ -245,6 +255,57 @@ def sample(directory: Path) -> HeldMachine:
     paths |= {str(directory / name): ("file", 1 << 30) for name in ("testfile.dat", "one.dat", "old.dat")}
     directories = {"/mnt", "/mnt/data", "/mnt/nocache", "/mnt/readcache", "/data", *map(str, (directory, *disks))}
     return HeldMachine(paths=paths, directories=frozenset(directories))
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "family": lambda path: list(scenario_points(path)),
+    "job": lambda path: native.read(path),
+    "run": lambda path: native.read(path),
+    "export": read_spec,
+    "currency": read_prices,
+    "title": lambda path: profiles.load(str(path)),
+}
+"""What reads a TOML file with this key at the top: the first one that a file has counts."""
+
+
+def scenario_points(path: Path) -> Iterator[str]:
+    """The names of all points of a scenario, in both forms."""
+    scenario = scenarios.load(str(path))
+    opened = {need.name: UNOPENED for need in scenario.targets}
+    for form in (scenario.full, scenario.short):
+        yield from (case.name for case in Cases(scenario, form, opened, "").all())
+
+
+def blocks(info: str) -> Iterator[tuple[str, str]]:
+    """The blocks of a language, each with its page."""
+    for page in PAGES:
+        for fence in FENCE.finditer(text_of(page)):
+            if fence["info"].split()[:1] == [info]:
+                yield page.name, fence["body"]
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("toml"))
+def test_a_block_of_toml_loads(page: str, block: str, tmp_path: Path) -> None:
+    path = tmp_path / "block.toml"
+    path.write_text(block, encoding="utf-8")
+    top = tomllib.loads(block)
+    kind = next((key for key in READERS if key in top), None)
+    assert kind is not None, f"{page}: what reads this? {', '.join(top)}"
+    assert READERS[kind](path)
+
+
+def test_no_block_is_of_a_language_that_no_test_loads() -> None:
+    known = {"", "text", "sh", "toml", "python", "yaml"}
+    found = {fence["info"].split()[0] for page in PAGES for fence in FENCE.finditer(text_of(page)) if fence["info"]}
+    assert found <= known
+    # Those of docs/python.md are run by tests/test_api.py.
+    assert {page for page, _ in blocks("python")} <= {"python.md"}
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("sh"))
+def test_a_block_of_shell_is_a_script(page: str, block: str) -> None:
+    checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
+    assert checked.returncode == 0, f"{page}: {checked.stderr}"
 
 
 # ---- links
