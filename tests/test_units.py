@@ -23,7 +23,7 @@ from iocurve.units import (
     [
         ("0", 0),
         ("512", 512),
-        ("512b", 512),
+        ("512B", 512),
         ("4k", 4096),
         ("4K", 4096),
         ("4KiB", 4096),
@@ -68,10 +68,26 @@ def test_times(text: str, nanoseconds: int) -> None:
         ("1907MiB/s", 1907 << 20),
         ("20MiB", 20 << 20),
         ("20M", 20 << 20),
+        ("0", 0),
+        ("512B/s", 512),
     ],
 )
 def test_bandwidths(text: str, bytes_per_s: int) -> None:
     assert parse_bandwidth(text) == bytes_per_s
+
+
+@pytest.mark.parametrize("text", ["10Gb", "4kb", "5b", "16Mib", "1 Gbit"])
+def test_a_size_in_bits_is_refused(text: str) -> None:
+    """One rule for all quantities: a small b is bits."""
+    with pytest.raises(ValueError, match=r"small b is bits; write 64KiB, 64kB or 64k|is not a size"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["4500", " 1.5 ", "4500/s"])
+def test_a_bandwidth_without_a_unit_is_refused_with_the_units(text: str) -> None:
+    number = text.strip().removesuffix("/s")
+    with pytest.raises(ValueError, match=f"has no unit; write {number}MiB/s, {number}MB/s or {number}Mb/s"):
+        parse_bandwidth(text)
 
 
 @pytest.mark.parametrize("text", ["16000mb", "16Mib", "5b", "16gb/s"])
@@ -103,6 +119,16 @@ def test_an_invalid_time_is_refused_with_an_example() -> None:
 def test_an_invalid_bandwidth_is_refused_with_an_example() -> None:
     with pytest.raises(ValueError, match="'4x' is not a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB"):
         parse_bandwidth("4x/s")
+
+
+@given(st.from_regex(r"\d{1,5}(?:\.\d)?[kMGT]?i?[bB]?", fullmatch=True))
+def test_a_text_is_no_different_quantity_as_a_size_and_as_a_bandwidth(text: str) -> None:
+    try:
+        size = parse_bytes(text)
+    except ValueError:
+        return
+    with contextlib.suppress(ValueError):
+        assert parse_bandwidth(text) == size
 
 
 @given(st.text())

@@ -1,6 +1,7 @@
 """Parses and formats quantities. Sizes are bytes, times are nanoseconds.
 
-iocurve's own options use IEC and SI units (KiB = 1024, kB = 1000; bare K, M, G, T = 1024).
+iocurve's own options use IEC and SI units (KiB = 1024, kB = 1000; bare K, M, G, T = 1024). A small b is bits, which
+only a bandwidth has.
 Each dialect parses quantities by its own rules, in its own module.
 """
 
@@ -33,20 +34,28 @@ _TIMES_NS = {
 }
 _THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BITS_PER_S = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([kMGT])(?:b|bit)(?:/s|ps)?\s*\Z", re.ASCII)
+_IN_BITS = re.compile(r"\d\s*[kMGTPmgtp]?i?b\s*\Z", re.ASCII)
 _QUANTITY = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([a-zµ]*)\s*\Z", re.ASCII | re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
     """``4TiB``, ``64k``, ``1.5 GB`` as bytes. Raises ``ValueError`` with a message for the user."""
+    if _IN_BITS.search(text):
+        raise ValueError(f"'{text}' is not a size: a small b is bits; write 64KiB, 64kB or 64k")
     return _parse(text, _BYTES, "a size such as 64KiB, 4G or 1.5TiB")
 
 
 def parse_bandwidth(text: str) -> int:
-    """``16000Mb``, ``12.5 Gb/s``, ``1907MiB/s`` as bytes per second; a small b is bits. Raises ``ValueError``."""
+    """``16000Mb``, ``12.5 Gb/s``, ``1907MiB/s`` as bytes per second; a small b is bits.
+
+    Raises ``ValueError``, also for a number without a unit, except 0.
+    """
     if found := _BITS_PER_S.match(text):
         return _scaled(found[1], 1000 ** ("kMGT".index(found[2]) + 1)) // 8
     size = re.sub(r"(/s|ps)\s*\Z", "", text)
-    if size.rstrip().endswith("b"):
+    if size.strip() != "0" and _is_bare(number := size.strip()):
+        raise ValueError(f"'{text}' has no unit; write {number}MiB/s, {number}MB/s or {number}Mb/s")
+    if _IN_BITS.search(size):
         raise ValueError(f"'{text}' may be bits or bytes; write 16000Mb, 16Gb, 2000MB or 1907MiB")
     return _parse(size, _BYTES, "a bandwidth such as 16000Mb, 16Gb, 2000MB or 1907MiB")
 
@@ -78,7 +87,7 @@ def parse_time_ns(text: str) -> int:
     number = text.strip()
     if number == "0":
         return 0
-    if number.replace(".", "", 1).isdecimal():
+    if _is_bare(number):
         raise ValueError(f"'{text}' has no unit; write {number}us, {number}ms, {number}s or {number}m")
     return _parse(text, _TIMES_NS, "a time such as 250us, 2ms, 30s or 10m")
 
@@ -138,6 +147,11 @@ def format_duration(nanoseconds: int) -> str:
     seconds = round(nanoseconds / SECOND_NS)
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def _is_bare(number: str) -> bool:
+    """True for a number without a unit."""
+    return number.replace(".", "", 1).isdecimal()
 
 
 def _parse(text: str, units: dict[str, int], expected: str) -> int:

@@ -110,7 +110,7 @@ class Name:
                 return float(text)
             return parse_time_ns(text) / MICROSECOND_NS
         if self.measure == "throughput":
-            return float(text) if is_plain else parse_bandwidth(text) / MIB
+            return float(text) if is_plain and "mib_per_s" in self.text else parse_bandwidth(text) / MIB
         if self.measure == "size":
             return float(parse_bytes(text))
         return parse_count(text)

@@ -87,6 +87,8 @@ MetricsAddress = Annotated[
 ]
 BandwidthBytes = Annotated[int, Parameter(converter=_read(parse_bandwidth), metavar="BANDWIDTH", show_default=False)]
 Count = Annotated[int, Parameter(converter=_read(_whole), metavar="N", show_default=False)]
+Operations = Annotated[int, Parameter(converter=_read(_whole), validator=validators.Number(gte=1), metavar="N")]
+"""Operations per second, at least 1: ``100k``."""
 Mix = Annotated[float, Parameter(converter=_read(_mix), metavar="READS:WRITES", show_default=False)]
 SizeText = Annotated[str, Parameter(converter=_checked(parse_bytes), metavar="SIZE")]
 TimeText = Annotated[str, Parameter(converter=_checked(parse_time_ns), metavar="TIME")]

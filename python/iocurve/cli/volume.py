@@ -12,7 +12,18 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from iocurve.cli.common import example, given, refuse, show_json
-from iocurve.cli.quantities import AtLeast1, BandwidthText, Flag, FractionText, Many, Port, SizeText, TimeNs, TimeText
+from iocurve.cli.quantities import (
+    AtLeast1,
+    BandwidthText,
+    Flag,
+    FractionText,
+    Many,
+    Operations,
+    Port,
+    SizeText,
+    TimeNs,
+    TimeText,
+)
 from iocurve.errors import Diagnostic, DialectError
 from iocurve.units import SECOND_NS, format_bytes, format_duration
 from iocurve.volume import control
@@ -42,7 +53,7 @@ class LimitOptions:
     throughput: BandwidthText | None = None
     """Throughput limit per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. A profile
     with manual QoS limits it to the throughput of the pool."""
-    iops: AtLeast1 | None = None
+    iops: Operations | None = None
     """IOPS limit, reads and writes together, instead of the profile's."""
     latency: TimeText | None = None
     """Latency added to each read and write, instead of the profile's: 500us, 2ms."""
@@ -51,9 +62,9 @@ class LimitOptions:
     client_egress: BandwidthText | None = None
     """Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
     1907MiB. A small b means bits."""
-    client_iops_read: AtLeast1 | None = None
+    client_iops_read: Operations | None = None
     """Limit of the reads per second of each client: what the processors of its machine carry."""
-    client_iops_write: AtLeast1 | None = None
+    client_iops_write: Operations | None = None
     """Limit of the writes per second of each client."""
 
     def settings(self) -> dict[str, Any]:

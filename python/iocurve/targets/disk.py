@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
 from iocurve.errors import TargetError, unknown
 from iocurve.targets import disk_data as data
-from iocurve.units import GIB, KIB, MB, parse_bytes, parse_time_ns
+from iocurve.units import GIB, KIB, MB, parse_bandwidth, parse_bytes, parse_time_ns
 
 STATE_NAME = ".iocurve-disk.json"
 """File in the disk's directory with its state: cached blocks and burst credits."""
@@ -187,7 +187,7 @@ class _DiskReader:
         most = how.most_iops(size // GIB)
         iops = self._value("iops", lambda word: _whole(word, most)) or how.iops or most
         most = how.most_bytes_per_s(iops)
-        throughput = self._value("throughput", parse_bytes) or how.mb_per_s * MB or most
+        throughput = self._value("throughput", parse_bandwidth) or how.mb_per_s * MB or most
         if throughput > most:
             self.errors.append(f"throughput: with {iops:,} IOPS it is at most {most // MB:,} MB/s")
         return IoLimits(iops=iops, bytes_per_s=throughput)

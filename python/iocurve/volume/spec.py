@@ -112,7 +112,7 @@ class ExportSpec(LimitSettings):
         found = resolve(
             self.profile_name,
             self.quota_bytes() if quota_bytes is None else quota_bytes,
-            throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bytes, at_least=1),
+            throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bandwidth, at_least=1),
             iops=self.iops,
             latency_ns=_optional("--latency", self.latency, parse_time_ns),
             pool_bytes=_optional("--pool", self.pool, parse_bytes),

@@ -182,7 +182,7 @@ class SizeOrPercent(Kind[int | Percent]):
 
 
 def _size_schema(sign: str, more: str) -> Schema:
-    pattern = rf"^({sign}\d+(\.\d+)? ?[kmgtpKMGTP]?(i?[bB])?{more})$"
+    pattern = rf"^({sign}\d+(\.\d+)? ?[kmgtpKMGTP]?(i?B)?{more})$"
     return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]}
 
 
