@@ -31,6 +31,7 @@ from bench.processes import descendants
 from iocurve import _native
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LatencyOutcome
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.machine.files import boot_id
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
@@ -40,7 +41,6 @@ from iocurve.measure.group.silence import Patience
 from iocurve.measure.records import ClosedRecord, EndRecord, Introduction, StartedRecord
 from iocurve.result import host
 from iocurve.result.version import iocurve_version
-from iocurve.units import KIB, MIB, SECOND_NS
 
 CLIENTS = (10, 30, 100, 300, 1000)
 OPERATIONS = 20_000

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from bench.processes import session_cpu_s
 from iocurve.cluster import started
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import spin
-from iocurve.units import SECOND_NS
 
 SETTLE_S = 15
 """Time after the start of the cluster until its daemons are idle."""

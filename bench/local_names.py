@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 from bench.metadata import tree_plan
 from iocurve.engine import plan as plans
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
-from iocurve.units import SECOND_NS
 
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLE = CHECKOUT / "target/release/examples/names"

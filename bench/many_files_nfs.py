@@ -26,9 +26,9 @@ from bench.many_files import FILE_BYTES, FILES, RESULTS, TREE_DIRECTORY_FILES
 from bench.metadata import tree_plan
 from bench.servers import Server, volume
 from iocurve.engine import plan as plans
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
 from iocurve.targets.target import NfsTarget
-from iocurve.units import SECOND_NS
 
 DEPTH = 32
 BRANCHES = 10

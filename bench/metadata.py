@@ -24,9 +24,9 @@ from bench import socket_limit
 from bench.servers import Server, ganesha, volume
 from iocurve.engine import plan as plans
 from iocurve.engine.outcome import Outcome
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
 from iocurve.targets.target import NfsTarget
-from iocurve.units import SECOND_NS
 
 DIRECTORIES = 10
 FILE_BYTES = 1024

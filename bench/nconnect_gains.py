@@ -15,9 +15,9 @@ from pathlib import Path
 from bench.nconnect_fit import SERVICES, Load, Published, Service, in_profiles
 from iocurve.analysis import gains, reading
 from iocurve.analysis.gains import Pair
-from iocurve.errors import IocurveError
+from iocurve.foundation.errors import IocurveError
+from iocurve.foundation.units import KIB
 from iocurve.result.document import Result
-from iocurve.units import KIB
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,8 +14,8 @@ from iocurve.dialects.diskspd.output.span_stats import TargetStats
 from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.units import MIB, SECOND_NS
 
 ONE_PROCESSOR = System("host", (Processor(0, 0, 0, 0),), "performance")
 START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from iocurve.engine.plan import Plan
-from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Struct, TaggedStruct
 
 
 def compare(path: Path, text: str) -> None:

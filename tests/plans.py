@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.engine import plan
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.targets.target import NfsTarget
-from iocurve.units import KIB, MIB, MILLISECOND_NS
 
 READ = plan.OperationPlan(kind="read", share=1, blocks=plan.FixedBlocks(bytes=4 * KIB), random_percent=100, rate=None)
 WRITE = READ.replace(kind="write")

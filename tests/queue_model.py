@@ -19,8 +19,8 @@ from data.synthetic import kind, outcome, worker_outcome
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LogOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import MachineUse, Point
-from iocurve.units import SECOND_NS
 
 QUIET = MachineUse(busy_share=0.1, cpus=2, own_share=0.05, others_share=0.05, steal_share=0.0, thread_delay_share=0.0)
 GAP_S = 0.03

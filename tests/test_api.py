@@ -28,7 +28,8 @@ from iocurve.cli.commands import run
 from iocurve.cluster import session
 from iocurve.engine import plan
 from iocurve.engine.outcome import IntervalKind, Live
-from iocurve.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
+from iocurve.foundation.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
+from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import programs
 from iocurve.measure.programs import as_written
 from iocurve.measure.scenario import command as scenarios
@@ -38,7 +39,6 @@ from iocurve.report.progress import StartedPoint
 from iocurve.report.view import NoView
 from iocurve.result import frames
 from iocurve.targets.target import VolumeTarget
-from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import null_plan, plan_of, worker
 
 READS = "[reads]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n"

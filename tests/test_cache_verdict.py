@@ -15,6 +15,7 @@ from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, Plan, SyncEngine
+from iocurve.foundation.units import KIB, MIB
 from iocurve.job.model import Job
 from iocurve.measure import page_cache
 from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches
@@ -22,7 +23,6 @@ from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
 from iocurve.result.document import CacheFacts, Interval, MachineUse, Point, TargetFacts
 from iocurve.targets.opened_target import UNOPENED
-from iocurve.units import KIB, MIB
 from plans import file_plan, plan_of, worker
 
 DISK = DiskPlan(

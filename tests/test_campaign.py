@@ -7,7 +7,7 @@ import pytest
 from data import synthetic
 from iocurve.engine import plan
 from iocurve.engine.outcome import State
-from iocurve.errors import Interrupted, RunError, TargetError
+from iocurve.foundation.errors import Interrupted, RunError, TargetError
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement

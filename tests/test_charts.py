@@ -14,6 +14,7 @@ from data import synthetic
 from data.browser import visit
 from iocurve.analysis import read
 from iocurve.analysis.findings import KneeFinding
+from iocurve.foundation.units import KIB, MIB
 from iocurve.report import charts
 from iocurve.report import page as report
 from iocurve.report.charts.curves import latency_axis
@@ -21,7 +22,6 @@ from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import Nanoseconds, Table, bold, code
 from iocurve.result.document import FamilyComparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
-from iocurve.units import KIB, MIB
 from test_headlines import disks, knee
 
 pytestmark = pytest.mark.slow

@@ -22,10 +22,10 @@ from iocurve.analysis.check_values import Value
 from iocurve.analysis.checks import Check, Checks, check, check_changes, compared
 from iocurve.analysis.compare import NAMES, compare
 from iocurve.cli import main
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import SECOND_NS, parse_count
 from iocurve.report import checks as reports
 from iocurve.result.document import Finding, Interval, Limit, Point, Result, SearchFacts
-from iocurve.units import SECOND_NS, parse_count
 
 US = 1000
 

@@ -15,7 +15,7 @@ import pytest
 
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.measure.leftovers import tell_leftovers_of_plans
 from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import RunFiles

@@ -15,6 +15,7 @@ from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import verdict_of, with_verdicts, without_verdicts
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine
+from iocurve.foundation.units import MIB
 from iocurve.report.clients import shared
 from iocurve.report.conditions import conditions
 from iocurve.report.table import clients_table
@@ -29,7 +30,6 @@ from iocurve.result.document import (
     Result,
     TargetFacts,
 )
-from iocurve.units import MIB
 
 BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")

@@ -15,6 +15,7 @@ from data.synthetic import capped
 from iocurve.analysis.limits import limit_of
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
@@ -24,7 +25,6 @@ from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import Totals, summarise
 from iocurve.targets import opened_target as place
 from iocurve.targets import target as targets
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 

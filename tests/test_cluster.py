@@ -31,14 +31,14 @@ from iocurve.cluster.check import Checked, problems
 from iocurve.cluster.credentials import user_environment
 from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory
 from iocurve.engine import plan as planned
-from iocurve.errors import PlanError, RunError
+from iocurve.foundation.errors import PlanError, RunError
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.deployment import own_file, replicated
 from iocurve.measure.group import ClientGroup, silence
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
 from iocurve.result.version import iocurve_version
-from iocurve.units import MIB, SECOND_NS
 from plans import local_engine, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 

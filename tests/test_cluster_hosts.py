@@ -29,7 +29,7 @@ from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
 from iocurve.cluster.hosts import Connection, Greeting, HostError
 from iocurve.cluster.started import GroupLeader, StartedCluster
 from iocurve.dialects.registry import load
-from iocurve.errors import DialectError, PlanError, RunError, TargetError
+from iocurve.foundation.errors import DialectError, PlanError, RunError, TargetError
 from iocurve.machine.processes import Process, start_ticks
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of

@@ -20,7 +20,7 @@ from iocurve.analysis import read
 from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
 from iocurve.cli.common import show
 from iocurve.dialects.registry import load
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.report.table import Table, result_table
 
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")

@@ -15,7 +15,8 @@ from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
-from iocurve.errors import DialectError, ResultError
+from iocurve.foundation.errors import DialectError, ResultError
+from iocurve.foundation.units import KIB, SECOND_NS
 from iocurve.measure import ab
 from iocurve.measure.campaign import into_directory
 from iocurve.measure.scenario.cases import Cases
@@ -29,7 +30,6 @@ from iocurve.result.paired import RatePair, rate_ratio
 from iocurve.result.percentiles import independent_operations
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.target import VolumeTarget
-from iocurve.units import KIB, SECOND_NS
 
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 

@@ -16,7 +16,8 @@ from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve.cli.commands import run
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, KindOutcome, Outcome, WorkerOutcome
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.result import turns
 from iocurve.result.course import (
     course,
@@ -31,7 +32,6 @@ from iocurve.result.course import (
 )
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import SeriesInterval, View
-from iocurve.units import MIB, SECOND_NS
 
 BLOCK = 4096
 HOUR = 3600

@@ -19,7 +19,7 @@ from iocurve.dialects.elbencho.command import DIALECT as ELBENCHO
 from iocurve.dialects.mdtest.command import DIALECT as MDTEST
 from iocurve.dialects.vdbench.command import DIALECT as VDBENCH
 from iocurve.dialects.vdbench.command import prepare as vdbench
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.measure.machines import Machines
 from iocurve.result.document import Point

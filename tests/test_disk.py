@@ -19,14 +19,14 @@ from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
-from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.foundation.errors import DialectError, PlanError, TargetError
+from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.data_set import target_fields
 from iocurve.result.document import Point
 from iocurve.targets import disk, disk_data
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, facts_of, parse
-from iocurve.units import GIB, KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, local_engine, plan_of, worker
 
 MB = 1_000_000

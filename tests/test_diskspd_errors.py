@@ -9,7 +9,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.dialects.diskspd.command import ReadProfile, read_command
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
 
 MACHINE = HeldMachine(
     paths={"/d/f": ("file", 1 << 20), "/d/empty": ("file", 0), "/dev/sdx": ("block", 1 << 30)},

@@ -17,7 +17,7 @@ from iocurve.dialects.diskspd.command import explanation, profile_output, read_c
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 
 pytestmark = pytest.mark.slow
 

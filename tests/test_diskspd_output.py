@@ -19,10 +19,10 @@ from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.engine.derived import block_bytes_max
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import MIB
 from iocurve.measure import jobs
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.units import MIB
 
 
 def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 120.0) -> str:

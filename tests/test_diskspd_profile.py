@@ -13,7 +13,7 @@ from iocurve.dialects.diskspd.command import read_command
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.job.resolve.machine import PathKind
 
 

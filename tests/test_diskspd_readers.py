@@ -16,7 +16,7 @@ from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
-from iocurve.units import MIB
+from iocurve.foundation.units import MIB
 
 SECONDS = 10.0
 SPAN = TimeSpan(

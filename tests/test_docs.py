@@ -31,7 +31,7 @@ from iocurve.cli.shared import split
 from iocurve.dialects.native import reader as native
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 from iocurve.job.resolve import PathKind
 from iocurve.measure.scenario import document as scenarios
 from iocurve.measure.scenario.cases import Cases

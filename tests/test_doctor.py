@@ -25,8 +25,8 @@ from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import ClientMount, mounts
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine
-from iocurve.errors import IocurveError, ResultError, TargetError
-from iocurve.units import MIB, TIB
+from iocurve.foundation.errors import IocurveError, ResultError, TargetError
+from iocurve.foundation.units import MIB, TIB
 from iocurve.volume.profile_limits import resolve
 
 HOSTS = Path(__file__).parent / "hosts"

@@ -20,7 +20,7 @@ from iocurve.dialects.elbencho.command import Phases, parsed, prepare, read_comm
 from iocurve.dialects.elbencho.options import FLAGS, NUMBERS, PHASES, SIZES, expanded, parse
 from iocurve.dialects.registry import load
 from iocurve.engine.plan import AioEngine
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.imports.formats import read_all
 from iocurve.measure import jobs, local
 from iocurve.result.document import Result

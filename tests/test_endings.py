@@ -21,12 +21,12 @@ import pytest
 from bench.servers import free_ports, volume
 from data import synthetic
 from iocurve.engine.outcome import Live
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
 from iocurve.report import page
 from iocurve.report.directory import ReportDirectory
 from iocurve.result.document import Result
-from iocurve.units import SECOND_NS
 from plans import file_plan, nfs_engine, plan_of, worker
 
 pytestmark = pytest.mark.slow

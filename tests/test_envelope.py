@@ -9,7 +9,8 @@ import pytest
 
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine, Plan
-from iocurve.errors import DialectError, IocurveError, TargetError
+from iocurve.foundation.errors import DialectError, IocurveError, TargetError
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.job.resolve import plan_here
 from iocurve.measure import local
 from iocurve.measure.scenario import command
@@ -20,7 +21,6 @@ from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import NfsTarget
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine, plan_of, worker
 
 pytestmark = pytest.mark.slow

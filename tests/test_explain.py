@@ -8,8 +8,8 @@ import pytest
 
 from fio_machine import HeldMachine
 from iocurve.engine import plan
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.job.explain import explain
-from iocurve.units import KIB, MIB, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, plan_of, worker
 
 MACHINE = HeldMachine(paths={"/d/there": ("file", MIB)}, directories=frozenset({"/d"}))

@@ -20,10 +20,10 @@ from iocurve.dialects import registry
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.engine import plan
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
-from iocurve.errors import IocurveError
+from iocurve.foundation.errors import IocurveError
+from iocurve.foundation.units import KIB
 from iocurve.measure import local
 from iocurve.measure.jobs import walk
-from iocurve.units import KIB
 from plans import READ, file_plan, local_engine, nfs_engine, plan_of, worker
 from vdbench_runs import run_file
 

@@ -18,12 +18,12 @@ from iocurve import _native
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import FileOpen, Group, Rate, SyncEngine
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.report.page import points_csv
 from iocurve.result import schema
 from iocurve.result.document import Limit, Point, Result
 from iocurve.result.figures import KIND_NAMES, NAMES
-from iocurve.units import SECOND_NS
 
 BLOCK = 4096
 BRIEF = """operations bytes errors iops mib_per_s min_us mean_us p50_us p90_us p95_us p99_us p99_9_us p99_99_us max_us

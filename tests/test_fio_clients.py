@@ -12,7 +12,7 @@ import pytest
 
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, read_command
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.measure.machines import Machines
 from load_clients import LocalLink, group_of

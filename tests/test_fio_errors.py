@@ -11,7 +11,7 @@ from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.engine.plan import AioEngine
-from iocurve.errors import DialectError, PlanError, TargetError
+from iocurve.foundation.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 
 HERE = Path("/d")

@@ -15,7 +15,7 @@ from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.read.effects import ENGINES
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import COMMANDS
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.explain import explain
 
 pytestmark = pytest.mark.slow

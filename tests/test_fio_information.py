@@ -6,7 +6,7 @@ import pytest
 
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio.information import information
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
 
 

@@ -13,7 +13,7 @@ from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
 from iocurve.engine.describe import load_text
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 
 MS = 1_000_000
 READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23

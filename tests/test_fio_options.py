@@ -16,9 +16,9 @@ from iocurve.dialects.fio.read.draft import Draft, Logs
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine import plan
-from iocurve.errors import PlanError
+from iocurve.foundation.errors import PlanError
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import PARTS
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 

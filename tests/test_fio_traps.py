@@ -16,7 +16,7 @@ from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Worker
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
-from iocurve.errors import PlanError
+from iocurve.foundation.errors import PlanError
 
 STATE = State(job="a", depth=2, files=1, writes=16, number=0, completions=((0, 61440), (0, 57344)))
 JOB = "--name=a --size=256k --verify=crc32c --verify_state_load=1"

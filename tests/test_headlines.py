@@ -10,6 +10,7 @@ from iocurve.analysis import read
 from iocurve.analysis.load_names import load_name, rate_unit
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Rate, Worker
+from iocurve.foundation.units import KIB, MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import (
     CachePolicy,
     FamilyFacts,
@@ -22,7 +23,6 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.reference import Conditions, PublishedFigure, Reference
-from iocurve.units import KIB, MILLISECOND_NS, SECOND_NS
 
 Tile = tuple[str, str, str, str]
 

@@ -161,9 +161,8 @@ def test_help_loads_no_command() -> None:
     assert rooms(modules) == {
         "iocurve.cli",
         "iocurve._native",
-        "iocurve.errors",
+        "iocurve.foundation",
         "iocurve.measure",
-        "iocurve.units",
         "iocurve.dialects",
         "iocurve.result",
     }

@@ -17,7 +17,7 @@ from iocurve.dialects.diskspd.output.span_stats import SpanStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
 from iocurve.report import page

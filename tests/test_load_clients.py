@@ -18,7 +18,8 @@ from iocurve.cli.commands import run
 from iocurve.cli.machines import ClusterOptions
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import KindOutcome, Live, Stall
-from iocurve.errors import ResultError, RunError, TargetError
+from iocurve.foundation.errors import ResultError, RunError, TargetError
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.client import LoadClient
@@ -35,7 +36,6 @@ from iocurve.report.clients import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 from load_clients import LocalLink, group_of
 from plans import local_engine, null_plan, plan_of, worker
 

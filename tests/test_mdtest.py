@@ -11,10 +11,9 @@ from bench.servers import Server
 from iocurve.dialects.base import ClusterRequest, ParsedCommand
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.command import prepare
-from iocurve.dialects.mdtest.names import Shape
 from iocurve.dialects.mdtest.options import parse
-from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
-from iocurve.errors import DialectError
+from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
+from iocurve.foundation.errors import DialectError
 from iocurve.job.resolve import ThisMachine
 from iocurve.measure import local
 from iocurve.measure.jobs import walk

@@ -12,9 +12,9 @@ import iocurve
 from bench.servers import Server
 from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
-from iocurve.errors import RunError, TargetError
+from iocurve.foundation.errors import RunError, TargetError
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.measure import local
-from iocurve.units import MILLISECOND_NS
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 
 FILES = 5

@@ -18,13 +18,13 @@ from data import synthetic
 from iocurve.cli import main
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.report.metrics import ResultMetrics, RunMetrics
 from iocurve.report.progress import StartedPoint
 from iocurve.report.view import NoView, observed_by, progress_view
 from iocurve.result.document import Finding, Interval, Limit, Result, SearchFacts
 from iocurve.result.openmetrics import metrics_server, text
-from iocurve.units import SECOND_NS
 
 DASHBOARD = Path(__file__).parent.parent / "docs" / "grafana-dashboard.json"
 Labels = dict[str, str]

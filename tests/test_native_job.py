@@ -24,7 +24,7 @@ from iocurve.dialects.native.output import schema, table_of, write
 from iocurve.dialects.native.reader import read
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.engine.derived import block_bytes_max
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.model import Said
 from iocurve.job.resolve import resolve
 from iocurve.measure.jobs import convert

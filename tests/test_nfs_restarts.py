@@ -11,8 +11,8 @@ from bench.faults.relay import relay
 from bench.faults.victims import VolumeProcess, volume_process
 from iocurve.engine import plan
 from iocurve.engine.outcome import Live, WorkerOutcome
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.measure import local
-from iocurve.units import KIB, MIB, SECOND_NS
 from plans import WRITE, file_plan, nfs_engine, plan_of, worker
 from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 

@@ -16,8 +16,8 @@ from iocurve.advice.observe.counters import samples as watched
 from iocurve.advice.observe.job import job_file
 from iocurve.cli.commands import run
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.errors import IocurveError, ResultError, TargetError
-from iocurve.units import GIB, MIB, TIB
+from iocurve.foundation.errors import IocurveError, ResultError, TargetError
+from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.volume.profile_limits import resolve
 
 READ_STAT = "1000 0 16000 500 200 0 6400 400 0 0 0 0"

@@ -21,7 +21,7 @@ from iocurve.advice.promises import Promised
 from iocurve.cli import machines as cli_machines
 from iocurve.cli import main
 from iocurve.cli.commands import app, run
-from iocurve.errors import DialectError, IocurveError, TargetError
+from iocurve.foundation.errors import DialectError, IocurveError, TargetError
 from iocurve.measure import ab as turns
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs, programs

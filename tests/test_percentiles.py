@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from data import synthetic
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import Point
 from iocurve.result.percentiles import effective_count, order_ranks, percentile_interval
 from iocurve.result.summary import merge_latencies
-from iocurve.units import SECOND_NS
 
 MS = 1_000_000
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from data.json_paths import paths, without
 from iocurve import _native
 from iocurve.engine import plan
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 from plans import null_plan
 
 u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))

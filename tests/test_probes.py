@@ -14,11 +14,11 @@ from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure.scenario import command, probes, runner
 from iocurve.measure.scenario.runner import Request
 from iocurve.report.view import NoView
 from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
-from iocurve.units import KIB, MIB, MILLISECOND_NS
 from test_run_limits import measured
 
 SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")

@@ -18,10 +18,10 @@ from iocurve.advice.promises import Promise, Promised
 from iocurve.advice.prove import JudgedPromise, Proof, ProofRequest, Prover, intervals_held
 from iocurve.cli import commands
 from iocurve.cli.prove import PromiseOptions
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB
 from iocurve.result.document import Point
 from iocurve.targets import target as targets
-from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB
 
 CONTRACT = """
 title = "Contract"

@@ -13,13 +13,13 @@ import pytest
 from data import synthetic
 from data.browser import visit
 from iocurve.analysis import read
-from iocurve.errors import ResultError, TargetError
+from iocurve.foundation.errors import ResultError, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
 from iocurve.report.directory import PROOF_NAME, ReportDirectory
 from iocurve.report.figures import figures
 from iocurve.result.document import Point, Result, TargetFacts
-from iocurve.units import SECOND_NS
 
 pytestmark = pytest.mark.slow
 

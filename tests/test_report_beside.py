@@ -10,6 +10,7 @@ import pytest
 from data import synthetic
 from iocurve.analysis import cache_evidence, doubts, gains, published, read
 from iocurve.analysis.headlines import Headline
+from iocurve.foundation.units import KIB, SECOND_NS
 from iocurve.report import page as report
 from iocurve.report.charts import labelled
 from iocurve.report.comparisons import advice_cells
@@ -30,7 +31,6 @@ from iocurve.result.document import (
 )
 from iocurve.result.reference import Conditions, PublishedFigure, Reference
 from iocurve.result.stats import judged_mean, series_mean
-from iocurve.units import KIB, SECOND_NS
 
 VOLUME = "volume:anf-ultra?quota=4TiB"
 

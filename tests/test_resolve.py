@@ -14,10 +14,10 @@ from iocurve.dialects.fio.read.draft import DEFAULTS
 from iocurve.dialects.native import keys as native
 from iocurve.dialects.vdbench import words as vdbench
 from iocurve.engine import plan
-from iocurve.errors import PlanError
+from iocurve.foundation.errors import PlanError
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Job, Percent, PerKind, Said, ZoneShare, ZonesSaid
 from iocurve.job.resolve import PathFacts, Resolution, resolve
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 WORDS = {"fio": fio.WORDS, "vdbench": vdbench.WORDS, "diskspd": diskspd.WORDS, "iocurve": native.WORDS}
 MACHINE = HeldMachine(directories=frozenset({"/d"}))

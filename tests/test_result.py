@@ -14,11 +14,11 @@ from data.synthetic import interval, kind, outcome, plan, result, worker_outcome
 from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import merge_latencies, summarise
-from iocurve.units import SECOND_NS
 
 BLOCK = 4096
 

@@ -12,8 +12,8 @@ from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import knee, limit_of, limits_of
 from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import NfsEngine, Rate
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.result.document import MachineUse, Point, TargetFacts
-from iocurve.units import MIB, SECOND_NS
 
 BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")

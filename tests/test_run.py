@@ -13,10 +13,10 @@ from iocurve import _native
 from iocurve.engine import plan
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import Live, Outcome
-from iocurve.errors import RunError, TargetError
+from iocurve.foundation.errors import RunError, TargetError
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.result.document import MachineUse
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
 
 ENDLESS = plan.End(runtime_ns=None, bytes=None, operations=None)

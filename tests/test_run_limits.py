@@ -16,8 +16,8 @@ from data import synthetic
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.run_limits import limits_shown
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.result.document import Limit, MachineUse, Point, Result, TargetFacts
-from iocurve.units import KIB, MIB, SECOND_NS
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 LOADS = [

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
-from iocurve.errors import DialectError, IocurveError, PlanError, TargetError
+from iocurve.foundation.errors import DialectError, IocurveError, PlanError, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.campaign import Keep
 from iocurve.measure.scenario import command, runner
@@ -29,7 +30,6 @@ from iocurve.report.view import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
-from iocurve.units import SECOND_NS
 
 TINY = """
 title = "Tiny"

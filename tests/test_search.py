@@ -15,7 +15,8 @@ import pytest
 from bench.truth import curves, open_loops, simulated
 from data import synthetic
 from iocurve.analysis.check_names import SEARCHES
-from iocurve.errors import DialectError, TargetError
+from iocurve.foundation.errors import DialectError, TargetError
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 from iocurve.job.model import Section
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import CurvePoint, capacity_of
@@ -28,7 +29,6 @@ from iocurve.measure.search.loads import Effort
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 
 
 @dataclass

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from data.synthetic import interval, kind, outcome, plan, worker_outcome, worker_plan
 from iocurve.engine.outcome import Outcome, WorkerOutcome
+from iocurve.foundation.units import SECOND_NS
 from iocurve.imports.formats import read_all
 from iocurve.measure.search.loads import sample_of
 from iocurve.result import turns
 from iocurve.result.course import coarser, course, for_document, group_intervals, joined, series, with_others
 from iocurve.result.document import Point
 from iocurve.result.summary import SeriesInterval
-from iocurve.units import SECOND_NS
 
 BLOCK = 4096
 KINDS = ("fsync", "read", "write")

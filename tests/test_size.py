@@ -14,9 +14,9 @@ from iocurve.advice import measured, sizing, volumes
 from iocurve.advice.demand import Alternative, Demand, demanded, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
 from iocurve.cli import commands
-from iocurve.errors import DialectError, ResultError
+from iocurve.foundation.errors import DialectError, ResultError
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.targets import disk_data
-from iocurve.units import KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.volume import profile_limits
 
 

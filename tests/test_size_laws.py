@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from iocurve.advice import facts
-from iocurve.units import GIB, KIB, MIB, MILLISECOND_NS, TIB
+from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.volume import profile
 
 

@@ -16,9 +16,9 @@ from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check
 from iocurve.engine.outcome import Absence, WorkerOutcome
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks
-from iocurve.units import SECOND_NS
 
 MS = 1_000_000
 

@@ -9,7 +9,7 @@ import pytest
 import iocurve
 from iocurve.cli import main
 from iocurve.dialects import registry
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.measure import ab, jobs
 from iocurve.measure.campaign import into_directory
 from iocurve.measure.programs import as_written

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import MIB, TIB
 from iocurve.measure.data_set import target_fields
 from iocurve.targets import opened_target as place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, VolumeTarget, facts_of, parse
-from iocurve.units import MIB, TIB
 
 
 def test_each_text_is_the_target_that_it_looks_like(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from bench.servers import Server
 from bench.servers import volume as served
 from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 from iocurve.volume import control
 from plans import file_plan, worker
 from test_metadata import local_engine, nfs_metadata

@@ -15,8 +15,8 @@ from bench.servers import IOCURVE
 from bench.servers import volume as served
 from iocurve.engine import plan
 from iocurve.engine.outcome import Live, Outcome
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 from plans import nfs_engine
 from test_metadata import local_engine, nfs_metadata
 from test_tree_operations import FILES, place, tree_volume, walk

@@ -10,7 +10,8 @@ from bench.servers import Server
 from data import synthetic
 from iocurve.analysis import read
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import jobs
 from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Cases
@@ -21,7 +22,6 @@ from iocurve.result.document import Point
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.places import LocalPlace
-from iocurve.units import SECOND_NS
 
 TREE = """
 title = "Names"

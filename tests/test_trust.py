@@ -16,6 +16,7 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.limits import with_verdicts
+from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.report import page
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
@@ -23,7 +24,6 @@ from iocurve.report.table import result_table
 from iocurve.result.disturbance import disturbance, waited_for_others
 from iocurve.result.document import FamilyFacts, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
 from iocurve.result.stats import student_quantile
-from iocurve.units import SECOND_NS, format_duration
 
 QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)
 BUSY = QUIET.replace(others_share=0.48)

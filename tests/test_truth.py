@@ -13,9 +13,9 @@ from bench.truth import measured, table
 from bench.truth.__main__ import SECTIONS
 from bench.truth.instruments import Logged, Service, percentile, run_delayed, run_served
 from iocurve.engine import plan as planned
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.document import Point
 from iocurve.targets.target import NfsTarget
-from iocurve.units import MILLISECOND_NS
 
 pytestmark = pytest.mark.slow
 

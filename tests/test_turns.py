@@ -14,7 +14,8 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
-from iocurve.errors import Interrupted
+from iocurve.foundation.errors import Interrupted
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement, turn_places
@@ -29,7 +30,6 @@ from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.paired import RatePair, RateRatio, Verdict, rate_ratio, verdict
 from iocurve.result.stats import student_quantile
 from iocurve.targets.opened_target import UNOPENED
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 from plans import null_plan
 
 PLAN = null_plan()

@@ -11,9 +11,9 @@ from data.synthetic import VOLUME
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import Twice
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
+from iocurve.foundation.units import KIB, MIB, TIB
 from iocurve.result.caps import caps
 from iocurve.result.document import Limit, TargetFacts
-from iocurve.units import KIB, MIB, TIB
 
 AXES: dict[str, int | float | str] = {
     "read_percent": 100,

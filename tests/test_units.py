@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iocurve.units import (
+from iocurve.foundation.units import (
     format_bytes,
     format_count,
     format_duration,

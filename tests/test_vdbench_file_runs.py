@@ -16,15 +16,14 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_plan import split_anchor
-from iocurve.dialects.vdbench.output.rows import average, rows
-from iocurve.dialects.vdbench.output.table import file_systems
+from iocurve.dialects.vdbench.output.table import average, file_systems, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processors import ProcessorMeter, Processors
 from iocurve.measure import local
-from iocurve.units import SECOND_NS
 from vdbench_runs import command_of, run_file
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)

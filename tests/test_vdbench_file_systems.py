@@ -13,7 +13,7 @@ from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.read.file_values import FileIo, FileSelect, Shares
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 FSD = "fsd=fsd1,anchor=/d/a,depth=2,width=3,files=100,size=128k\n"

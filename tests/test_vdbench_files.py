@@ -14,10 +14,10 @@ from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.region import hotband
 from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.engine.plan import BlockSplit, FixedBlocks
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PerKind, Section, ZonesSaid
 from iocurve.job.resolve import PathKind
-from iocurve.units import SECOND_NS
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
 SDS = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\n"

@@ -15,7 +15,7 @@ from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.runner import simulate
-from iocurve.errors import DialectError, PlanError
+from iocurve.foundation.errors import DialectError, PlanError
 
 pytestmark = pytest.mark.slow
 

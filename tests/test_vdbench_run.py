@@ -18,14 +18,13 @@ from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.output.directory import MARK, choose
-from iocurve.dialects.vdbench.output.rows import TRANSFERS, average, rows
-from iocurve.dialects.vdbench.output.table import STORAGE
+from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, average, rows
 from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processors import Processors
 from iocurve.result.document import Result
-from iocurve.units import SECOND_NS
 from vdbench_runs import run_file
 
 IOCURVE = (sys.executable, "-m", "iocurve")

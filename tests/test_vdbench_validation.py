@@ -14,7 +14,7 @@ from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 
 pytestmark = pytest.mark.slow
 

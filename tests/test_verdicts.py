@@ -15,10 +15,10 @@ from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
 from iocurve.engine.plan import FileOpen, Flow, NfsEngine, Rate, SyncEngine, Think, Worker
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Limit, MachineUse, Point, Result, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 BLOCK = 64 * KIB
 NFS = TargetFacts(kind="nfs", address="nfs://server/vol")

@@ -18,8 +18,8 @@ from iocurve.dialects.fio.command import read_command
 from iocurve.engine import plan
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Outcome
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure import local
-from iocurve.units import KIB, MIB, MILLISECOND_NS
 from plans import READ, WRITE, file_plan, local_engine, nfs_engine, plan_of, worker
 
 LOCAL = ("sync", "aio", "uring", "mmap")

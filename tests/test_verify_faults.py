@@ -18,10 +18,10 @@ from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
 from iocurve.engine.outcome import DifferenceOutcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import KIB
 from iocurve.measure import local
 from iocurve.measure.jobs import convert
-from iocurve.units import KIB
 from iocurve.volume.faults import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
 

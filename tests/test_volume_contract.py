@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from data.json_paths import Path, paths, without
 from iocurve import _native
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import GIB, MIB
 from iocurve.result.caps import CAPS, Burst, caps
-from iocurve.units import GIB, MIB
 from iocurve.volume import limits
 from iocurve.volume.config import ExportConfig, MemoryStore, VolumeConfig
 from iocurve.volume.faults import FaultRate, Faults

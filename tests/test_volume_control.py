@@ -25,11 +25,11 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from iocurve.errors import DialectError, TargetError
+from iocurve.foundation.errors import DialectError, TargetError
+from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.result import openmetrics
 from iocurve.result.caps import EGRESS, caps
 from iocurve.result.document import Result
-from iocurve.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.volume import control
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import AddedLatency, Limits

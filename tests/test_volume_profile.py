@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
-from iocurve.units import GIB, MIB, TIB
 from iocurve.volume import profile
 from iocurve.volume.limits import (
     AddedLatency,

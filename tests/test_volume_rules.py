@@ -12,7 +12,7 @@ import pytest
 
 from bench.servers import IOCURVE
 from bench.servers import volume as serve
-from iocurve.errors import DialectError
+from iocurve.foundation.errors import DialectError
 from iocurve.targets import target as targets
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import rules

@@ -23,13 +23,13 @@ from iocurve.cli import main
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import confirm, variations
 from iocurve.measure.confirm import Confirmation, judged, run_experiment
 from iocurve.measure.confirm import tested as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import RESULT_NAME, Point, TargetFacts
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from queue_model import (
     QUIET,
     Admit,

@@ -20,8 +20,8 @@ from bench.faults.rows import Row
 from bench.faults.seen import Seen
 from bench.faults.victims import Client, Ended, volume_process
 from bench.servers import IOCURVE
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result import version
-from iocurve.units import MILLISECOND_NS
 
 JOB = """
 name = "load"

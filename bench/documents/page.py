@@ -9,8 +9,8 @@ from pathlib import Path
 from bench.documents.commands import COMMANDS
 from bench.documents.rows import DOCUMENTS, Row
 from bench.documents.shown import reading_of
+from iocurve.foundation.units import format_bytes
 from iocurve.result.document import RESULT_NAME
-from iocurve.units import format_bytes
 
 HEAD = """# The published documents, statement by statement
 

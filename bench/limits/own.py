@@ -23,11 +23,11 @@ from bench.limits.case import logarithmic
 from bench.limits.examine import CONFIDENT, HELD_UP, Machine, hogs, judged_name
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine import plan as planned
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.why import diagnose
 from iocurve.result.document import Limit, Point, TargetFacts
 from iocurve.targets.target import VolumeTarget, facts_of
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 FILE_BYTES = 16 * MIB
 

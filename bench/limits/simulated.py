@@ -42,13 +42,13 @@ from iocurve.engine.outcome import (
     WorkerOutcome,
 )
 from iocurve.engine.plan import NfsEngine, Plan, Worker
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.confirm import RUNTIME_NS, tested
 from iocurve.measure.why import diagnose
 from iocurve.result import host
 from iocurve.result.caps import Burst, Cap, Kind, Quantity, Scope
 from iocurve.result.document import MachineUse, Point, Result, TargetFacts
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 Setting = Literal["known", "hidden", "hogs"]
 Array = NDArray[np.int64]

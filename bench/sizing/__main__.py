@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from iocurve.cli import commands
-from iocurve.units import format_number
+from iocurve.foundation.units import format_number
 
 ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "docs" / "sizing-questions.md"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from iocurve.dialects.fio.command import read_command
 from iocurve.engine.outcome import Outcome
+from iocurve.foundation.units import MIB
 from iocurve.measure import local
-from iocurve.units import MIB
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from bench.faults.victims import runtime_environment, volume_process
 from bench.servers import IOCURVE
 from bench.soak import Held, interval_sums, run
 from bench.soak.crowd import crowd
-from iocurve.units import MIB
+from iocurve.foundation.units import MIB
 
 PARTS = ("runs", "processes", "long", "crowd")
 WARM_UP_RUNS = 50

@@ -20,7 +20,7 @@ from bench.faults.victims import Client, VolumeProcess, runtime_environment, vol
 from bench.servers import IOCURVE, RIG
 from bench.soak import Held, interval_sums, run
 from bench.soak.vanishing import vanish
-from iocurve.units import SECOND_NS
+from iocurve.foundation.units import SECOND_NS
 from iocurve.volume.control import Client as ControlClient
 
 VERSIONS = ("3", "4.1")

@@ -41,10 +41,10 @@ from iocurve.engine.plan import (
     RandomContent,
     Worker,
 )
+from iocurve.foundation.units import KIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure.campaign import turn_places
 from iocurve.result.document import HostFacts, Point, Result, TargetFacts, Turn
 from iocurve.result.paired import Verdict
-from iocurve.units import KIB, MILLISECOND_NS, SECOND_NS
 
 BLOCK_BYTES = 4 * KIB
 INTERVAL_OPERATIONS = 300

@@ -18,8 +18,8 @@ from iocurve.analysis.observations import ObservedPoint, relative_error
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import GIB, KIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import Limit, Point, TargetFacts
-from iocurve.units import GIB, KIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 SILENT = TargetFacts(kind="nfs", address="nfs://drawn/at-random")
 INTERVALS, TURNS = 5, 6

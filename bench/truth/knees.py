@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from bench.truth.table import Row
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure.campaign import Campaign, started
 from iocurve.measure.search import knee
 from iocurve.measure.search.command import workload_of
@@ -13,7 +14,6 @@ from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import NoView
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
-from iocurve.units import MIB, SECOND_NS
 
 COLUMNS = ("volume", "set limit × measured latency", "knee found", "bounds", "held", "points", "seconds")
 VOLUMES = ((5_000, 5), (10_000, 5), (20_000, 5), (4_000, 10))

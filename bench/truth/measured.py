@@ -10,8 +10,8 @@ from statistics import fmean
 from bench.truth.instruments import Logged, machine_delays, percentile
 from bench.truth.table import Row
 from iocurve.engine import plan as planned
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import Point
-from iocurve.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 
 FIGURES = ("mean", "p50", "p95", "p99", "p99.9", "max")
 COLUMNS = ("case", "operations", "operations/s", *(f"{figure} (µs)" for figure in FIGURES))

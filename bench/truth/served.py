@@ -12,9 +12,9 @@ from bench.truth.instruments import Logged, Service, machine_delays, run_served,
 from bench.truth.measured import Times
 from bench.truth.table import Row
 from iocurve.engine import plan as planned
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import Point
 from iocurve.targets.target import NfsTarget
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 SHAPES = ("constant:1000", "exponential:1000", "lognormal:1000:1", "bimodal:500:5500:0.1")
 """All with a mean of 1 ms."""

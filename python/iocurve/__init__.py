@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iocurve.api.running import Running, Snapshot, start
     from iocurve.api.volume import Volume
     from iocurve.engine.plan import Plan
-    from iocurve.errors import (
+    from iocurve.foundation.errors import (
         DialectError,
         Interrupted,
         IocurveError,
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
 _MODULES = {
     "Checks": "analysis.checks",
     "Comparison": "analysis.compare",
-    "DialectError": "errors",
+    "DialectError": "foundation.errors",
     "Difference": "analysis.compare",
-    "Interrupted": "errors",
-    "IocurveError": "errors",
+    "Interrupted": "foundation.errors",
+    "IocurveError": "foundation.errors",
     "Plan": "engine.plan",
-    "PlanError": "errors",
+    "PlanError": "foundation.errors",
     "Point": "result.document",
     "Reading": "analysis.reading",
     "Result": "result.document",
-    "ResultError": "errors",
-    "RunError": "errors",
+    "ResultError": "foundation.errors",
+    "RunError": "foundation.errors",
     "Running": "api.running",
     "Snapshot": "api.running",
-    "TargetError": "errors",
+    "TargetError": "foundation.errors",
     "Volume": "api.volume",
     "ab": "api.measure",
     "charts": "api.results",

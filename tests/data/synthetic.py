@@ -38,9 +38,9 @@ from iocurve.engine.plan import (
     Rate,
     Worker,
 )
+from iocurve.foundation.units import KIB, MIB, SECOND_NS, TIB
 from iocurve.result.caps import caps
 from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts, Turn
-from iocurve.units import KIB, MIB, SECOND_NS, TIB
 
 NAME = "SYNTHETIC, nothing was measured"
 Values = Mapping[int, int]

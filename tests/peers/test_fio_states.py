@@ -12,7 +12,7 @@ import pytest
 
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
-from iocurve.errors import PlanError
+from iocurve.foundation.errors import PlanError
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 

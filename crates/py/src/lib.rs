@@ -30,9 +30,9 @@ mod _native {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }
 
-/// Creates an exception of `iocurve.errors`, by name.
+/// Creates an exception that `iocurve` offers, by name.
 fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
-    match py.import("iocurve.errors").and_then(|module| module.getattr(name)) {
+    match py.import("iocurve").and_then(|module| module.getattr(name)) {
         Ok(class) => match class.call1((text,)) {
             Ok(error) => PyErr::from_value(error),
             Err(error) => error,

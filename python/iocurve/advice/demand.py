@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB, format_bytes, format_latency, format_number
 from iocurve.result.caps import Kind
-from iocurve.units import MIB, format_bytes, format_latency, format_number
 from iocurve.volume.validation import InvalidDocument, validated
 
 Quantity = Literal["bytes_per_s", "iops", "in_flight"]

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from iocurve.advice import facts
 from iocurve.advice.demand import Alternative, Demand, Impossible
+from iocurve.foundation.units import GIB, KIB, MB, format_duration
 from iocurve.targets import disk_data
 from iocurve.targets.disk import STRIPE_MAX
 from iocurve.targets.disk_data import DiskFamily, DiskSize, Provisioned, Speed
-from iocurve.units import GIB, KIB, MB, format_duration
 
 FIXED_SHOWN = 4
 

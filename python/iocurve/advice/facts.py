@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from iocurve.engine.structs import Struct, bundled_names, read_bundled
-from iocurve.units import GIB, SECOND_NS
+from iocurve.foundation.structs import Struct, bundled_names, read_bundled
+from iocurve.foundation.units import GIB, SECOND_NS
 
 DIRECTORY = Path(__file__).parent / "facts"
 

@@ -11,10 +11,10 @@ from typing import Literal
 from iocurve.advice import facts
 from iocurve.advice.demand import Demand, Quantity
 from iocurve.engine.plan import DiskPlan, IoLimits
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB, counted, format_bytes, format_latency, format_number
 from iocurve.result.caps import Cap, Kind
 from iocurve.targets import disk_data
-from iocurve.units import MIB, counted, format_bytes, format_latency, format_number
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import Limits
 

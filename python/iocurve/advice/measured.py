@@ -9,9 +9,9 @@ from pathlib import Path
 from iocurve.advice.observation import FORMAT, Observation, ObservedInterval
 from iocurve.analysis.check_names import Name
 from iocurve.analysis.check_values import PointValues
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import MIB, MICROSECOND_NS, format_latency, format_number
 from iocurve.result.document import Interval, Point, Result
-from iocurve.units import MIB, MICROSECOND_NS, format_latency, format_number
 
 FORMAT_WITHIN = 200
 """The format of an observation is its first key."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from iocurve.engine.structs import Struct
-from iocurve.errors import ResultError
-from iocurve.units import MIB
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB
 
 FORMAT: Literal["iocurve-observation-1"] = "iocurve-observation-1"
 OperationKind = Literal["read", "write"]

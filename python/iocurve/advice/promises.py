@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from iocurve.engine.structs import Struct
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import (
+    KIB,
+    MIB,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_latency,
+    format_number,
+)
 from iocurve.result.caps import Kind
-from iocurve.units import KIB, MIB, format_bytes, format_count, format_duration, format_latency, format_number
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits

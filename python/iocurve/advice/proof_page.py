@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
+from iocurve.foundation.units import counted, format_bytes
+from iocurve.foundation.units import sentence as as_sentence
 from iocurve.report.directory import PROOF_NAME
 from iocurve.report.page import rendered
 from iocurve.result.document import Result, write_atomically
 from iocurve.result.version import iocurve_version
-from iocurve.units import counted, format_bytes
-from iocurve.units import sentence as as_sentence
 
 COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "why", "source")
 WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}

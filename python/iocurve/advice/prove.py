@@ -19,7 +19,8 @@ from iocurve.analysis.check_values import PointValues, Value
 from iocurve.analysis.checks import Verdict, judged
 from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable
@@ -34,7 +35,6 @@ from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
-from iocurve.units import MIB, SECOND_NS
 
 DEPTHS = (32, 128, 512)
 """Operations in flight, one after the other until the promise is reached or more gives nothing."""

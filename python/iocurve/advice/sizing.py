@@ -21,11 +21,11 @@ from iocurve.advice.links import (
 )
 from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
-from iocurve.engine.structs import Struct
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import KIB, MIB, parse_bytes
 from iocurve.targets import disk_data
 from iocurve.targets.disk import parse_disk
-from iocurve.units import KIB, MIB, parse_bytes
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits

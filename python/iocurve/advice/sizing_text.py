@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from iocurve.advice.demand import Alternative
 from iocurve.advice.sizing import Chain, Sizing
+from iocurve.foundation.units import MIB, format_number
 from iocurve.report.table import Table
-from iocurve.units import MIB, format_number
 
 CLIENTS_SHOWN = 6
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 from iocurve.advice import facts
 from iocurve.advice.demand import Alternative, Demand, Impossible
 from iocurve.advice.links import LinkLimit, amount, binding, carries, volume_links
-from iocurve.errors import DialectError
-from iocurve.units import GIB, MIB, TIB, format_bytes, format_duration, format_latency, format_number
+from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import GIB, MIB, TIB, format_bytes, format_duration, format_latency, format_number
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits

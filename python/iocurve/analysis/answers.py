@@ -10,8 +10,8 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.headlines import Headline, mark_of, rate_bounds, rate_text
 from iocurve.analysis.load_names import KIND_WORDS, RateUnit, load_name, point_unit, workers_of
+from iocurve.foundation.units import format_latency
 from iocurve.result.document import Axis, Result
-from iocurve.units import format_latency
 
 LISTED_MAX = 4
 """Most gains in the detail of the answer."""

@@ -24,9 +24,9 @@ from statistics import fmean, median, pvariance
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import unpack
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.disturbance import starved_share
 from iocurve.result.stats import Estimate, product, robust_deviation, sample_mean, scaled
-from iocurve.units import SECOND_NS
 
 BURSTS_MIN = 5
 """Fewer bursts tell nothing of their spread."""

@@ -14,9 +14,9 @@ from typing import Literal
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import FileOpen, FixedBlocks
+from iocurve.foundation.units import MICROSECOND_NS, format_bytes, format_latency
 from iocurve.result.document import CacheEvidence, CacheFacts, Interval, Point, Result
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, margin_text, rate_ratio
-from iocurve.units import MICROSECOND_NS, format_bytes, format_latency
 
 GAIN_MIN = 0.05
 """Less gain than this by repeated offsets is none."""

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias, get_args
 
 from iocurve.analysis.check_names import Name, Vocabulary, slug
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Confidence
-from iocurve.errors import Diagnostic, DialectError, nearest
+from iocurve.foundation.errors import Diagnostic, DialectError, nearest
 
 Relation = Literal["<", "<=", ">", ">=", "==", "!="]
 _TOKEN = re.compile(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from iocurve.engine.plan import OperationKind, Plan
-from iocurve.errors import unknown
+from iocurve.foundation.errors import unknown
+from iocurve.foundation.units import MIB, MICROSECOND_NS, parse_bandwidth, parse_bytes, parse_count, parse_time_ns
 from iocurve.result import figures
 from iocurve.result.document import Result
-from iocurve.units import MIB, MICROSECOND_NS, parse_bandwidth, parse_bytes, parse_count, parse_time_ns
 
 Measure = Literal["time", "rate", "throughput", "size", "count", "number", "share", "text"]
 """The unit of a value: µs, operations per second, MiB/s, bytes, a count, a plain number, per cent, or text."""

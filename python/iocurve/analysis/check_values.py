@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from iocurve.analysis.check_names import Measure, Name
-from iocurve.result.document import Interval, Point, Result
-from iocurve.result.figures import KindFigures
-from iocurve.result.percentiles import effective_count, independent_operations, percentile_interval
-from iocurve.result.stalls import longest_stall
-from iocurve.result.stats import CONFIDENCE
-from iocurve.result.summary import Latency, Totals
-from iocurve.units import (
+from iocurve.foundation.units import (
     MIB,
     MICROSECOND_NS,
     SECOND_NS,
@@ -23,6 +17,12 @@ from iocurve.units import (
     format_latency,
     format_number,
 )
+from iocurve.result.document import Interval, Point, Result
+from iocurve.result.figures import KindFigures
+from iocurve.result.percentiles import effective_count, independent_operations, percentile_interval
+from iocurve.result.stalls import longest_stall
+from iocurve.result.stats import CONFIDENCE
+from iocurve.result.summary import Latency, Totals
 
 
 @dataclass(frozen=True)

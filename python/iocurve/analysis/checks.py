@@ -14,9 +14,9 @@ from iocurve.analysis.compare import Comparison as Comparisons
 from iocurve.analysis.compare import Difference, label
 from iocurve.analysis.doubts import missing_parts
 from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.foundation.units import SECOND_NS, counted, format_duration, format_number
 from iocurve.result.document import Point, Result
 from iocurve.result.figures import plain
-from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
 Verdict = Literal["failed", "cannot_tell", "passed"]
 TIMES_MIN = 10

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from iocurve.analysis.matching import Unmatched, matched
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
 from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
 from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio

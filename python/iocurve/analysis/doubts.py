@@ -11,6 +11,7 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
+from iocurve.foundation.units import SECOND_NS, counted, format_count, format_duration, format_number
 from iocurve.result.disturbance import (
     Condition,
     condition,
@@ -24,7 +25,6 @@ from iocurve.result.disturbance import (
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
 from iocurve.result.stalls import is_brief
 from iocurve.result.summary import SeriesInterval, Summary
-from iocurve.units import SECOND_NS, counted, format_count, format_duration, format_number
 
 CONCURRENCY_TOLERANCE = 0.1
 """An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""

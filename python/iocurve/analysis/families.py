@@ -10,9 +10,9 @@ from functools import cached_property
 from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series
 from iocurve.analysis.load_names import axis_text
+from iocurve.foundation.units import format_bytes
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
-from iocurve.units import format_bytes
 
 GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
 """Axes along which loads are compared side by side."""

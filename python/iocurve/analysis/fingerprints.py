@@ -18,8 +18,8 @@ from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
+from iocurve.foundation.units import MIB, SECOND_NS, format_latency, format_number
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
-from iocurve.units import MIB, SECOND_NS, format_latency, format_number
 
 MATTERS = 0.1
 """Rates that differ by less than this fraction are the same; a limit that is so close to another holds as well."""

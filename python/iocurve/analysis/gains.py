@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from iocurve.analysis.families import MeasuredPoint
+from iocurve.foundation.units import format_bytes
 from iocurve.result.document import OWN_LIMITS
 from iocurve.result.paired import RateRatio, Verdict
-from iocurve.units import format_bytes
 
 
 @dataclass(frozen=True)

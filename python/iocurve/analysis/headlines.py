@@ -31,11 +31,11 @@ from iocurve.analysis.load_names import (
 from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.foundation.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
 from iocurve.result.disturbance import Condition, condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
 from iocurve.result.stalls import MISSED_SHARE, missed_share
 from iocurve.result.summary import Summary, Totals, summarise
-from iocurve.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
 
 HEADLINES_MAX = 5
 JOBS_NAMED_MAX = 3

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, is_sure, kind_of, next_steps
 from iocurve.analysis.load_names import axis_text
+from iocurve.foundation.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
 from iocurve.result.document import Limit, Point, Result, TargetFacts
-from iocurve.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
 
 NOT_KNOWN = "the limit is not known"
 

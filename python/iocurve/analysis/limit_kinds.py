@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from iocurve.foundation.units import MIB, format_number
 from iocurve.result.caps import Kind
 from iocurve.result.document import Limit, RateName, TargetFacts
-from iocurve.units import MIB, format_number
 
 __all__ = ["LIMIT_KINDS", "UNKNOWN", "Confidence", "Limit", "LimitKind", "is_sure", "limit", "next_steps"]
 

@@ -9,8 +9,8 @@ from iocurve.engine.derived import counts_bytes
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, OperationPlan, Worker
+from iocurve.foundation.units import format_bytes
 from iocurve.result.document import Axis, CachePolicy, Point, Result
-from iocurve.units import format_bytes
 
 RateUnit = Literal["IOPS", "MiB/s"]
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import ConnectionOutcome, KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
+from iocurve.foundation.units import SECOND_NS, format_latency
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import SeriesInterval, Summary, Totals
-from iocurve.units import SECOND_NS, format_latency
 
 IN_FLIGHT = 0.9
 """The depth is in flight when at least this fraction of it is on average."""

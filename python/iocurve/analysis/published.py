@@ -9,11 +9,11 @@ from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import NfsEngine
+from iocurve.foundation.units import MIB, MILLISECOND_NS, TIB, format_bytes, format_number
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.reference import PublishedFigure, Reference
 from iocurve.result.summary import Totals
-from iocurve.units import MIB, MILLISECOND_NS, TIB, format_bytes, format_number
 
 TOLERANCE = 0.02
 """Ratios within this fraction of 1 count as the same figure; published results lie 1 to 2 % around their limits."""

@@ -28,8 +28,8 @@ from iocurve.analysis.observations import (
     same_but_depth,
     waiting,
 )
+from iocurve.foundation.units import MIB, counted, format_bytes, format_latency, format_number
 from iocurve.result.document import Point, RateName, TargetFacts
-from iocurve.units import MIB, counted, format_bytes, format_latency, format_number
 
 MORE = 1.2
 """A rate that exceeds another by this factor is not held by the same limit."""

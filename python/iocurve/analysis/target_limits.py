@@ -8,9 +8,9 @@ from iocurve.analysis.level_changes import Levels, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, WorkerLoad
 from iocurve.engine.plan import DiskPlan, IoLimits
+from iocurve.foundation.units import MB, MIB, SECOND_NS, TIB, counted, format_duration, format_number
 from iocurve.result.caps import CAPS, EGRESS, Cap
 from iocurve.result.document import TargetFacts
-from iocurve.units import MB, MIB, SECOND_NS, TIB, counted, format_duration, format_number
 
 TOLERANCE = 0.02
 """A rate within this fraction of a limit counts as at the limit; published results lie 1 to 2 % around theirs."""

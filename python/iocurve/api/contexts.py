@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from iocurve.errors import Diagnostic, DialectError, PlanError, RunError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, RunError, TargetError
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import observed_by
 

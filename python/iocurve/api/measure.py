@@ -20,7 +20,8 @@ from iocurve.api.volume import Volume
 from iocurve.dialects import registry
 from iocurve.dialects.base import Dialect, ParsedCommand
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import GIB, parse_bytes, parse_time_ns
 from iocurve.measure import ab as turns
 from iocurve.measure import programs
 from iocurve.measure.jobs import require_no_overwrites
@@ -32,7 +33,6 @@ from iocurve.measure.search.loads import Effort
 from iocurve.result.document import Result
 from iocurve.result.paired import MARGIN
 from iocurve.targets import target as target_names
-from iocurve.units import GIB, parse_bytes, parse_time_ns
 
 Out: TypeAlias = Path | str | None
 """Directory for result.json, report.html and points.csv; None writes nothing."""

@@ -12,7 +12,7 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import Checks
 from iocurve.analysis.compare import Comparison
 from iocurve.analysis.reading import Reading
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
 from iocurve.result.document import Result

@@ -15,13 +15,13 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
 
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.errors import Interrupted
+from iocurve.foundation.errors import Interrupted
+from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS
 from iocurve.measure.campaign import Measure
 from iocurve.report.progress import Progress, StartedPoint
 from iocurve.report.view import NoView, with_observer
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
-from iocurve.units import MIB, MICROSECOND_NS, SECOND_NS
 
 P = ParamSpec("P")
 T = TypeVar("T")

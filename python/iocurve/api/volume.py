@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Self
 
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import control
 from iocurve.volume.messages import ServedStats, SetRequest

@@ -62,7 +62,7 @@ def _is_named(path: str, words: Sequence[str]) -> bool:
 def _status_of(words: list[str]) -> int:
     """Runs a command; an error becomes a message and an exit status."""
     from iocurve.cli.exits import EXIT_INCOMPLETE, EXIT_USAGE, complain
-    from iocurve.errors import DialectError, Interrupted, IocurveError, PlanError
+    from iocurve.foundation.errors import DialectError, Interrupted, IocurveError, PlanError
     from iocurve.measure.interrupts import exit_status
 
     try:

@@ -15,7 +15,8 @@ from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.measure import ab as measured
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.scenario import command as scenarios
@@ -23,7 +24,6 @@ from iocurve.measure.scenario.runner import REPEATS_MAX
 from iocurve.report.compared import Compared
 from iocurve.result.paired import MARGIN
 from iocurve.targets import target as targets
-from iocurve.units import GIB, SECOND_NS
 
 
 @Parameter(name="*")

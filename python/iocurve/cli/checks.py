@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 from cyclopts import Parameter
 
 from iocurve.cli.exits import EXIT_INCOMPLETE
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from iocurve.cli.common import TargetText
 from iocurve.cli.exits import EXIT_INCOMPLETE
 from iocurve.cli.quantities import Flag
-from iocurve.errors import Diagnostic, DialectError
-from iocurve.measure import trees
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import counted, format_bytes
+from iocurve.measure.run_files import remove_tree
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.manifest import Leftover, Manifest, described, leftover, manifests
 from iocurve.targets.places import Place
 from iocurve.targets.target import NewDiskTarget, VolumeTarget
-from iocurve.units import counted, format_bytes
 
 
 def remove_leftovers(target: TargetText, /, *, yes: Flag = False, kept: Flag = False) -> int:
@@ -41,7 +41,7 @@ def remove_leftovers(target: TargetText, /, *, yes: Flag = False, kept: Flag = F
     elif yes or _agreed(f"Remove {amount} ({format_bytes(size)})?"):
         for one in found:
             for tree in one.manifest.trees:
-                trees.remove(place, tree)
+                remove_tree(place, tree)
             own = [] if one.strange else [one.manifest.name]
             place.remove([*(file.name for file in one.files), *own])
         print(f"removed {amount}")

@@ -11,9 +11,9 @@ from cyclopts import App, Parameter
 from iocurve.cli.common import example, records, refuse, show, show_json
 from iocurve.cli.machines import SSH, report_host
 from iocurve.cli.quantities import AtLeast1, Flag
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import counted
 from iocurve.report.table import Table
-from iocurve.units import counted
 
 NODES = 12
 """Machines of a printed cluster whose number was not given."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from iocurve.cli.common import example
 from iocurve.dialects.registry import REGISTRY
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.measure import interrupts
 from iocurve.result.version import iocurve_version
 

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 
 from iocurve.cli.checks import CHECKS, CheckOptions
 from iocurve.cli.quantities import Flag, MetricsAddress
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
 
 if TYPE_CHECKING:
     from iocurve.result.document import Result

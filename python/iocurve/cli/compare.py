@@ -19,7 +19,7 @@ from iocurve.analysis.history import HistoryRun, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import show, show_json
 from iocurve.cli.quantities import Flag, Many, Ratio
-from iocurve.errors import Diagnostic, DialectError, ResultError, unknown
+from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, unknown
 from iocurve.report import checks, compared, history
 from iocurve.report.compared import Compared
 from iocurve.report.history import History

@@ -9,11 +9,11 @@ from cyclopts import App, Parameter
 
 from iocurve.cli.common import example, records, show, show_json
 from iocurve.cli.quantities import Flag
-from iocurve.errors import DialectError, unknown
+from iocurve.foundation.errors import DialectError, unknown
+from iocurve.foundation.units import format_bytes
 from iocurve.report.table import Table
 from iocurve.targets import disk as disks
 from iocurve.targets import disk_data
-from iocurve.units import format_bytes
 
 app = App(name="disk", help="List and show the disks that can be emulated; restart the virtual machine of one.")
 

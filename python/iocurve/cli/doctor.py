@@ -17,9 +17,9 @@ from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.report.table import Table
-from iocurve.units import GIB, SECOND_NS
 from iocurve.volume import profile as profiles
 from iocurve.volume.profile_limits import resolve
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iocurve.errors import IocurveError
+    from iocurve.foundation.errors import IocurveError
     from iocurve.result.document import Result
 
 EXIT_INCOMPLETE = 1

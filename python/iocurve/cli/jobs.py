@@ -15,7 +15,7 @@ from iocurve.cli.quantities import Flag
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.measure import jobs
 
 CONVERTED = "|".join(name for name, entry in REGISTRY.items() if entry.converts)

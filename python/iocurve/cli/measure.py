@@ -26,7 +26,8 @@ from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import GIB
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs, programs
 from iocurve.measure.scenario import command as scenarios
@@ -36,7 +37,6 @@ from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import PATIENCE_NS, Effort
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
-from iocurve.units import GIB
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression

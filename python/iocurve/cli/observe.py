@@ -20,11 +20,11 @@ from iocurve.advice.observe.counters import samples as watched
 from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.units import SECOND_NS, format_bytes, format_count, format_latency
 from iocurve.measure.interrupts import exit_status
 from iocurve.report.table import Table
 from iocurve.result.caps import Cap
-from iocurve.units import SECOND_NS, format_bytes, format_count, format_latency
 from iocurve.volume.profile_limits import resolve
 
 COLUMNS = ("at", "kind", "IOPS", "MiB/s", "size", "latency", "in client", "server", "in flight")

@@ -17,12 +17,12 @@ from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
 from iocurve.cli.size import machine_of
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.table import Table
 from iocurve.result.caps import Kind
 from iocurve.targets import disk_data
 from iocurve.targets import target as targets
-from iocurve.units import MIB, SECOND_NS
 
 
 @Parameter(name="*")

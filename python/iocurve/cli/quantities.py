@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter, Token, validators
 
-from iocurve.units import (
+from iocurve.foundation.units import (
     format_bytes,
     format_duration,
     parse_bandwidth,

@@ -18,11 +18,11 @@ from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, refuse, show
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
-from iocurve.errors import ResultError, RunError
+from iocurve.foundation.errors import ResultError, RunError
+from iocurve.foundation.units import counted
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
-from iocurve.units import counted
 
 NO_PERCENTILES = (
     "a result keeps those of each of its intervals, and no histograms that --every could join; "

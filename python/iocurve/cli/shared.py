@@ -18,7 +18,7 @@ from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
 from iocurve.cli.quantities import parse_metrics_address
 from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, Where
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, Where
 from iocurve.measure import interrupts, jobs
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from iocurve.advice.demand import Demand, read_prices
 from iocurve.advice.sizing_text import SizingSection
 from iocurve.cli.common import refuse, show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
-from iocurve.errors import Diagnostic, DialectError, unknown
+from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.report.table import Table
 from iocurve.targets import disk_data
 

@@ -24,8 +24,8 @@ from iocurve.cli.quantities import (
     TimeNs,
     TimeText,
 )
-from iocurve.errors import Diagnostic, DialectError
-from iocurve.units import SECOND_NS, format_bytes, format_duration
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration
 from iocurve.volume import control
 from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes

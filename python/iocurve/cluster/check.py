@@ -10,11 +10,11 @@ from pathlib import PurePosixPath
 
 from iocurve._native import VERSION
 from iocurve.cluster import session
-from iocurve.errors import IocurveError
+from iocurve.foundation.errors import IocurveError
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
 from iocurve.measure.group.link import ClientLostError, Member, clock_offset
 from iocurve.measure.machines import ERROR_SHARE
 from iocurve.measure.records import Survey
-from iocurve.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
 
 CLOCK_ERROR_NS_MAX = round(ERROR_SHARE * 1000) * MILLISECOND_NS
 """A tenth of an interval of a second."""

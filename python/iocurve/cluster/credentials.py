@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from iocurve.cluster.ray_options import cluster_directory
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 
 TOKEN = "token"
 KEY = "tls-key.pem"

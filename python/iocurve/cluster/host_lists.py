@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
 
 _Json = dict[str, Any]
 HOSTS_MAX = 10_000

@@ -25,9 +25,9 @@ from iocurve.cluster import credentials, nodes, ray_options
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.machine.processes import Process
-from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 CONNECT_S = 15
 """Time in which a host must accept the connection."""

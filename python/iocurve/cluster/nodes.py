@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 
 from iocurve.cluster.packages import installation
 from iocurve.cluster.ray_options import cluster_directory
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 
 RESOURCE = "load_client"
 """Each node offers one of it; the node of the head program offers none unless it is to generate load, too."""

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 import iocurve
 from iocurve._native import VERSION
 from iocurve.cluster.ray_options import cluster_directory
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 
 NOT_CARRIED = frozenset({"altair", "vl-convert-python"})
 """Packages that draw charts: a load client draws none."""

@@ -19,7 +19,7 @@ from iocurve.cluster import credentials, nodes
 from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, ClusterNode
 from iocurve.cluster.ray_options import ENVIRONMENT
 from iocurve.cluster.started import StartedCluster
-from iocurve.errors import Diagnostic, IocurveError, PlanError, RunError
+from iocurve.foundation.errors import Diagnostic, IocurveError, PlanError, RunError
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread

@@ -27,10 +27,10 @@ import msgspec
 from iocurve.cluster import credentials, nodes, ray_options
 from iocurve.cluster.packages import installation
 from iocurve.cluster.ray_options import cluster_directory
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
+from iocurve.foundation.units import counted
 from iocurve.machine.files import text_of
 from iocurve.machine.processes import Process, start_ticks
-from iocurve.units import counted
 
 FIRST_ADDRESS = IPv4Address("127.0.0.10")
 """Address of the head of a cluster on this machine; the nodes have the next ones. Ray replaces 127.0.0.1 by the

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where, nearest
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where, nearest
 
 _TRUE, _FALSE = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
 

@@ -12,8 +12,8 @@ import msgspec
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
-from iocurve.engine.structs import Struct, TaggedStruct
-from iocurve.units import KIB
+from iocurve.foundation.structs import Struct, TaggedStruct
+from iocurve.foundation.units import KIB
 
 LARGE_BLOCK_BYTES = 64 * KIB
 """Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""

@@ -32,7 +32,7 @@ from iocurve.engine.plan import (
     ZeroContent,
     Zipf,
 )
-from iocurve.units import counted, format_bytes, format_duration, format_latency
+from iocurve.foundation.units import counted, format_bytes, format_duration, format_latency
 
 ZONES_SHOWN = 12
 PATTERN_SHOWN = 16

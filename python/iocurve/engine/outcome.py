@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 State = Literal["finished", "interrupted", "failed"]
 """End of a worker.

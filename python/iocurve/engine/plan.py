@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Struct, TaggedStruct
 
 U16 = Annotated[int, Meta(ge=0, lt=2**16)]
 U32 = Annotated[int, Meta(ge=0, lt=2**32)]

@@ -10,10 +10,10 @@ from typing import TypeVar
 from xml.etree import ElementTree
 
 from iocurve.engine.outcome import State
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, scaled, size, whole
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 NO_LATENCY = "DiskSpd measured no latencies (-L was not given)."
 ROUNDED = "DiskSpd's text states rates to two and latencies to three decimals (in ms)."

@@ -6,11 +6,11 @@ import csv
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedKind, ImportedLatency, total_of
-from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS
 
 KINDS = {
     "write": "write",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
 from iocurve.imports import fio_logs
 from iocurve.imports.fio_options import copies_of, load_of, workers_of
 from iocurve.imports.measured import ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
-from iocurve.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
 
 KINDS = ("read", "write", "trim")
 ALL_CLIENTS = "All clients"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from iocurve.foundation.units import KIB, MILLISECOND_NS
 from iocurve.imports.parsing import SourceFile, number, whole
 from iocurve.result.imported import ImportedInterval
-from iocurve.units import KIB, MILLISECOND_NS
 
 KINDS = {0: "read", 1: "write", 2: "trim"}
 OPTIONS = {"iops": "write_iops_log", "bw": "write_bw_log", "lat": "write_lat_log"}

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from iocurve.foundation.units import KIB
 from iocurve.imports.measured import ImportedLoad
 from iocurve.imports.parsing import number, size, whole
 from iocurve.result.imported import ImportedKind
-from iocurve.units import KIB
 
 Options = Mapping[str, str]
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "ftruncate")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
 from iocurve.imports.measured import ImportedMeasurement
 from iocurve.imports.parsing import SourceFile

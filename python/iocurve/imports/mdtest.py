@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from iocurve.foundation.units import SECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, whole
 from iocurve.result.imported import ImportedKind
-from iocurve.units import SECOND_NS
 
 KINDS = {
     "directory creation": "mkdir",

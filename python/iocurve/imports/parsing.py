@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.result.document import Json
 
 BYTES_MAX = 1 << 30

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
+from iocurve.foundation.units import format_bytes
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportFacts
 from iocurve.result.version import iocurve_version
-from iocurve.units import format_bytes
 
 KIND = "imported"
 """The kind of a result that was imported."""

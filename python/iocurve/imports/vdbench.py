@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from html import unescape
 from typing import TypeAlias
 
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, scaled
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, histogram_of, total_of
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 FILES = ("flatfile.html", "summary.html", "totals.html")
 """Files with results, the most detailed first."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import Job
 from iocurve.job.resolve import Machine, PathFacts
 from iocurve.targets.disk import parse_disk

@@ -30,11 +30,11 @@ from iocurve.engine.plan import (
     SpaceEngine,
     Worker,
 )
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.machine import ENDLESS
-from iocurve.units import SECOND_NS, counted, format_bytes, format_count, format_duration
 
 FILES_SHOWN = 6
 """Files of each job that are listed; the rest is counted."""

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_min
-from iocurve.job.model import Level, PlanNote, Section, paths_text
-from iocurve.job.words import Words
-from iocurve.units import format_bytes
+from iocurve.foundation.units import format_bytes
+from iocurve.job.model import Level, PlanNote, Section, Words, paths_text
 
 
 @dataclass(frozen=True)

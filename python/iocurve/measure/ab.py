@@ -14,7 +14,8 @@ from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, DialectError, PlanError
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
 from iocurve.measure.jobs import NO_TARGET, UsedTargets, require_no_overwrites, walk, with_notes
@@ -26,7 +27,6 @@ from iocurve.measure.search.command import workload_of
 from iocurve.report.view import View
 from iocurve.result.document import Point, Result
 from iocurve.targets.target import Target
-from iocurve.units import MILLISECOND_NS
 
 LABELS = ("A", "B")
 FAMILY = "load"

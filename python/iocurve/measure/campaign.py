@@ -19,7 +19,8 @@ from iocurve.analysis.limits import with_verdicts
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
-from iocurve.errors import Interrupted, IocurveError, RunError
+from iocurve.foundation.errors import Interrupted, IocurveError, RunError
+from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
@@ -39,7 +40,6 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.paired import MARGIN
-from iocurve.units import SECOND_NS, counted
 
 NULL_CEILING_S = 0.1
 """Run time of the null engine, which measures the rate of the loop without I/O."""

@@ -20,7 +20,8 @@ import msgspec
 
 from iocurve._native import Run
 from iocurve.engine.outcome import Outcome
-from iocurve.errors import IocurveError, RunError
+from iocurve.foundation.errors import IocurveError, RunError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.files import boot_id, state_directory
 from iocurve.machine.processes import children, run_ns
 from iocurve.measure import spin
@@ -42,7 +43,6 @@ from iocurve.result import host
 from iocurve.result.document import IdleCost
 from iocurve.result.version import iocurve_version
 from iocurve.targets.places import LocalPlace
-from iocurve.units import SECOND_NS
 
 POLL_S = 0.05
 """Time between two polls of the engine."""

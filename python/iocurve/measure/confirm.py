@@ -14,7 +14,8 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Experiment, Limit, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine.derived import on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
@@ -23,7 +24,6 @@ from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, NfsTarget, Target
-from iocurve.units import MIB, SECOND_NS
 
 FILE_BYTES_MAX = 256 * MIB
 """The files of an experiment are no larger, so that it begins at once."""

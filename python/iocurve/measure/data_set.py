@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.plan import FixedBlocks
-from iocurve.errors import Diagnostic, PlanError, TargetError
+from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
+from iocurve.foundation.units import MIB, format_bytes
 from iocurve.job.model import Load, Said, TreeLoad
 from iocurve.measure.machines import Machines
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, NfsTarget, Target, VolumeTarget
-from iocurve.units import MIB, format_bytes
 
 MULTIPLE_BYTES = MIB
 """File sizes are multiples of this, the largest block size of any scenario."""

@@ -17,7 +17,8 @@ from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedComma
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
-from iocurve.errors import Interrupted, TargetError
+from iocurve.foundation.errors import Interrupted, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import interrupts
@@ -30,9 +31,8 @@ from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.disturbance import starved_volume_text
 from iocurve.result.document import Result, TargetFacts
-from iocurve.targets.disk_facts import disk_facts
 from iocurve.targets.nfs_url import nfs_address
-from iocurve.units import SECOND_NS
+from iocurve.targets.target import disk_facts
 
 if TYPE_CHECKING:
     from iocurve.measure.run_files import RunFiles

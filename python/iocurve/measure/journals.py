@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iocurve.analysis.limits import with_verdicts, without_verdicts
 from iocurve.engine.outcome import IntervalRecord
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
 from iocurve.measure.campaign import reason
 from iocurve.measure.deployment import by_place
 from iocurve.measure.group.merge import placed_worker

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.engine.plan import NullEngine, Plan
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.machines import Machines
 from iocurve.report.view import NoView, View
 from iocurve.targets.manifest import leftovers_line
 from iocurve.targets.nfs_url import nfs_address
 from iocurve.targets.places import Place, export_place
-from iocurve.units import SECOND_NS
 
 if TYPE_CHECKING:
     from iocurve.targets.opened_target import OpenedTarget

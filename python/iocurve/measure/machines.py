@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome, Stall
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import format_duration
 from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse, Point
-from iocurve.units import format_duration
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iocurve.dialects.base import Measured, ParsedCommand, Step, TimedJob
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.job.model import Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns

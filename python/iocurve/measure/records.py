@@ -6,7 +6,7 @@ import msgspec
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.result.document import HostFacts, IdleCost, LayoutFacts, MachineUse, MountFacts
 
 

@@ -8,9 +8,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iocurve.engine import plan as planned
 from iocurve.engine.plan import FilePlan, NullEngine, Plan, Worker
-from iocurve.errors import TargetError
-from iocurve.measure import trees
+from iocurve.foundation.errors import TargetError
+from iocurve.job.resolve.tree import removal
+from iocurve.measure import local
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.manifest import FILES_BYTES_MAX, Manifest, ManifestFile, leftover
 from iocurve.targets.places import LocalPlace, NfsPlace, Place, export_place
@@ -220,7 +222,25 @@ def _has_room(manifest: Manifest, files: Sequence[ManifestFile]) -> bool:
 def _remove(place: Place, manifest: Manifest) -> None:
     """Removes the files of a manifest; those that a user named only while they are the run's."""
     for tree in manifest.trees:
-        trees.remove(place, tree)
+        remove_tree(place, tree)
     own = [file.name for file in manifest.files if manifest.is_own(file)]
     named = () if len(own) == len(manifest.files) else leftover(place, manifest).files
     place.remove([*own, *(file.name for file in named if file.name not in own), manifest.name])
+
+
+def remove_tree(place: Place, name: str) -> None:
+    """Removes a tree and its root, but nothing of another name. Raises ``TargetError`` if the root stays."""
+    outcome = local.run(removal(*_opened(place, name)).replace(name=f"removing {name}"))
+    if outcome.state != "finished":
+        errors = [worker.error for worker in outcome.workers if worker.error]
+        raise TargetError(f"{name} was not removed as a whole: {errors[0] if errors else outcome.state}")
+
+
+def _opened(place: Place, name: str) -> tuple[planned.EnginePlan, str]:
+    """The engine for a place, and the path of a name on it."""
+    if isinstance(place, NfsPlace):
+        return planned.NfsMetadataEngine(mount=place.mount, keep_open=True), name
+    if isinstance(place, LocalPlace):
+        how = planned.FileOpen(direct=False, durability="none", invalidate=False)
+        return planned.MetadataEngine(open=how, keep_open=True), str(place.directory / name)
+    raise TargetError(f"{name} is in a directory of a load client: trees of files need an NFS export there")

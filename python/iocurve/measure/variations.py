@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.targets.opened_target import is_ipv4_loopback
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 NCONNECT_MAX = 16
 BLOCK_BYTES_MIN = 1024

@@ -18,12 +18,12 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
 from iocurve.result.disturbance import STARVED, disturbance, starved_share
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stats import series_mean
-from iocurve.units import SECOND_NS
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)
 """Verdicts that other limits look like, until something is changed."""

@@ -13,13 +13,13 @@ from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
+from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
 from iocurve.report import charts
 from iocurve.report.charts import CapLine, Chart, PublishedMark
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, limit_cell
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
-from iocurve.units import MIB, UNKNOWN_TEXT, capitalised
 
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
 

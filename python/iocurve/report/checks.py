@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from iocurve.analysis.checks import Check, Checks, Verdict
+from iocurve.foundation.units import counted
 from iocurve.report.table import Table, bold, code, escaped
-from iocurve.units import counted
 
 _WORDS: dict[Verdict, str] = {"failed": "FAILED", "cannot_tell": "CANNOT TELL", "passed": "passed"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

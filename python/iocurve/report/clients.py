@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
 from iocurve.analysis.families import PointFamily
+from iocurve.foundation.units import MIB, format_count, sentence
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -24,7 +25,6 @@ from iocurve.report.charts import Chart
 from iocurve.report.table import Cell, Table, clients_cell, decimal, fairness_cells
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point
-from iocurve.units import MIB, format_count, sentence
 
 CAPTION = (
     "Fairness is Jain's index of the clients' throughput: 1 where all have the same, 1/n where one of n has all. "

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
+from iocurve.foundation.units import MICROSECOND_NS, counted, format_count, format_latency
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.table import Table, bold, escaped
 from iocurve.result.document import Result
 from iocurve.result.figures import RESPONSE, of_kind, plain
 from iocurve.result.paired import Verdict, margin_text
 from iocurve.result.stats import CONFIDENCE
-from iocurve.units import MICROSECOND_NS, counted, format_count, format_latency
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "cannot tell")
 """In the order of summaries: regressions first."""

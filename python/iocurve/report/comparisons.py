@@ -9,6 +9,7 @@ from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
 from iocurve.analysis.published import PublishedComparison
+from iocurve.foundation.units import format_bytes, format_latency, sentence
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -40,7 +41,6 @@ from iocurve.report.loads import mix_bars
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal
 from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
-from iocurve.units import format_bytes, format_latency, sentence
 
 ADVICE_CAPTION = (
     "Each cell shows the gain with its 95 % interval, and the mean latency without and with more connections. Green "

@@ -11,9 +11,7 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.engine.describe import block_text, payload_text
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
-from iocurve.result.caps import EGRESS
-from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
-from iocurve.units import (
+from iocurve.foundation.units import (
     MB,
     MIB,
     SECOND_NS,
@@ -25,6 +23,8 @@ from iocurve.units import (
     format_number,
     sentence,
 )
+from iocurve.result.caps import EGRESS
+from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
 
 LISTED_MAX = 3
 """A list of more values than this is folded."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from iocurve.analysis import Reading, read
-from iocurve.errors import ResultError, TargetError
+from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.report import page
 from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from iocurve.analysis import Reading
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
+from iocurve.foundation.units import format_number
 from iocurve.report import charts, clients, comparisons, loads
 from iocurve.report.cells import ReportFigure, caps, slug
 from iocurve.report.charts import Chart
 from iocurve.report.table import Table
 from iocurve.result.document import SearchFacts
-from iocurve.units import format_number
 
 
 def figures(reading: Reading) -> list[ReportFigure]:

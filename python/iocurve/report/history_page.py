@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iocurve.analysis.history import Series
+from iocurve.foundation.units import counted
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure, slug
 from iocurve.report.compared import value_text
@@ -10,7 +11,6 @@ from iocurve.report.history import History, changes, table
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
 from iocurve.result.version import iocurve_version
-from iocurve.units import counted
 
 CAPTION = "Bars are 95 % intervals of a run. Lines are levels, and dashed ones the changes between them."
 

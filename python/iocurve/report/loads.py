@@ -9,6 +9,7 @@ from iocurve.analysis import Reading
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
+from iocurve.foundation.units import sentence
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -36,7 +37,6 @@ from iocurve.report.cells import (
 )
 from iocurve.report.table import Cell, Nanoseconds, Table, decimal
 from iocurve.result.summary import Totals
-from iocurve.units import sentence
 
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""

@@ -22,11 +22,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
+from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
 from iocurve.report.progress import Progress, StartedPoint
 from iocurve.result.document import Interval, Limit, Result
 from iocurve.result.summary import Latency, Summary
 from iocurve.result.version import iocurve_version
-from iocurve.units import MICROSECOND_NS, SECOND_NS
 
 BOUNDS_US = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
 """Upper bounds of the buckets, in µs: 1, 2 and 5 of each power of ten, from 1 µs to 50 s."""

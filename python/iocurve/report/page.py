@@ -15,11 +15,11 @@ from typing import Literal
 from iocurve.analysis import Reading
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import capitalised, counted
 from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.result.document import write_atomically
-from iocurve.units import capitalised, counted
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
 

@@ -12,8 +12,8 @@ from typing import TextIO
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
+from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 from iocurve.result.summary import Summary
-from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
 
 CLIENTS_SHOWN = 12
 """Most load clients with an own row in the live view."""

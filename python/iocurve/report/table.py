@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
-from iocurve.result.disturbance import condition
-from iocurve.result.document import Point, Result
-from iocurve.result.summary import Summary
-from iocurve.units import (
+from iocurve.foundation.units import (
     MIB,
     MICROSECOND_NS,
     MILLISECOND_NS,
@@ -22,6 +19,9 @@ from iocurve.units import (
     format_count,
     format_latency,
 )
+from iocurve.result.disturbance import condition
+from iocurve.result.document import Point, Result
+from iocurve.result.summary import Summary
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 Scope = Literal["volume", "client", "connection"]
 Quantity = Literal["bytes_per_s", "iops", "requests"]

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.summary import NOTHING, SeriesInterval, together
-from iocurve.units import SECOND_NS
 
 WHOLE = 0.9
 """An interval counts as whole above this fraction of the longest interval's length."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.document import MachineUse, Point
-from iocurve.units import MILLISECOND_NS
 
 Condition = Literal["quiet", "disturbed", "starved", "not known"]
 """The machine while a point ran.

@@ -21,8 +21,9 @@ from msgspec import Meta
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.engine.structs import Struct
-from iocurve.errors import ResultError, TargetError
+from iocurve.foundation.errors import ResultError, TargetError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import SECOND_NS, counted, format_duration, format_number
 from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.course import course, course_of, for_document, records, series
@@ -33,7 +34,6 @@ from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
 from iocurve.result.summary import SeriesInterval, Summary, summarise
 from iocurve.result.version import iocurve_version
-from iocurve.units import SECOND_NS, counted, format_duration, format_number
 
 if TYPE_CHECKING:
     import altair

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TypeAlias, get_args
 
 from iocurve.engine.plan import OperationKind
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB
 from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
-from iocurve.units import MIB
 
 Value: TypeAlias = int | float | str | None
 RESPONSE = "response_"

@@ -8,8 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from iocurve.errors import ResultError
-from iocurve.units import format_number
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import format_number
 
 if TYPE_CHECKING:
     import altair

@@ -14,9 +14,9 @@ from typing import TypeVar
 from iocurve._native import Histogram
 from iocurve.engine.outcome import State
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals, merge_histograms, moments
-from iocurve.units import SECOND_NS
 
 
 class ImportedLatency(Struct):

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 
 
 def text(metrics: Collector) -> bytes:

@@ -17,8 +17,8 @@ from functools import lru_cache
 from statistics import fmean, median
 from typing import Literal
 
+from iocurve.foundation.units import counted
 from iocurve.result.stats import CONFIDENCE, student_quantile
-from iocurve.units import counted
 
 Verdict = Literal["faster", "slower", "no difference", "cannot tell"]
 """faster, slower: the interval excludes equal rates. no difference: the interval excludes a difference that matters.

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from iocurve.engine.structs import Struct, bundled_names, read_bundled
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.structs import Struct, bundled_names, read_bundled
 
 Unit = Literal["IOPS", "MiB/s", "ms", "×"]
 Axis = int | float | str

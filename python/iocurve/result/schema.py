@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
-from iocurve.engine.structs import Struct, field_texts
+from iocurve.foundation.structs import Struct, field_texts
 from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
 from iocurve.result.figures import Figures, KindFigures
 

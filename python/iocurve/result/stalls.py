@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from iocurve.engine.outcome import Absence, WorkerOutcome
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 from iocurve.result.summary import Summary, View
-from iocurve.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 
 STALL_NS = SECOND_NS
 """An operation that takes this long, and ``TIMES`` the median, has met a stall."""

@@ -24,8 +24,8 @@ from iocurve.engine.outcome import (
     State,
     WorkerOutcome,
 )
-from iocurve.engine.structs import Struct
-from iocurve.units import MIB, SECOND_NS
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import MIB, SECOND_NS
 
 UNKNOWN = math.nan
 """A value that an imported result does not state."""

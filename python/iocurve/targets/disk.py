@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
-from iocurve.errors import TargetError, unknown
+from iocurve.foundation.errors import TargetError, unknown
+from iocurve.foundation.units import GIB, KIB, MB, parse_bandwidth, parse_bytes, parse_time_ns
 from iocurve.targets import disk_data as data
-from iocurve.units import GIB, KIB, MB, parse_bandwidth, parse_bytes, parse_time_ns
 
 STATE_NAME = ".iocurve-disk.json"
 """File in the disk's directory with its state: cached blocks and burst credits."""

@@ -13,8 +13,8 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct, bundled_names, read_bundled
-from iocurve.units import MB
+from iocurve.foundation.structs import Struct, bundled_names, read_bundled
+from iocurve.foundation.units import MB
 
 MINUTE_NS = 60_000_000_000
 MBIT_BYTES = 125_000

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from iocurve.engine.structs import Struct
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import counted, format_bytes
 from iocurve.machine.processes import Process
 from iocurve.targets.places import FileFacts, Place
-from iocurve.units import counted, format_bytes
 
 SUFFIX = ".manifest.json"
 RUN = re.compile(r"iocurve-[^/\0]+-[0-9a-f]{8}")

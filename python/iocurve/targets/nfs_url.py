@@ -7,7 +7,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from iocurve.engine.plan import NfsMount
-from iocurve.errors import nearest
+from iocurve.foundation.errors import nearest
 
 NUMBERS = {
     "nconnect": (1, 16),

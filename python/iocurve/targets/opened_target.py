@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import MIB, format_bytes
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
-from iocurve.units import MIB, format_bytes
 from iocurve.volume.spec import memory_limit_bytes
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from iocurve._native import Export
 from iocurve.engine.plan import EnginePlan, NfsEngine, NfsMetadataEngine, NfsMount
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.machine.mounts import mounts
 from iocurve.machine.processes import Process
 

@@ -19,13 +19,13 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result import host
+from iocurve.result.caps import caps
 from iocurve.result.document import TargetFacts
 from iocurve.targets.disk import DiskSpec, parse_disk
-from iocurve.targets.disk_facts import disk_facts
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
-from iocurve.units import SECOND_NS
 from iocurve.volume.serve import volume_process
 from iocurve.volume.spec import ExportSpec, spec_of
 from iocurve.volume.spec import facts as volume_facts
@@ -260,3 +260,25 @@ def facts_of(target: Target) -> TargetFacts:
     if isinstance(target, NewDiskTarget):
         return disk_facts(target.in_directory(Path()).plan).replace(address=target.text)
     return TargetFacts(kind=target.kind, address=str(target.path.resolve()), mount=host.mount_of(target.path))
+
+
+def disk_facts(disk: DiskPlan) -> TargetFacts:
+    """The facts of an emulated disk, with its sustained limits (no burst)."""
+    within = [disk.limits]
+    if disk.vm and disk.cache != "none" and disk.vm.cached:
+        within = [disk.vm.cached]
+    elif disk.vm and disk.vm.uncached:
+        within.append(disk.vm.uncached)
+    directory = Path(disk.state_path).parent
+    return TargetFacts(
+        kind="emulated_disk",
+        address=str(directory),
+        service_level=disk.name,
+        caps=caps(
+            {
+                "iops": min(limits.iops for limits in within),
+                "throughput_bytes_per_s": min(limits.bytes_per_s for limits in within),
+            }
+        ),
+        mount=host.mount_of(directory),
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import field
 
-from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.machine.files import state_directory
 from iocurve.volume.faults import Faults
 from iocurve.volume.limits import Limits

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from iocurve._native import Volume
-from iocurve.errors import IocurveError, TargetError
+from iocurve.foundation.errors import IocurveError, TargetError
 from iocurve.machine.files import runtime_directory
 from iocurve.volume.messages import (
     Answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 DEFAULT_RATES = {
     "flip-bit": 1e-6,

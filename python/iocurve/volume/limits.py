@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from iocurve.engine.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Struct, TaggedStruct
+from iocurve.foundation.units import format_bytes
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value
-from iocurve.units import format_bytes
 
 S = TypeVar("S", bound=Struct)
 NORMAL_P99 = 2.3263478740408408

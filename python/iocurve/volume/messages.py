@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 from iocurve.volume.limits import Limits
 from iocurve.volume.stats import ExportStats, VolumeStats
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from iocurve.units import SECOND_NS
+from iocurve.foundation.units import SECOND_NS
 from iocurve.volume.stats import ExportStats, IoStats, VolumeStats
 
 

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct, TaggedStruct
-from iocurve.errors import Diagnostic, DialectError, unknown
-from iocurve.units import GIB, TIB
+from iocurve.foundation.errors import Diagnostic, DialectError, unknown
+from iocurve.foundation.structs import Struct, TaggedStruct
+from iocurve.foundation.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 UNLIMITED = "unlimited"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import GIB, MIB, TIB, format_bytes
 from iocurve.result.caps import CAPS, Burst, Cap, caps
-from iocurve.units import GIB, MIB, TIB, format_bytes
 from iocurve.volume import limits
 from iocurve.volume.profile import (
     Cited,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
+from iocurve.foundation.units import GIB, format_bytes, format_duration
 from iocurve.result.caps import CAPS, Scope
-from iocurve.units import GIB, format_bytes, format_duration
 from iocurve.volume.profile import (
     BurstFigure,
     ExponentialFigure,

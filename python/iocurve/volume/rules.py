@@ -6,7 +6,7 @@ import os
 from ipaddress import ip_address, ip_network
 from typing import Literal
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 NOBODY = 65534
 """The user and group that NFS servers traditionally squash to."""

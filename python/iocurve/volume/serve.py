@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO
 
 from iocurve._native import Volume
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import format_bytes
 from iocurve.machine.processes import counted_as_target
 from iocurve.machine.servers import addresses_towards
-from iocurve.units import format_bytes
 from iocurve.volume import profile
 from iocurve.volume.config import VolumeConfig
 from iocurve.volume.rules import ExportRules, is_loopback

@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from iocurve.engine.structs import Struct
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.machine.files import memory, text_of
 from iocurve.result.document import TargetFacts
-from iocurve.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.volume.config import (
     CONNECTIONS_MAX,
     DirectoryStore,

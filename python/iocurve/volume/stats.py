@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 from iocurve.volume.limits import Limits
 
 

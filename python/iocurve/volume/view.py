@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from iocurve.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
 from iocurve.volume.messages import ServedExportStats, ServedStats
 from iocurve.volume.stats import BucketStats, ClientStats, ConnectionStats, IoStats
 

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 URL = "http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01"
 TIMEOUT_S = 1.0

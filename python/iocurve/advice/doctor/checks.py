@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 
 State = Literal["green", "yellow", "red"]
 WORST_FIRST: tuple[State, ...] = ("red", "yellow", "green")

@@ -12,7 +12,7 @@ from iocurve.advice.doctor import local, machine, nconnect, nfs
 from iocurve.advice.doctor.checks import Diagnosis, Finding, Judgement, State, TunedSetting, diagnosis
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount, fstab_options, mounts
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.machine.mounts import nearest
 from iocurve.result.caps import Cap
 from iocurve.targets.nfs_url import parse_nfs_url

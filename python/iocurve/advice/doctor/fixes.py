@@ -10,8 +10,8 @@ from pathlib import Path
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.nfs import READ_AHEAD_KIB, SERVER_SLOTS, SESSION_SLOTS
-from iocurve.errors import TargetError
-from iocurve.units import MIB
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import MIB
 
 UDEV_NFS = "etc/udev/rules.d/99-nfs.rules"
 UDEV_SCHEDULER = "etc/udev/rules.d/60-iocurve-scheduler.rules"

@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 from iocurve.advice.doctor.checks import DoctorRow
 from iocurve.analysis.compare import Difference, compare_turns
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.measure import ab, interrupts
 from iocurve.measure import campaign as campaigns
 from iocurve.result.document import Result
 from iocurve.result.paired import MARGIN
-from iocurve.units import SECOND_NS, format_duration
 
 GUARDIAN = """\
 import json, sys

@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from iocurve.advice.doctor.azure import Instance
-from iocurve.engine.structs import Struct
-from iocurve.errors import ResultError
+from iocurve.foundation.errors import ResultError
+from iocurve.foundation.structs import Struct
 from iocurve.machine.processors import ALL, STAT, ticks
 
 FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"

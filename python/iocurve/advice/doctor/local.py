@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from iocurve.advice.doctor.checks import Finding, Judgement, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
+from iocurve.foundation.units import KIB, MIB, format_bytes
 from iocurve.machine.mounts import Mount
-from iocurve.units import KIB, MIB, format_bytes
 
 SECTOR_BYTES = 512
 REQUESTS_MIN = 64

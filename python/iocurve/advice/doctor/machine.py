@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from iocurve.advice.doctor.checks import MACHINE, Finding, Judgement, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
+from iocurve.foundation.units import MIB, counted
 from iocurve.machine.files import memory
 from iocurve.machine.processors import ALL, STAT, ticks
 from iocurve.result.caps import EGRESS, Cap, cap_value
 from iocurve.targets.disk_data import VmSize, describe_vm, vms
-from iocurve.units import MIB, counted
 
 MBIT = 10**6
 CPU = "sys/devices/system/cpu"

@@ -13,7 +13,7 @@ from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.advice.doctor.nfs import AZURE_FILES, Service, remount, url
-from iocurve.units import counted
+from iocurve.foundation.units import counted
 
 NCONNECT_SINCE = (5, 3)
 CONNECTIONS_LOAD = "rw=randread bs=64k iodepth=64"

@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount
+from iocurve.foundation.units import GIB, KIB, MIB, counted, format_bytes
 from iocurve.machine.mounts import options_of
 from iocurve.machine.servers import NFS_PORT
-from iocurve.units import GIB, KIB, MIB, counted, format_bytes
 
 READ_AHEAD_KIB = 15_360
 READ_AHEADS_OF_OLD_KERNELS = 15

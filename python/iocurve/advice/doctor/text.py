@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow, TuningCheck
+from iocurve.foundation.units import counted
 from iocurve.report.table import Table, code, escaped
-from iocurve.units import counted
 
 COLUMNS = ("state", "what", "where", "found")
 

@@ -20,7 +20,7 @@ from iocurve.advice.observation import (
     ObservedInterval,
     ProcessObserved,
 )
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.machine.block_devices import SECTOR_BYTES, device_name
 from iocurve.machine.files import text_of
 from iocurve.machine.mounts import nearest

@@ -9,8 +9,8 @@ from typing import Literal
 import tomli_w
 
 from iocurve.advice.observation import KindObserved, Observation
-from iocurve.errors import TargetError
-from iocurve.units import KIB, format_bytes
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import KIB, format_bytes
 
 PAGE_BYTES, SECTOR_BYTES = 4 * KIB, 512
 SIZE_ERROR = 0.005

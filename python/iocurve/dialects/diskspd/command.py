@@ -23,13 +23,13 @@ from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check
 from iocurve.dialects.diskspd.words import WORDS
-from iocurve.errors import Diagnostic, DialectError, PlanError, in_order
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
+from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine, resolve
 from iocurve.result.document import Result
-from iocurve.units import MILLISECOND_NS, counted
 
 HELP = """\
 Usage: iocurve diskspd [flags] target [targets]

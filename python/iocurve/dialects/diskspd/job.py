@@ -14,11 +14,11 @@ from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import FixedBlocks, Plan
-from iocurve.errors import Where
+from iocurve.foundation.errors import Where
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import EngineName, Job, PerKind, Said, ZoneShare, ZonesSaid
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.checks import MAX_WORKERS
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 DEFAULTS = Said.of(
     engine="uring",

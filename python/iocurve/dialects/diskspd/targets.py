@@ -8,8 +8,8 @@ from pathlib import Path
 
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
+from iocurve.foundation.units import format_bytes
 from iocurve.job.resolve import Machine
-from iocurve.units import format_bytes
 
 _WINDOWS_DRIVE = re.compile(r"#\d+|[A-Za-z]:|\\\\\.\\.*", re.ASCII)
 _WINDOWS_FILE = re.compile(r"[A-Za-z]:[\\/].*|\\\\.*|.*\\.*", re.ASCII | re.DOTALL)

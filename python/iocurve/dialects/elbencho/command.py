@@ -27,13 +27,13 @@ from iocurve.dialects.elbencho.phases import (
 )
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, PlanError, TargetError
+from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes
 from iocurve.job.explain import explain
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
 from iocurve.result.summary import summarise
-from iocurve.units import SECOND_NS, counted, format_bytes
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 HELP = f"""\

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, read_job_file, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
-from iocurve.errors import Diagnostic, DialectError, Where, in_order
-from iocurve.units import MIB, SECOND_NS
+from iocurve.foundation.errors import Diagnostic, DialectError, Where, in_order
+from iocurve.foundation.units import MIB, SECOND_NS
 
 WORKERS_MAX = 4096
 PATHS_MAX = 10_000

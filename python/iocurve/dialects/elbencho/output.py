@@ -14,8 +14,8 @@ from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
 from iocurve.engine.derived import with_drained
 from iocurve.engine.outcome import State, WorkerOutcome
+from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
-from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 VERSION = "3.1"
 """The version whose output this is."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from iocurve.dialects.elbencho.options import PHASES, Options
 from iocurve.engine import plan as plans
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.job.model import (
     Data,
     Ending,
@@ -21,12 +22,11 @@ from iocurve.job.model import (
     Said,
     Section,
     Target,
+    Words,
 )
 from iocurve.job.resolve import Machine, PathFacts, plan_here
 from iocurve.job.resolve.machine import ENDLESS
-from iocurve.job.words import Words
 from iocurve.targets.target import NfsTarget
-from iocurve.units import MILLISECOND_NS
 
 INTERVAL_NS = 100 * MILLISECOND_NS
 """Resolution of the values up to the end of the fastest thread."""

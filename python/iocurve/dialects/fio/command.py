@@ -20,13 +20,13 @@ from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, Surroundings, commands, parse
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, DialectError, PlanError, TargetError, in_order
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, TargetError, in_order
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.result.document import Result
-from iocurve.units import SECOND_NS
 
 
 def parsed(read: FioCommand) -> ParsedCommand:

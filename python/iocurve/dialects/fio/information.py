@@ -11,7 +11,7 @@ from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_E
 from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
 from iocurve.dialects.fio.read.parse import closest, commands
 from iocurve.dialects.fio.read.values import either
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
 
 HELP = f"""\
 Usage: iocurve fio [fio's options] [job files]

@@ -12,7 +12,7 @@ from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, ReportGroup
 

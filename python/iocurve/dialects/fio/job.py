@@ -13,7 +13,7 @@ from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
 from iocurve.dialects.fio.read.values import Context
 from iocurve.dialects.fio.words import WORDS
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job import model
 from iocurve.job.model import Files, Job, Load, PlanNote, Section
 

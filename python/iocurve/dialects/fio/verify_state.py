@@ -17,7 +17,7 @@ from pathlib import Path
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
-from iocurve.errors import Diagnostic, TargetError
+from iocurve.foundation.errors import Diagnostic, TargetError
 from iocurve.job.model import Job
 
 VERSION = 3

@@ -15,16 +15,15 @@ from pathlib import Path
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
 from iocurve.dialects.mdtest import output
-from iocurve.dialects.mdtest.names import Shape
 from iocurve.dialects.mdtest.options import ITEMS_MAX, parse
-from iocurve.dialects.mdtest.phases import Phase, of_iteration, wear_out
+from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
-from iocurve.units import SECOND_NS, counted
 
 HELP = f"""\
 Usage: iocurve mdtest [mdtest's options]

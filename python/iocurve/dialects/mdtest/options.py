@@ -9,8 +9,8 @@ from pathlib import Path
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, refused, sets
-from iocurve.errors import Diagnostic, DialectError, in_order
-from iocurve.units import SECOND_NS
+from iocurve.foundation.errors import Diagnostic, DialectError, in_order
+from iocurve.foundation.units import SECOND_NS
 
 RANKS_MAX = 1024
 BYTES_MAX = 64 << 20

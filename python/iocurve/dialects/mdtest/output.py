@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from statistics import fmean
 
-from iocurve.dialects.mdtest.names import Shape
-from iocurve.dialects.mdtest.phases import ROWS
+from iocurve.dialects.mdtest.phases import ROWS, Shape
 
 VERSION = "4.1.0"
 """The version whose output this is."""

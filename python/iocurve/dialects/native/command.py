@@ -9,7 +9,7 @@ from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob,
 from iocurve.dialects.native.keys import WORDS
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.job.resolve.tree import layout
 

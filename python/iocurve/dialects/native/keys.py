@@ -25,10 +25,9 @@ from iocurve.dialects.native.kinds import (
     whole,
 )
 from iocurve.engine.plan import Blocks
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 from iocurve.job import model
-from iocurve.job.model import PARTS, PerKind, Preference, Said, Section
-from iocurve.job.words import Words
+from iocurve.job.model import PARTS, PerKind, Preference, Said, Section, Words
 
 _EXCEPTIONS = {
     "file_bytes": "file_size",

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from iocurve.engine.plan import FixedBlocks, Uniform
+from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
 from iocurve.job.model import Percent, PerKind
-from iocurve.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
 
 T = TypeVar("T")
 S = TypeVar("S", bound=str)

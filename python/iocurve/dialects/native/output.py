@@ -11,9 +11,9 @@ import tomli_w
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
 from iocurve.dialects.native.kinds import TEXT, Schema, Time
-from iocurve.engine.structs import field_texts
+from iocurve.foundation.structs import field_texts
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PARTS, Said, Section
-from iocurve.units import SECOND_NS
 
 
 def write(runs: Sequence[TimedJob], source: str) -> str:

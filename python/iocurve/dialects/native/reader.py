@@ -12,9 +12,9 @@ from typing import TypeVar
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.native.keys import DEFAULTS, FIELD_OF, KINDS, WORDS
 from iocurve.dialects.native.kinds import Kind, Time
-from iocurve.errors import Diagnostic, DialectError, Where, nearest
+from iocurve.foundation.errors import Diagnostic, DialectError, Where, nearest
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Job, Said
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 T = TypeVar("T")
 D = TypeVar("D")

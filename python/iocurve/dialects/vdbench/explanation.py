@@ -11,8 +11,8 @@ from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import LOCALHOST
 from iocurve.dialects.vdbench.words import WORDS
+from iocurve.foundation.units import counted, format_bytes, format_duration
 from iocurve.job.explain import explain_job
-from iocurve.units import counted, format_bytes, format_duration
 
 RUNS_SHOWN = 20
 """Limit of runs shown per run definition; the rest is counted."""

@@ -13,12 +13,13 @@ from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, 
 from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
-from iocurve.dialects.vdbench.read.openflags import Opening, opening
+from iocurve.dialects.vdbench.read.values import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine import plan as plans
-from iocurve.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import (
     Data,
     Ending,
@@ -35,7 +36,6 @@ from iocurve.job.model import (
 )
 from iocurve.job.resolve import Machine, plan_here
 from iocurve.targets.target import NfsTarget
-from iocurve.units import SECOND_NS
 
 FORMAT_THREADS = 8
 """vdbench's threads of a format; fwd=format overrides them."""

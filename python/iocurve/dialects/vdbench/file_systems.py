@@ -10,9 +10,9 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
 from iocurve.dialects.vdbench.runs import Loops, Run
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
+from iocurve.foundation.units import KIB
 from iocurve.job.model import PlanNote
-from iocurve.units import KIB
 
 FORMAT_TRANSFER = 128 * KIB
 """vdbench's transfer size of a format; fwd=format overrides it."""

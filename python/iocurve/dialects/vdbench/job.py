@@ -14,8 +14,7 @@ from iocurve.dialects.vdbench.output.table import Cell
 from iocurve.dialects.vdbench.placements import Placement, StorageWorkload, place, skewed_shares, workload_shares
 from iocurve.dialects.vdbench.planned import requested_rate, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.read.openflags import Opening, opening
-from iocurve.dialects.vdbench.read.values import Rate
+from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
 from iocurve.dialects.vdbench.region import Fields, OffsetRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import THREADS, Storage, Topology
@@ -23,9 +22,9 @@ from iocurve.dialects.vdbench.validation import Validation
 from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import BlockRange, FixedBlocks, Flow, Plan
-from iocurve.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.job.model import Job, PerKind, PlanNote, Said
-from iocurve.units import GIB, SECOND_NS
 
 MAX_SECTIONS = 4096
 DEFAULTS = Said.of(

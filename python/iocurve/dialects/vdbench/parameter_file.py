@@ -12,8 +12,7 @@ from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.vdbench.file_plan import FilePlans
 from iocurve.dialects.vdbench.file_systems import FileSystems
 from iocurve.dialects.vdbench.job import Builder, Built, constants
-from iocurve.dialects.vdbench.output.rows import TRANSFERS
-from iocurve.dialects.vdbench.output.table import STORAGE, OutputTable, file_systems
+from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, OutputTable, file_systems
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
 from iocurve.dialects.vdbench.read.definitions import Definitions
@@ -24,7 +23,7 @@ from iocurve.dialects.vdbench.topology import Topology
 from iocurve.dialects.vdbench.validation import Validation
 from iocurve.engine.derived import on_clients
 from iocurve.engine.plan import Plan
-from iocurve.errors import Diagnostic, PlanError, in_order
+from iocurve.foundation.errors import Diagnostic, PlanError, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, Resolution, resolve
 

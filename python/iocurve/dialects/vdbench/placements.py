@@ -15,7 +15,7 @@ from iocurve.dialects.vdbench.read.values import Band, Seek
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology
 from iocurve.engine.plan import Blocks, FixedBlocks
-from iocurve.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.errors import Diagnostic, PlanError, Where
 
 BLOCKS = FixedBlocks(bytes=4096)
 """Default of xfersize=."""

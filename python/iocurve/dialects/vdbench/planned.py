@@ -10,7 +10,7 @@ from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
 from iocurve.dialects.vdbench.read.definitions import Definition
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine.plan import Plan, Tolerance
-from iocurve.units import SECOND_NS
+from iocurve.foundation.units import SECOND_NS
 
 
 @dataclass(frozen=True)

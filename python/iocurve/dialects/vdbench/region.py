@@ -12,7 +12,7 @@ from typing import Any
 
 from iocurve.dialects.vdbench.read.values import Band, Seek
 from iocurve.engine.plan import Uniform
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import PerKind, Preference, ZoneShare, ZonesSaid
 
 Fields = dict[str, Any]

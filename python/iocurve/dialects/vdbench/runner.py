@@ -15,8 +15,7 @@ from typing import TextIO
 
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
-from iocurve.dialects.vdbench.output.rows import Row, average, row, rows
-from iocurve.dialects.vdbench.output.table import OutputTable, clock, ms
+from iocurve.dialects.vdbench.output.table import OutputTable, Row, average, clock, ms, row, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop
@@ -24,10 +23,10 @@ from iocurve.dialects.vdbench.runs import Run
 from iocurve.engine.derived import difference_text
 from iocurve.engine.outcome import Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import Group
-from iocurve.errors import Interrupted, IocurveError
+from iocurve.foundation.errors import Interrupted, IocurveError
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes
 from iocurve.job.model import PlanNote
 from iocurve.machine.processors import ProcessorMeter, Processors
-from iocurve.units import SECOND_NS, counted, format_bytes
 
 
 def simulate(runs: Sequence[Run]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.options import FormatOverride, Overrides
 from iocurve.dialects.vdbench.read.values import Rate, Seek
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
-from iocurve.units import SECOND_NS
 
 RUNS_MAX = 100_000
 CURVE = (10, 50, 70, 80, 90, 100)

@@ -11,8 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from iocurve.dialects.base import Measured, Step, TimedJob
-from iocurve.dialects.vdbench.output.rows import Row, average, rows
-from iocurve.dialects.vdbench.output.table import ms
+from iocurve.dialects.vdbench.output.table import Row, average, ms, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned
 from iocurve.dialects.vdbench.read.options import Loop
@@ -20,8 +19,8 @@ from iocurve.dialects.vdbench.runner import Writer, data_errors
 from iocurve.dialects.vdbench.runs import Run, curve_target
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import RunError
-from iocurve.units import counted
+from iocurve.foundation.errors import RunError
+from iocurve.foundation.units import counted
 
 RECOVERY = "journal_recovery"
 

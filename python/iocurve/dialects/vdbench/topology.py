@@ -12,9 +12,9 @@ from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.options import Mapping
 from iocurve.dialects.vdbench.read.values import Band
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
+from iocurve.foundation.units import counted
 from iocurve.job.model import PlanNote
-from iocurve.units import counted
 
 LOCALHOST = "localhost"
 HITAREA = 1 << 20

@@ -19,7 +19,7 @@ from iocurve.dialects.vdbench.read.validation_request import ValidationRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology
 from iocurve.engine.plan import BlockRange, Blocks, BlockSplit, Verify, VerifyMap
-from iocurve.errors import Diagnostic, TargetError
+from iocurve.foundation.errors import Diagnostic, TargetError
 
 SUFFIX = ".iocurve-map"
 TREE_SUFFIX = ".iocurve-tree"

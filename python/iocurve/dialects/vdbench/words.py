@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iocurve.job.words import Words
+from iocurve.job.model import Words
 
 WORDS = Words(
     names={

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve.engine import plan as planned
-from iocurve.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.errors import Diagnostic, PlanError, Where
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.diagnostics import Diagnostics
@@ -29,7 +30,6 @@ from iocurve.job.resolve.tree import on_tree, with_tasks
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
-from iocurve.units import SECOND_NS
 
 __all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "plan_here", "resolve"]
 

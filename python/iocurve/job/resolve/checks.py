@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
+from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.model import PerKind, Section
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import Machine
-from iocurve.units import MILLISECOND_NS, counted
 
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
 from iocurve.job.model import Job, PlanNote, Section
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from iocurve.engine import plan as planned
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.targets.disk import DiskSpec, parse_disk
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
-from iocurve.units import SECOND_NS
 
 NCONNECT_DEFAULT = 1
 TIMEOUT_DEFAULT_NS = 60 * SECOND_NS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from iocurve.engine import plan as planned
-from iocurve.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic
 from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
 from iocurve.job.resolve.diagnostics import Diagnostics
 from iocurve.job.resolve.machine import ENDLESS, Machine, PathFacts

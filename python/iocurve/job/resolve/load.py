@@ -8,9 +8,9 @@ from typing import Literal
 
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_min
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Data, Pace, Percent, PerKind, Section, ZonesSaid
 from iocurve.job.resolve.files import Region
-from iocurve.units import SECOND_NS
 
 Regions = Sequence[Region] | Sequence[planned.FilePlan]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_max
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section, TreeLoad
-from iocurve.units import SECOND_NS
 
 _FIRST: dict[planned.MetadataKind, tuple[planned.MetadataKind, ...]] = {
     "create": ("delete", "close"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from iocurve.engine.plan import Plan
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 from iocurve.machine.files import boot_id
 from iocurve.measure.deployment import parts
 from iocurve.measure.group.client import GroupClient

@@ -10,14 +10,14 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from iocurve.errors import Interrupted, IocurveError, RunError, TargetError
+from iocurve.foundation.errors import Interrupted, IocurveError, RunError, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.group.client import GroupClient, RunningClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, cause_of, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.group.silence import Patience
 from iocurve.measure.records import Task, live_of
 from iocurve.result.document import ClientClock
-from iocurve.units import SECOND_NS
 
 LEAD_S = 0.3
 """Time from the barrier to the start; every client must have its start by then, ..."""

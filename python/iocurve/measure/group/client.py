@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LiveClient, State
+from iocurve.foundation.units import format_duration
 from iocurve.measure.deployment import Part
 from iocurve.measure.group.link import Member
 from iocurve.measure.records import EndRecord
 from iocurve.result.document import ClientClock, UntilLoss
 from iocurve.result.summary import added, merge_kinds
-from iocurve.units import format_duration
 
 KEPT_PARTS = 32
 """Intervals of a client that are kept before they are added up."""

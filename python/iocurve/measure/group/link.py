@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 from iocurve.measure.records import Introduction
 
 CLOCK_ROUNDS = 25

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, LiveTotals, Outcome, State, WorkerOutcome
-from iocurve.errors import RunError
+from iocurve.foundation.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.result.course import group_intervals
 from iocurve.result.document import ClientOutcome

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.machine.processes import Process
 from iocurve.measure.group.link import ClientLostError, Member, cause_of
 from iocurve.targets.places import FileFacts

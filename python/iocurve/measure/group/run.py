@@ -12,7 +12,8 @@ from typing import Literal
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.errors import IocurveError
+from iocurve.foundation.errors import IocurveError
+from iocurve.foundation.units import SECOND_NS, counted, format_duration
 from iocurve.measure.group.barrier import Barrier, end
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
@@ -21,7 +22,6 @@ from iocurve.measure.group.silence import Patience, SilenceWatch, Tell, ignored
 from iocurve.measure.machines import ClientFacts
 from iocurve.measure.records import ClosedRecord, EndRecord, ReadyRecord, Record, StartedRecord, records_of
 from iocurve.result.document import LayoutFacts
-from iocurve.units import SECOND_NS, counted, format_duration
 
 
 class GroupRun:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.measure.group.client import GroupClient, RunningClient
-from iocurve.units import SECOND_NS, format_duration
 
 SILENT_INTERVALS = 5
 SILENT_S_MIN = 5.0

@@ -11,6 +11,7 @@ from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration, format_latency
 from iocurve.job.model import Job
 from iocurve.job.resolve.tree import layout
 from iocurve.measure import page_cache
@@ -19,7 +20,6 @@ from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import TURN_NS_MIN
 from iocurve.result.document import CacheFacts, Point
 from iocurve.result.summary import summarise
-from iocurve.units import SECOND_NS, format_bytes, format_duration, format_latency
 
 CHECK_PAIRS = 12
 """Times that repeated offsets and fresh ones take turns: the sign test then bears with one turn that goes wrong."""

@@ -10,7 +10,8 @@ from ipaddress import IPv4Address
 from iocurve.analysis.load_names import axis_text
 from iocurve.dialects.native.keys import DEFAULTS, WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
-from iocurve.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, PlanError
+from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.job.model import Job, PerKind, Said, TreeLoad
 from iocurve.job.resolve.checks import MAX_WORKERS
 from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, axes_of, pinned, processors
@@ -18,7 +19,6 @@ from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, F
 from iocurve.result.document import Axis
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget
-from iocurve.units import MIB, SECOND_NS
 
 READ_ONCE_BLOCK_BYTES = MIB
 FIRST_CLIENT = IPv4Address("127.0.1.1")

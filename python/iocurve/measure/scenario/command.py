@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.units import counted, format_bytes, format_duration
 from iocurve.job.model import TreeLoad
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
@@ -24,7 +25,6 @@ from iocurve.report.view import View
 from iocurve.result.document import RESULT_NAME, Result, TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
-from iocurve.units import counted, format_bytes, format_duration
 
 ROUNDS_MAX = 100
 """Most turns of a point."""

@@ -25,13 +25,13 @@ from iocurve.dialects.native.kinds import (
 )
 from iocurve.dialects.native.reader import DocumentTable, begin
 from iocurve.engine.plan import METADATA_KINDS
-from iocurve.engine.structs import bundled_names
-from iocurve.errors import DialectError, unknown
+from iocurve.foundation.errors import DialectError, unknown
+from iocurve.foundation.structs import bundled_names
+from iocurve.foundation.units import GIB, MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Said, TreeLoad
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, FamilyComparison
 from iocurve.result.paired import MARGIN
-from iocurve.units import GIB, MILLISECOND_NS, SECOND_NS
 
 
 class BlockSize(Size):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, format_duration
 from iocurve.measure.scenario import caches
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.groups import CaseGroup
 from iocurve.result.document import TargetFacts
-from iocurve.units import MILLISECOND_NS, SECOND_NS, format_duration
 
 RUN_NS = 120 * MILLISECOND_NS
 """Time to start and to end a run: threads, connections, files that are opened."""

@@ -14,11 +14,11 @@ from iocurve.analysis.limits import verdicts_of, wants_probe
 from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.plan import Plan
-from iocurve.errors import Interrupted, IocurveError
+from iocurve.foundation.errors import Interrupted, IocurveError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.campaign import Campaign
 from iocurve.measure.why import HELD_UP, diagnose
 from iocurve.result.document import Point, Probe, Result
-from iocurve.units import SECOND_NS
 
 PROBES_MAX = 2
 PATIENCE_S = 15.0

@@ -11,7 +11,8 @@ from typing import Literal
 
 from iocurve.engine.derived import on_existing_files, with_workers
 from iocurve.engine.plan import Plan
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
@@ -33,7 +34,6 @@ from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
-from iocurve.units import SECOND_NS, counted, format_bytes, format_duration
 
 FormName = Literal["full", "short", "scaled"]
 CLIENTS_STAND_IN = (

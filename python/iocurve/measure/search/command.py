@@ -10,7 +10,8 @@ from pathlib import Path
 
 from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
-from iocurve.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.units import SECOND_NS, format_number
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure
@@ -24,7 +25,6 @@ from iocurve.report.view import View
 from iocurve.result.document import Result, SearchFacts
 from iocurve.targets import opened_target
 from iocurve.targets.target import Target
-from iocurve.units import SECOND_NS, format_number
 
 OUR_OPTIONS = ("size", "runtime", "iodepth", "numjobs", "filename", "directory", "rate", "rate_iops", "ioengine")
 """fio's options that a search sets itself."""

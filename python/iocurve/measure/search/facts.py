@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from iocurve.foundation.units import format_duration, format_latency
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import REPEAT, Range
 from iocurve.result.document import Finding, Interval, Point, SearchFacts
 from iocurve.result.stats import Estimate, scaled
-from iocurve.units import format_duration, format_latency
 
 BOUNDS = (
     "bounds hold whatever the form of the curve is, and allow for a standard deviation of "

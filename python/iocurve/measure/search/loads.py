@@ -17,6 +17,7 @@ from iocurve.dialects.native.keys import WORDS
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Job, Said, Section
 from iocurve.job.resolve import plan_here
 from iocurve.measure import local
@@ -34,7 +35,6 @@ from iocurve.result.document import Axis, Point
 from iocurve.result.stats import CONFIDENCE, judged_mean
 from iocurve.result.summary import Latency
 from iocurve.targets.opened_target import OpenedTarget
-from iocurve.units import MIB, MILLISECOND_NS, SECOND_NS
 
 WORKERS_MAX = 8
 LOOK_BYTES = 256 * MIB

@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 
+from iocurve.foundation.units import format_count, format_latency
 from iocurve.report.charts.style import (
     INK,
     KIND_COLORS,
@@ -26,7 +27,6 @@ from iocurve.report.charts.style import (
     rate_tooltip,
     series_color,
 )
-from iocurve.units import format_count, format_latency
 
 PUBLISHED_COLOR = "#A8005C"
 """The colour of published figures; no measured figure has it."""

@@ -9,6 +9,15 @@ from typing import Any
 import altair as alt
 
 from iocurve.analysis.findings import KneeFinding
+from iocurve.foundation.units import (
+    MIB,
+    MICROSECOND_NS,
+    MILLISECOND_NS,
+    SECOND_NS,
+    format_count,
+    format_latency,
+    format_number,
+)
 from iocurve.report.charts.bars import MixBar
 from iocurve.report.charts.style import (
     INK,
@@ -28,7 +37,6 @@ from iocurve.report.charts.style import (
     series_color,
 )
 from iocurve.result.summary import SeriesInterval
-from iocurve.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, format_count, format_latency, format_number
 
 KNEE_COLOR = "#D55E00"
 CURVE_HEIGHT = 380

@@ -13,8 +13,8 @@ from typing import Any
 
 import altair as alt
 
+from iocurve.foundation.units import MB, MIB, format_number
 from iocurve.result.document import TargetFacts
-from iocurve.units import MB, MIB, format_number
 
 Chart = dict[str, Any]
 """A Vega-Lite specification."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from iocurve.dialects.diskspd.job import PreparedSpan, ThreadRow
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import GroupInterval, Outcome, WorkerOutcome
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.result.course import measured_intervals, work
 from iocurve.result.summary import Spread, View
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 READS, WRITES, BOTH = ("read",), ("write",), ("read", "write")
 """Kinds of operations of a view."""

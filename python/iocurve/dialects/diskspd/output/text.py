@@ -11,9 +11,9 @@ from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.engine.outcome import WorkerOutcome
+from iocurve.foundation.units import MIB, MILLISECOND_NS
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, View
-from iocurve.units import MIB, MILLISECOND_NS
 
 STARS = "*" * 79
 NAMED_PERCENTILES = (

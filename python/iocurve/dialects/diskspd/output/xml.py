@@ -21,11 +21,11 @@ from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
+from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.course import work
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, View
 from iocurve.result.version import iocurve_version
-from iocurve.units import MILLISECOND_NS
 
 PERCENTILES = (
     *(str(percent) for percent in range(1, 100)),

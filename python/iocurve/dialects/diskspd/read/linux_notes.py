@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
-from iocurve.errors import Where
+from iocurve.foundation.errors import Where
 from iocurve.job.model import Level, PlanNote
 
 

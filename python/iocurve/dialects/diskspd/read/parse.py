@@ -12,7 +12,7 @@ from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.disk_mounts import DiskMount
 from iocurve.job.model import PlanNote
 

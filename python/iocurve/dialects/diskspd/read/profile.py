@@ -25,7 +25,7 @@ from iocurve.dialects.diskspd.read.values import (
     switch,
 )
 from iocurve.dialects.diskspd.read.xml_text import Convert, boolean, whole, word
-from iocurve.errors import Where
+from iocurve.foundation.errors import Where
 
 CacheMode = Literal["cached", "local_disabled", "disabled"]
 ResultFormat = Literal["text", "xml"]

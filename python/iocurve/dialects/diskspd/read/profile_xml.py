@@ -16,7 +16,7 @@ from iocurve.dialects.diskspd.read.options import ETW_EVENTS
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan, elements
 from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX, Span
 from iocurve.dialects.diskspd.read.xml_text import Convert, Node, XmlLines, boolean, number, whole, word
-from iocurve.errors import Diagnostic, DialectError, nearest
+from iocurve.foundation.errors import Diagnostic, DialectError, nearest
 from iocurve.job.model import PlanNote
 
 _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)

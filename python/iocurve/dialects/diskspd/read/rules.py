@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import Level, PlanNote
 
 SECTOR_BYTES = 512

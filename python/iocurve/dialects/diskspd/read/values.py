@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from iocurve.errors import Where
+from iocurve.foundation.errors import Where
 from iocurve.job.model import Level, PlanNote
 
 DistributionKind = Literal["Percent", "Absolute"]

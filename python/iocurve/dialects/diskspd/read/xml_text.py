@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from iocurve.errors import Diagnostic, DialectError, Where
+from iocurve.foundation.errors import Diagnostic, DialectError, Where
 from iocurve.job.model import PlanNote
 
 MAX_FILE_BYTES = 16 << 20

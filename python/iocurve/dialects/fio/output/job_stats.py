@@ -13,9 +13,9 @@ from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.derived import block_bytes_min, measured_ns, with_drained
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, Spread, View, busy_ns
-from iocurve.units import SECOND_NS
 
 FIO_VERSION = "fio-3.33"
 """Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""

@@ -21,9 +21,9 @@ from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.derived import LogRecords, measured_ns, unpack, with_drained
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Worker
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import Result
-from iocurve.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, SteadyMeans, job_stats
 from iocurve.engine.derived import block_bytes_max, block_bytes_min, difference_text
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, Spread, busy_ns
-from iocurve.units import SECOND_NS
 
 _UNITS = (("nsec", 1), ("usec", 1000), ("msec", 1_000_000))
 _SCALES = {"latency_ns": "nsec", "latency_us": "usec", "latency_ms": "msec"}

@@ -22,9 +22,9 @@ from iocurve.engine.plan import (
     Uniform,
     Verify,
 )
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job import model
 from iocurve.job.model import Data, Ending, Files, Load, Pace, PerKind, Target
-from iocurve.units import MILLISECOND_NS, SECOND_NS
 
 VERIFY_HEADER_BYTES = 40
 """Size of fio's struct verify_header; verify_offset and verify_interval depend on it."""

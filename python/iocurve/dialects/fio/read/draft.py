@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple, ParamSpec
 
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.plan import Blocks, VerifyMethod
-from iocurve.engine.structs import Struct
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job import model
 from iocurve.job.model import (
     FIELDS,
@@ -28,7 +29,6 @@ from iocurve.job.model import (
     Section,
     Target,
 )
-from iocurve.units import SECOND_NS
 
 P = ParamSpec("P")
 

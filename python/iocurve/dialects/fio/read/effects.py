@@ -9,7 +9,7 @@ from iocurve.dialects.fio.read import patterns, splits, values
 from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError, part_of
 from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.engine.plan import BlockRange, Blocks, FileSelect, FixedBlocks, MetadataKind
-from iocurve.engine.structs import Struct
+from iocurve.foundation.structs import Struct
 from iocurve.job.model import FIELDS, Data, EngineName, Files, Level, Load, PerKind, SpaceCall, Target
 
 NOT_YET = "ignoring it would change what is measured"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from iocurve.dialects.base import read_job_file
 from iocurve.dialects.fio.read.options import BY_NAME
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where, nearest
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where, nearest
 from iocurve.job.model import PlanNote
 
 COMMANDS = {

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from iocurve.errors import Where, nearest
+from iocurve.foundation.errors import Where, nearest
+from iocurve.foundation.units import MICROSECOND_NS
 from iocurve.job.model import Amount, Level, Percent, PerKind, PlanNote
-from iocurve.units import MICROSECOND_NS
 
 
 @dataclass

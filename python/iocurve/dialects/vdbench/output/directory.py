@@ -8,12 +8,11 @@ from html import escape
 from pathlib import Path
 
 from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
-from iocurve.dialects.vdbench.output.rows import Row
-from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, OutputTable, clock
+from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, OutputTable, Row, clock
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.errors import TargetError
+from iocurve.foundation.errors import TargetError
+from iocurve.foundation.units import MICROSECOND_NS
 from iocurve.result.summary import Latency, View
-from iocurve.units import MICROSECOND_NS
 
 MARK = ".iocurve-vdbench"
 """Lists the files written by iocurve. A directory without this file is not overwritten."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from iocurve.dialects.vdbench.read import keywords
 from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statement, host_labels
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 ERRORS_MAX = 1_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iocurve.dialects.base import read_job_file
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 
 DEFINITIONS = ("hd", "rg", "sd", "fsd", "wd", "fwd", "rd")
 """Keywords that start a definition at the start of a line."""

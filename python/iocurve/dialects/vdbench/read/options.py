@@ -11,9 +11,9 @@ from typing import Literal
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_letters
-from iocurve.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
-from iocurve.units import SECOND_NS
 
 _SAMPLE = """\
 sd=sd1,lun={{directory}}/quick_vdbench_test,size=40m{flags}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from iocurve.errors import Diagnostic, Where
+from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 

@@ -1,0 +1,139 @@
+"""The exceptions of iocurve, in one shallow tree.
+
+::
+
+    IocurveError            base of all
+    ├── DialectError        a job file or a command line has errors (lists all, with file and line)
+    ├── PlanError           a valid job cannot run on this machine (lists all reasons)
+    ├── TargetError         the target cannot be reached, read or written
+    ├── RunError            a run failed
+    ├── Interrupted         a run was stopped before it measured anything
+    └── ResultError         a result or a report cannot be read or written
+
+``str(error)`` is a message for the user: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class IocurveError(Exception):
+    """Base of all. Its text is a message for the user; no stack trace is shown."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A position in a job file or on a command line."""
+
+    source: str
+    """File name, or ``command line``."""
+    line: int
+    """From 1; on a command line the number of the argument."""
+    column: int = 1
+    """From 1, in characters."""
+    option: str | None = None
+    """The option as the user wrote it."""
+    argument: str | None = None
+    """The whole argument of a command line, where messages quote it."""
+
+    @property
+    def quoted(self) -> str:
+        """The position with the argument; a long argument is cut short."""
+        if self.source != COMMAND_LINE or not self.argument:
+            return str(self)
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self.argument)
+        return f"{self} ({shown if len(shown) <= _QUOTED_MAX else shown[: _QUOTED_MAX - 1] + '…'})"
+
+    def __str__(self) -> str:
+        if self.source == COMMAND_LINE:
+            return f"{COMMAND_LINE}, argument {self.line}"
+        return f"{self.source}:{self.line}:{self.column}"
+
+
+COMMAND_LINE = "command line"
+_QUOTED_MAX = 60
+"""Letters of an argument that messages quote."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error in a job file, a command line or a plan."""
+
+    text: str
+    """The problem."""
+    where: Where | None = None
+    hint: str | None = None
+    """The remedy."""
+
+    def __str__(self) -> str:
+        place = f"{self.where.quoted}: " if self.where else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.text}{hint}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most similar to ``name``, for "did you mean …?"; None if none is similar."""
+    # Imported here because only error messages need it.
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Diagnostic:
+    """A name that does not exist; ``see`` is a command that lists the names."""
+    names = {each.lower(): each for each in known}
+    close = nearest(name.lower(), names)
+    hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(names.values())}"
+    return Diagnostic(f"there is no {kind} '{name}'; {hint}", hint=see)
+
+
+def in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Removes duplicates and sorts by file and line."""
+    unique = list(dict.fromkeys(errors))
+    sources = list(dict.fromkeys(error.where.source for error in unique if error.where))
+
+    def place(error: Diagnostic) -> tuple[int, int, int]:
+        where = error.where
+        return (sources.index(where.source), where.line, where.column) if where else (len(sources), 0, 0)
+
+    return sorted(unique, key=place)
+
+
+ERRORS_SHOWN = 20
+"""Errors in the text of an error; the rest is counted."""
+
+
+class _DiagnosticsError(IocurveError):
+    def __init__(self, errors: Sequence[Diagnostic]) -> None:
+        self.errors = tuple(errors)
+        shown = [*map(str, self.errors[:ERRORS_SHOWN])]
+        if len(self.errors) > ERRORS_SHOWN:
+            shown.append(f"… and {len(self.errors) - ERRORS_SHOWN:,} more errors")
+        super().__init__("\n".join(shown))
+
+
+class DialectError(_DiagnosticsError):
+    """A job file or a command line has errors; ``errors`` lists all of them."""
+
+
+class PlanError(_DiagnosticsError):
+    """A valid job cannot run on this machine; ``errors`` lists all reasons."""
+
+
+class TargetError(IocurveError):
+    """The target cannot be reached, read or written."""
+
+
+class RunError(IocurveError):
+    """A run failed."""
+
+
+class Interrupted(IocurveError):  # noqa: N818 - an interrupt is not an error
+    """Ctrl-C stopped a run before it measured anything."""
+
+
+class ResultError(IocurveError):
+    """A result cannot be read (missing, truncated, not of iocurve, newer schema), or a report cannot be written."""
