@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, RunError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, options_written_as
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.view import observed_by
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_OPTION = re.compile(
-    r"--(create|full-speed|iodepth-max|margin|metrics|on|out|overwrite|patience|points|precision|resume|rounds|runs|scale|target"
-    r"|workload)"
-    r"(?![\w-])"
-)
-"""Options of commands that are arguments of functions."""
+_FORMS = {"short": "form='short'", "full": "form='full'"}
+"""Options of commands that are values of an argument."""
 _MACHINES: ContextVar[Machines] = ContextVar("machines", default=THIS_MACHINE)
 
 
@@ -44,7 +38,9 @@ def load_clients(on: str = "auto", clients: int | None = None) -> Iterator[int]:
     # Only a cluster needs Ray.
     from iocurve.cluster import session
 
-    with session.opened(on, clients) as group:
+    with ExitStack() as stack:
+        with options_written_as(_argument):
+            group = stack.enter_context(session.opened(on, clients))
         token = _MACHINES.set(group)
         try:
             yield group.count
@@ -63,7 +59,10 @@ def metrics(port: int = 0, host: str = "127.0.0.1") -> Iterator[str]:
     from iocurve.result.openmetrics import metrics_server
 
     seen = RunMetrics()
-    with metrics_server(seen, host, port) as url, observed_by(seen):
+    with ExitStack() as stack:
+        with options_written_as(_argument):
+            url = stack.enter_context(metrics_server(seen, host, port))
+        stack.enter_context(observed_by(seen))
         yield url
 
 
@@ -72,15 +71,11 @@ def in_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
+        with options_written_as(_argument):
             return function(*args, **kwargs)
-        except (DialectError, PlanError) as error:
-            raise type(error)([replace(one, text=_renamed(one.text)) for one in error.errors]) from None
-        except (RunError, TargetError) as error:
-            raise type(error)(_renamed(str(error))) from None
 
     return called
 
 
-def _renamed(text: str) -> str:
-    return _OPTION.sub(lambda found: f"{found[1].replace('-', '_')}=", text)
+def _argument(field: str) -> str:
+    return _FORMS.get(field, f"{field}=")

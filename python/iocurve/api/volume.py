@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Self
 
+from iocurve.api.contexts import in_arguments
 from iocurve.foundation.errors import TargetError
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import control
@@ -20,6 +21,7 @@ class Volume:
     It listens on loopback only. Leave the block in the thread that entered it: the volume ends with that thread.
     """
 
+    @in_arguments
     def __init__(
         self,
         profile: str | None = None,
@@ -45,6 +47,7 @@ class Volume:
         self._url: str | None = None
         self._stack = ExitStack()
 
+    @in_arguments
     def __enter__(self) -> Self:
         if self._url is not None:
             raise TargetError(f"the volume serves already, at {self._url}")

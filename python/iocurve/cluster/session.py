@@ -19,7 +19,7 @@ from iocurve.cluster import credentials, nodes
 from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, ClusterNode
 from iocurve.cluster.ray_options import ENVIRONMENT
 from iocurve.cluster.started import StartedCluster
-from iocurve.foundation.errors import Diagnostic, IocurveError, PlanError, RunError
+from iocurve.foundation.errors import Diagnostic, IocurveError, PlanError, RunError, option
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
@@ -134,12 +134,12 @@ def _head(address: str) -> str:
         return ""
     if address.startswith("ray://"):
         raise RunError(
-            f"--on {address}: Ray Client does not stream records; run iocurve on a node of the cluster, "
-            "with --on auto or --on HEAD:6379"
+            f"{option('on')} {address}: Ray Client does not stream records; run iocurve on a node of the cluster, "
+            f"with {option('on')} auto or {option('on')} HEAD:6379"
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise RunError(f"--on {address}: name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
+        raise RunError(f"{option('on')} {address}: name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
     try:
         # Ray itself tries for minutes.
         socket.create_connection((host, int(port)), REACH_S).close()

@@ -15,7 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 
@@ -71,6 +73,27 @@ class Diagnostic:
         place = f"{self.where.quoted}: " if self.where else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.text}{hint}"
+
+
+_OPTION_OF: ContextVar[Callable[[str], str]] = ContextVar(
+    "option_of", default=lambda field: f"--{field.replace('_', '-')}"
+)
+"""The option of a field in the words of the caller; by default those of a command line."""
+
+
+def option(field: str) -> str:
+    """A field of a request as its caller writes it: ``--iodepth-max`` on a command line, ``iodepth_max=`` in Python."""
+    return _OPTION_OF.get()(field)
+
+
+@contextmanager
+def options_written_as(option_of: Callable[[str], str]) -> Iterator[None]:
+    """While the context lasts, ``option`` writes fields in the words of another kind of caller."""
+    token = _OPTION_OF.set(option_of)
+    try:
+        yield
+    finally:
+        _OPTION_OF.reset(token)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

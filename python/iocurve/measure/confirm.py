@@ -14,7 +14,7 @@ from iocurve.analysis.limit_kinds import UNKNOWN, Experiment, Limit, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.engine.derived import on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
@@ -164,7 +164,7 @@ def _placed(worker: Worker, opened: OpenedTarget, name: str) -> Worker:
 
 def _on_named_file(worker: Worker, path: str) -> Worker:
     if any(operation.kind not in ("read",) for operation in worker.operations):
-        raise TargetError(f"{path}: the load writes to what is there; name a directory by --target")
+        raise TargetError(f"{path}: the load writes to what is there; name a directory by {option('target')}")
     known = {str(Path(file.path).resolve()) for file in worker.files}
     if str(Path(path).resolve()) not in known:
         raise TargetError(f"{path} is not what the load of this result reads")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from iocurve.analysis import Reading, read
-from iocurve.foundation.errors import ResultError, TargetError
+from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.report import page
 from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
 
@@ -89,7 +89,9 @@ def _locked(owner: ReportDirectory, path: Path) -> Callable[[], object]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             release()
-            raise TargetError(f"--out {path}: another run writes to this directory; name another one") from None
+            raise TargetError(
+                f"{option('out')} {path}: another run writes to this directory; name another one"
+            ) from None
     return release
 
 

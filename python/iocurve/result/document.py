@@ -21,7 +21,7 @@ from msgspec import Meta
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import ResultError, TargetError
+from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS, counted, format_duration, format_number
 from iocurve.result import figures, frames
@@ -962,7 +962,9 @@ def make_writable(directory: Path) -> None:
             # An empty file can be created on a full disk.
             file.write(bytes(RESULT_BYTES_MIN))
     except OSError as error:
-        raise TargetError(f"--out {directory}: {error.strerror}; name a directory that you can write to") from None
+        raise TargetError(
+            f"{option('out')} {directory}: {error.strerror}; name a directory that you can write to"
+        ) from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

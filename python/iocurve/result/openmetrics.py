@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import TargetError, option
 
 
 def text(metrics: Collector) -> bytes:
@@ -31,7 +31,7 @@ def metrics_server(metrics: Collector, address: str, port: int) -> Iterator[str]
     try:
         server = (_Server6 if ":" in address else _MetricsServer)((address, port), _handler(metrics))
     except OSError as error:
-        raise TargetError(f"--metrics {port}: cannot listen on {address}: {error.strerror}") from None
+        raise TargetError(f"{option('metrics')} {port}: cannot listen on {address}: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     try:
         host = f"[{address}]" if ":" in address else address

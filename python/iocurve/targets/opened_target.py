@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.units import MIB, format_bytes
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
@@ -100,7 +100,8 @@ def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
     if exists and writes and not overwrite:
         raise TargetError(
             f"{path} already exists and writes would destroy its data; "
-            "use --read-only to measure reads alone, --overwrite to allow the writes, or name a directory"
+            f"use {option('read_only')} to measure reads alone, {option('overwrite')} to allow the writes, "
+            "or name a directory"
         )
     if not exists and not writes:
         raise TargetError(f"{path} does not exist, so there is nothing to read; name an existing file")

@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result import host
 from iocurve.result.caps import caps
@@ -101,7 +101,9 @@ class LocalTarget:
             if create and path.parent.is_dir():
                 return cls(path, "file", 0, exists=False)
             missing = path if path.parent.is_dir() else path.parent
-            hint = "check the path, or add --create to measure a new file" if missing == path else "check the path"
+            hint = "check the path"
+            if missing == path:
+                hint += f", or add {option('create')} to measure a new file"
             if re.match(r"nfs:|[\w.-]+:/|\[[\da-fA-F:]+\]:/", text):
                 hint = "write an NFS export as nfs://HOST/EXPORT"
             raise TargetError(f"{text}: {missing} does not exist; {hint}") from None

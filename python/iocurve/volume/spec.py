@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.machine.files import memory, text_of
@@ -102,7 +102,7 @@ class ExportSpec(LimitSettings):
 
     def quota_bytes(self) -> int:
         """The size. Raises ``DialectError``."""
-        return _number("--quota", self.quota, parse_bytes, at_least=1)
+        return _number("quota", self.quota, parse_bytes, at_least=1)
 
     def limits(self, quota_bytes: int | None = None) -> Limits:
         """The profile's limits with this export's settings applied; for another quota if one is given.
@@ -112,11 +112,11 @@ class ExportSpec(LimitSettings):
         found = resolve(
             self.profile_name,
             self.quota_bytes() if quota_bytes is None else quota_bytes,
-            throughput_bytes_per_s=_optional("--throughput", self.throughput, parse_bandwidth, at_least=1),
+            throughput_bytes_per_s=_optional("throughput", self.throughput, parse_bandwidth, at_least=1),
             iops=self.iops,
-            latency_ns=_optional("--latency", self.latency, parse_time_ns),
-            pool_bytes=_optional("--pool", self.pool, parse_bytes),
-            client_egress_bytes_per_s=_optional("--client-egress", self.client_egress, parse_bandwidth, at_least=1),
+            latency_ns=_optional("latency", self.latency, parse_time_ns),
+            pool_bytes=_optional("pool", self.pool, parse_bytes),
+            client_egress_bytes_per_s=_optional("client_egress", self.client_egress, parse_bandwidth, at_least=1),
             client_iops_read=self.client_iops_read,
             client_iops_write=self.client_iops_write,
         )
@@ -127,7 +127,7 @@ class ExportSpec(LimitSettings):
         try:
             return parse_fraction(self.speed or "1")
         except ValueError as error:
-            raise DialectError([Diagnostic(f"--speed: {error}")]) from None
+            raise DialectError([Diagnostic(f"{option('speed')}: {error}")]) from None
 
     def rules(self) -> ExportRules:
         """The clients that may use the export, and the users that they act as."""
@@ -254,7 +254,7 @@ def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> Volume
     """The volume with the given exports; the settings are those of ``VolumeSpec``. Raises ``DialectError``."""
     port = settings.get("port", 0)
     if not 0 <= int(port) <= PORT_MAX:
-        raise DialectError([Diagnostic(f"--port {port}: choose 0 to {PORT_MAX}")])
+        raise DialectError([Diagnostic(f"{option('port')} {port}: choose 0 to {PORT_MAX}")])
     return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, "--")
 
 
@@ -292,17 +292,17 @@ def _validated(document: object, kind: type[T], prefix: str) -> T:
         raise DialectError([Diagnostic(prefix + error) for error in error.errors]) from None
 
 
-def _optional(option: str, text: str | None, parse: Callable[[str], int], at_least: int = 0) -> int | None:
-    return None if text is None else _number(option, text, parse, at_least)
+def _optional(field: str, text: str | None, parse: Callable[[str], int], at_least: int = 0) -> int | None:
+    return None if text is None else _number(field, text, parse, at_least)
 
 
-def _number(option: str, text: str, parse: Callable[[str], int], at_least: int) -> int:
+def _number(field: str, text: str, parse: Callable[[str], int], at_least: int) -> int:
     try:
         value = parse(text)
         if not at_least <= value <= NUMBER_MAX:
             raise ValueError(f"'{text}' is too {'small' if value < at_least else 'large'}")
     except ValueError as error:
-        raise DialectError([Diagnostic(f"{option}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{option(field)}: {error}")]) from None
     return value
 
 
@@ -311,7 +311,9 @@ def _store(export: ExportSpec, exports_in_memory: int) -> MemoryStore | Director
     if export.store == MEMORY:
         return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
     if not Path(export.store).is_dir():
-        raise TargetError(f"--store {export.store}: there is no such directory; create it, or use --store memory")
+        raise TargetError(
+            f"{option('store')} {export.store}: there is no such directory; create it, or use {option('store')} memory"
+        )
     return DirectoryStore(path=str(Path(export.store).resolve()), is_async=not export.sync)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
 from iocurve.foundation.units import counted, format_bytes, format_duration
 from iocurve.job.model import TreeLoad
 from iocurve.measure import campaign as campaigns
@@ -52,7 +52,7 @@ def requested(
     Without a target the scenario's embedded ones run, in the short form unless the full one is requested.
     """
     if sum((short, full, scale is not None)) > 1:
-        raise DialectError([Diagnostic("--short, --full and --scale: choose one")])
+        raise DialectError([Diagnostic(f"{option('short')}, {option('full')} and {option('scale')}: choose one")])
     form, name = _form(scenario, short or not (named or full or scale), scale)
     return Request(
         scenario=scenario,
@@ -257,7 +257,8 @@ def _targets(
     scenario: Scenario, named: Sequence[str] | Mapping[str, targets.Target], *, create: bool, full_speed: bool = False
 ) -> dict[str, targets.Target]:
     if full_speed and named:
-        raise DialectError([Diagnostic("--full-speed is for the embedded target; leave it out, or leave out --target")])
+        text = f"{option('full_speed')} is for the embedded target; leave it out, or leave out {option('target')}"
+        raise DialectError([Diagnostic(text)])
     if isinstance(named, Mapping):
         return dict(named)
     needs = {need.name: need.standard for need in scenario.targets}
@@ -272,9 +273,13 @@ def _targets(
         elif len(needs) == 1 or len(named) == 1:
             said |= dict.fromkeys(needs, text)
         else:
-            raise DialectError([Diagnostic(f"--target {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")])
+            raise DialectError(
+                [Diagnostic(f"{option('target')} {text}: say which of {', '.join(needs)} it is, as NAME=TARGET")]
+            )
     if missing := needs.keys() - said.keys():
-        raise DialectError([Diagnostic(f"--target: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")])
+        raise DialectError(
+            [Diagnostic(f"{option('target')}: name {' and '.join(sorted(missing))} as well, as NAME=TARGET")]
+        )
     return {name: targets.parse(said[name], create=create) for name in needs}
 
 
@@ -290,13 +295,13 @@ def _filter(scenario: Scenario, points: Sequence[str]) -> Callable[[Case], bool]
     for text in points:
         axis, equals, values = text.partition("=")
         if equals and axis not in known:
-            raise DialectError([Diagnostic(f"--points {text}: the axes are {', '.join(sorted(known))}")])
+            raise DialectError([Diagnostic(f"{option('points')} {text}: the axes are {', '.join(sorted(known))}")])
         if equals:
             axes[axis] = values.split(",")
     for text in families:
         if not fnmatch.filter([family.name for family in scenario.families], text):
             names = ", ".join(family.name for family in scenario.families)
-            raise DialectError([Diagnostic(f"--points {text}: the families are {names}")])
+            raise DialectError([Diagnostic(f"{option('points')} {text}: the families are {names}")])
 
     def is_wanted(case: Case) -> bool:
         in_family = not families or any(fnmatch.fnmatch(case.family.name, text) for text in families)
@@ -315,5 +320,7 @@ def earlier(request: Request, directory: Path) -> Result:
     )
     facts = {name: targets.facts_of(target) for name, target in request.targets.items()}
     if not same or found.scenario is None or found.scenario.targets != facts:
-        raise TargetError(f"--resume: {path} is of another scenario, form or target; choose another --out")
+        raise TargetError(
+            f"{option('resume')}: {path} is of another scenario, form or target; choose another {option('out')}"
+        )
     return found

@@ -11,7 +11,7 @@ from typing import Literal
 
 from iocurve.engine.derived import on_existing_files, with_workers
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
@@ -179,7 +179,7 @@ class _Run:
         self.clients = {case.job.name: case.clients for case in everything}
         wanted = [case for case in everything if self.request.is_wanted(case)]
         if not wanted:
-            raise TargetError("--points leaves no point to measure")
+            raise TargetError(f"{option('points')} leaves no point to measure")
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
         result = result.replace(probes=self.earlier.probes if self.earlier else ())
@@ -283,4 +283,6 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
     try:
         opened_target.check_space([(target, needed) for target in used])
     except TargetError as error:
-        raise TargetError(f"{error}; use --short or --scale 1/1000 for a smaller data set") from None
+        raise TargetError(
+            f"{error}; use {option('short')} or {option('scale')} 1/1000 for a smaller data set"
+        ) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, option
 from iocurve.foundation.units import SECOND_NS, format_number
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
@@ -57,12 +57,14 @@ def workload_of(text: str) -> tuple[Said, Said]:
     try:
         words = [word if word.startswith("--") else f"--{word}" for word in shlex.split(text)]
     except ValueError as error:
-        raise DialectError([Diagnostic(f"--workload {text}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{option('workload')} {text}: {error}")]) from None
     decided = [word for word in words if word[2:].partition("=")[0] in OUR_OPTIONS]
     if decided:
-        raise DialectError([Diagnostic(f"--workload: {decided[0]} is for the search to decide; leave it out")])
+        raise DialectError(
+            [Diagnostic(f"{option('workload')}: {decided[0]} is for the search to decide; leave it out")]
+        )
     read = fio.read_command(["--name=load", "--size=1m", "--ioengine=io_uring", "--direct=1", "--norandommap", *words])
-    if odd := [Diagnostic(f"--workload: {note.text}") for note in read.notes if note.code == "odd_value"]:
+    if odd := [Diagnostic(f"{option('workload')}: {note.text}") for note in read.notes if note.code == "odd_value"]:
         raise DialectError(odd)
     (section,) = read.job.sections
     kept = section.said.but(name=None, size=None, engine=None, paths=None).at({})
