@@ -6,8 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iocurve.advice.doctor.azure import DataDisk, Instance
-from iocurve.advice.doctor.host import Bundle
+from iocurve.advice.doctor.host import Bundle, DataDisk, Instance
 
 FILES = "contoso.file.core.windows.net"
 FILES_TOO = "fabrikam.file.core.windows.net"

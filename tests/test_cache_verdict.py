@@ -17,8 +17,8 @@ from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, Plan, SyncEngine
 from iocurve.foundation.units import KIB, MIB
 from iocurve.job.model import Job
-from iocurve.measure import page_cache
-from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches
+from iocurve.measure.scenario import caches
+from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches, resident_share
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
 from iocurve.result.document import CacheFacts, Interval, MachineUse, Point, TargetFacts
@@ -263,11 +263,11 @@ def test_a_file_that_was_just_written_is_in_the_page_cache(tmp_path: Path) -> No
     path.write_bytes(b"x" * MIB)
     how = FileOpen(direct=False, durability="none", invalidate=False)
     buffered = plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),)))
-    share = page_cache.resident_share(buffered)
+    share = resident_share(buffered)
     # None where the kernel knows neither cachestat(2) nor, on this file system, RWF_NOWAIT.
     assert share in (None, 1.0)
     direct = plan_of(worker(SyncEngine(open=how.replace(direct=True)), "", files=(file_plan(path),)))
-    assert page_cache.resident_share(direct) is None
+    assert resident_share(direct) is None
 
 
 @pytest.mark.parametrize("has_cachestat", [True, False])
@@ -280,8 +280,8 @@ def test_half_of_a_file_in_the_page_cache_is_counted_or_sampled(
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, MIB // 2, os.POSIX_FADV_DONTNEED)
     if not has_cachestat:
-        monkeypatch.setattr(page_cache, "CACHESTAT", -1)
+        monkeypatch.setattr(caches, "CACHESTAT", -1)
     how = FileOpen(direct=False, durability="none", invalidate=False)
-    share = page_cache.resident_share(plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),))))
+    share = resident_share(plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),))))
     # A file system in memory keeps all of it.
     assert share is None or share == 1.0 or share == pytest.approx(0.5, abs=0.0 if has_cachestat else 0.1)

@@ -16,9 +16,8 @@ import pytest
 from bench.servers import Server
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import TargetError
-from iocurve.measure.leftovers import tell_leftovers_of_plans
 from iocurve.measure.machines import THIS_MACHINE
-from iocurve.measure.run_files import RunFiles
+from iocurve.measure.run_files import RunFiles, tell_leftovers_of_plans
 from iocurve.targets.manifest import SUFFIX, Manifest, ManifestFile, described, leftover, manifests
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import NfsTarget

@@ -24,7 +24,7 @@ from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.data_set import target_fields
 from iocurve.result.document import Point
-from iocurve.targets import disk, disk_data
+from iocurve.targets import disk
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget, facts_of, parse
 from plans import WRITE, file_plan, local_engine, plan_of, worker
@@ -66,8 +66,8 @@ def test_disks_have_the_published_limits(name: str, iops: int, mb_per_s: int, bu
 
 
 def test_every_figure_has_a_source_with_a_date() -> None:
-    rows = [row for name in disk_data.disk_names() for row in disk_data.describe_disk(name)]
-    rows += [row for name in disk_data.vms() for row in disk_data.describe_vm(name)]
+    rows = [row for name in disk.disk_names() for row in disk.describe_disk(name)]
+    rows += [row for name in disk.vms() for row in disk.describe_vm(name)]
     assert len(rows) > 60
     assert all(", 20" in source for _, _, source in rows)
 

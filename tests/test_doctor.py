@@ -17,7 +17,8 @@ import pytest
 
 import composed_hosts as composed
 from bench.servers import Server
-from iocurve.advice.doctor import azure, fixes, gain, text
+from iocurve.advice.doctor import fixes, gain, text
+from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
 from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, TunedSetting
 from iocurve.advice.doctor.diagnose import Known, diagnose
@@ -359,18 +360,18 @@ def test_instance_metadata_is_asked_for_and_its_names_are_left_out() -> None:
 
     with http.server.HTTPServer(("127.0.0.1", 0), Service) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        found = azure.ask(f"http://127.0.0.1:{server.server_port}/")
-    assert found == azure.Instance(
+        found = hosts.azure_instance(f"http://127.0.0.1:{server.server_port}/")
+    assert found == hosts.Instance(
         vm_size="Standard_D8s_v5",
         location="westeurope",
         os_disk_caching="ReadWrite",
-        data_disks=(azure.DataDisk(lun=0, caching="None", size_gib=1024),),
+        data_disks=(hosts.DataDisk(lun=0, caching="None", size_gib=1024),),
     )
 
 
 @pytest.mark.parametrize("reply", ["", "[]", "{}", "not JSON", '{"vmSize": "x", "storageProfile": {"dataDisks": [1]}}'])
 def test_other_replies_are_no_instance(reply: str) -> None:
-    assert azure.parse(reply) is None
+    assert hosts.parse_instance(reply) is None
 
 
 def setting_row(path: str) -> DoctorRow:

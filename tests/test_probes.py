@@ -15,7 +15,7 @@ from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
-from iocurve.measure.scenario import command, probes, runner
+from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.runner import Request
 from iocurve.report.view import NoView
 from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
@@ -132,9 +132,9 @@ def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Req
 
 
 def carried_out(asked: Request, monkeypatch: pytest.MonkeyPatch, diagnose: Callable[..., object]) -> Result:
-    monkeypatch.setattr(probes, "diagnose", diagnose)
+    monkeypatch.setattr(runner, "diagnose", diagnose)
     # On a busy machine the processors are named, and leave nothing to probe.
-    monkeypatch.setattr(probes, "wants_probe", lambda _: True)
+    monkeypatch.setattr(runner, "wants_probe", lambda _: True)
     return runner.carry_out(asked, NoView(), lambda _: None)
 
 
@@ -155,7 +155,7 @@ def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
     assert [one.point for one in found.probes] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
     assert all(one.limit == IOPS and one.elapsed_ns for one in found.probes)
     assert [plan.name for plan in repeated] == [one.point for one in found.probes]
-    assert probes.LEAST_S <= patiences[1] < patiences[0] <= probes.SHORT_S
+    assert runner.PROBE_LEAST_S <= patiences[1] < patiences[0] <= runner.PROBE_SHORT_S
     assert list(tmp_path.iterdir()) == []
 
 

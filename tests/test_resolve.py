@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fio_machine import HeldMachine
-from iocurve.dialects.diskspd import words as diskspd
-from iocurve.dialects.fio import words as fio
+from iocurve.dialects.diskspd import job as diskspd
+from iocurve.dialects.fio import job as fio
 from iocurve.dialects.fio.read.draft import DEFAULTS
 from iocurve.dialects.native import keys as native
-from iocurve.dialects.vdbench import words as vdbench
+from iocurve.dialects.vdbench import job as vdbench
 from iocurve.engine import plan
 from iocurve.foundation.errors import PlanError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS

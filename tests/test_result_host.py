@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iocurve.foundation.units import SECOND_NS
-from iocurve.machine.servers import servers_of
+from iocurve.machine.processes import servers_of
 from iocurve.result import host
 from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, ProcessorUse

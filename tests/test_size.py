@@ -16,7 +16,7 @@ from iocurve.advice.observation import KindObserved, Observation, ObservedInterv
 from iocurve.cli import commands
 from iocurve.foundation.errors import DialectError, ResultError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, TIB
-from iocurve.targets import disk_data
+from iocurve.targets import disk as disks
 from iocurve.volume import profile_limits
 
 
@@ -223,4 +223,4 @@ def test_errors_of_a_load() -> None:
 
 
 def test_machine_names_are_written_short() -> None:
-    assert disk_data.vm_name("d32s_V5") == disk_data.vm_name("Standard_D32s_v5") == "Standard_D32s_v5"
+    assert disks.vm_name("d32s_V5") == disks.vm_name("Standard_D32s_v5") == "Standard_D32s_v5"

@@ -22,7 +22,7 @@ from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB
 from iocurve.measure import local
 from iocurve.measure.jobs import convert
-from iocurve.volume.faults import FaultRate
+from iocurve.volume.config import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,7 @@ from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import GIB, MIB
 from iocurve.result.caps import CAPS, Burst, caps
 from iocurve.volume import limits
-from iocurve.volume.config import ExportConfig, MemoryStore, VolumeConfig
-from iocurve.volume.faults import FaultRate, Faults
+from iocurve.volume.config import ExportConfig, FaultRate, Faults, MemoryStore, VolumeConfig
 from iocurve.volume.stats import VolumeStats
 
 FAULTS = Faults(rates=(FaultRate(kind="stale-read", rate=1e-9),))

@@ -15,9 +15,8 @@ from bench.servers import volume as serve
 from iocurve.foundation.errors import DialectError
 from iocurve.targets import target as targets
 from iocurve.targets.target import VolumeTarget
-from iocurve.volume import rules
-from iocurve.volume.config import handle_key
-from iocurve.volume.rules import ClientRule, ExportRules, parse_client
+from iocurve.volume import config
+from iocurve.volume.config import ClientRule, ExportRules, handle_key, parse_client
 from iocurve.volume.serve import greeting, reachable_host
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
@@ -114,7 +113,7 @@ def test_root_is_squashed_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch
     # A server that is not root owns all files that it makes.
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "getegid", lambda: 100)
-    assert rules.anonymous_user() == (1000, 100)
+    assert config.anonymous_user() == (1000, 100)
 
 
 def test_serving_beyond_this_machine_takes_the_word() -> None:

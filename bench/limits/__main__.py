@@ -25,7 +25,7 @@ from bench.limits import held_out, kinds, own, simulated, tables
 from bench.limits.case import HELD_OUT, KINDS
 from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
-from iocurve.measure.scenario import probes
+from iocurve.measure.scenario import runner
 
 assert kinds
 assert held_out  # their definition registers them
@@ -35,8 +35,8 @@ TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] =
     "known": (own.NAMES, own.known),
     "hidden": (own.HIDDEN_NAMES, own.hidden),
     **{f"simulated-{name}": (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
-    "simulated-page-short": (tuple(KINDS), partial(simulated.probed, probes.SHORT_S)),
-    "simulated-page-long": (tuple(KINDS), partial(simulated.probed, probes.PATIENCE_S)),
+    "simulated-page-short": (tuple(KINDS), partial(simulated.probed, runner.PROBE_SHORT_S)),
+    "simulated-page-long": (tuple(KINDS), partial(simulated.probed, runner.PROBE_PATIENCE_S)),
     **{f"simulated-held-out-{name}": (tuple(HELD_OUT), simulated.EXAMINERS[name]) for name in ("hidden", "hogs")},
 }
 """The stub server, iocurve's own volume and disks that state their limits or hide them, the stub server's limits in

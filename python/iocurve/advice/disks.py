@@ -10,9 +10,8 @@ from fractions import Fraction
 from iocurve.advice import facts
 from iocurve.advice.demand import Alternative, Demand, Impossible
 from iocurve.foundation.units import GIB, KIB, MB, format_duration
-from iocurve.targets import disk_data
-from iocurve.targets.disk import STRIPE_MAX
-from iocurve.targets.disk_data import DiskFamily, DiskSize, Provisioned, Speed
+from iocurve.targets import disk as published
+from iocurve.targets.disk import STRIPE_MAX, DiskFamily, DiskSize, Provisioned, Speed
 
 FIXED_SHOWN = 4
 
@@ -35,7 +34,7 @@ class DiskLoad:
 
 def disks(demand: Demand, vm: str | None = None) -> Iterator[Alternative | Impossible]:
     """The smallest disks of every kind, or why the kind does not carry the load; on one machine, or the one given."""
-    for name, family in disk_data.families().items():
+    for name, family in published.families().items():
         load = DiskLoad.of(demand, family.io_kib.value)
         if family.provisioned is not None:
             found = list(_provisioned(name, family, family.provisioned, load, vm))
@@ -50,7 +49,7 @@ def disks(demand: Demand, vm: str | None = None) -> Iterator[Alternative | Impos
 
 def smallest_vm(load: DiskLoad, count: int, vm: str | None = None) -> tuple[str, Speed] | None:
     """The machine with the fewest processors whose uncached limits carry a load on a number of disks."""
-    sizes = {name: size for name, (_, size) in disk_data.vms().items() if vm in (None, name)}
+    sizes = {name: size for name, (_, size) in published.vms().items() if vm in (None, name)}
     fitting = [
         (size.vcpus, name, size.uncached)
         for name, size in sizes.items()
@@ -160,5 +159,5 @@ def _one_more(size: DiskSize, first: str) -> str:
 
 def _burst_note(size: DiskSize, count: int) -> Iterator[str]:
     if size.burst:
-        lasts = format_duration(size.burst.minutes * disk_data.MINUTE_NS)
+        lasts = format_duration(size.burst.minutes * published.MINUTE_NS)
         yield f"bursts to {size.burst.iops * count:,} IOPS and {size.burst.mb_per_s * count:,} MB/s for {lasts}"

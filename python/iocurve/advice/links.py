@@ -14,7 +14,7 @@ from iocurve.engine.plan import DiskPlan, IoLimits
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import MIB, counted, format_bytes, format_latency, format_number
 from iocurve.result.caps import Cap, Kind
-from iocurve.targets import disk_data
+from iocurve.targets import disk as disks
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import Limits
 
@@ -108,7 +108,7 @@ def _of_cap(name: str, cap: Cap, times: int, prefix: str) -> LinkLimit:
 
 def network_links(vm: str, clients: int) -> Iterator[LinkLimit]:
     """The network of clients. Azure caps what a machine sends, which are writes; reads are planned at the same rate."""
-    family, size = disk_data.vms()[vm]
+    family, size = disks.vms()[vm]
     capacity = clients * size.network_bytes_per_s
     source = str(family.sources[size.source])
     name = f"network of {clients} × {vm.removeprefix('Standard_')}"
@@ -195,7 +195,7 @@ def _of_size(name: str, limits: Limits, demand: Demand, nconnect: int, vm: str, 
     if clients is None or (count is not None and clients > count):
         return None
     clients = count or clients
-    family, size = disk_data.vms()[vm]
+    family, size = disks.vms()[vm]
     first = binding(client_links(name, limits, vm, clients, nconnect), demand)
     return Clients(
         vm=vm,

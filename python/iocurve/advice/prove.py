@@ -24,8 +24,8 @@ from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable
-from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE
+from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import View

@@ -1,8 +1,12 @@
-"""A sizing: what carries a load, from the data to the clients; and the reverse: the load of a configuration."""
+"""A sizing: what carries a load, from the data to the clients; and the reverse: the load of a configuration.
+
+The terminal and Markdown show the same sections: a title, lines, and a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from iocurve.advice.demand import Alternative, Demand, Impossible, Prices
@@ -23,8 +27,9 @@ from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import KIB, MIB, parse_bytes
-from iocurve.targets import disk_data
+from iocurve.foundation.units import KIB, MIB, format_number, parse_bytes
+from iocurve.report.table import Table
+from iocurve.targets import disk as published
 from iocurve.targets.disk import parse_disk
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
@@ -96,7 +101,7 @@ def _clients_of(
     assert profile.quota is not None
     # The limits of connections are the same at every size.
     limits = profile_limits.resolve(one.name, profile.quota.at_least_gib << 30)
-    sizes = [vm] if vm else list(disk_data.vms())
+    sizes = [vm] if vm else list(published.vms())
     return machines(one.name, limits, demand, nconnect or profile.nconnect or 1, sizes, clients)
 
 
@@ -196,11 +201,11 @@ def _have_links(
 
 def _disk_sources(have: str, disk: DiskPlan) -> tuple[str, str]:
     """The pages of a disk and of its virtual machine."""
-    family, size = disk_data.find(have.removeprefix("disk:").partition("?")[0].partition(":")[0])
+    family, size = published.find(have.removeprefix("disk:").partition("?")[0].partition(":")[0])
     of_disk = size.source if size else family.provisioned.source if family.provisioned else family.io_kib.source
     if disk.vm is None:
         return str(family.sources[of_disk]), ""
-    machines_of, machine = disk_data.vms()[disk.vm.name]
+    machines_of, machine = published.vms()[disk.vm.name]
     return str(family.sources[of_disk]), str(machines_of.sources[machine.source])
 
 
@@ -235,7 +240,7 @@ def _disk(text: str, vm: str | None) -> DiskPlan | None:
     name, _, count = text.partition(":")
     if text.startswith("disk:"):
         target = text
-    elif name in disk_data.disk_names() or any(name.startswith(family) for family in disk_data.families()):
+    elif name in published.disk_names() or any(name.startswith(family) for family in published.families()):
         target = f"disk:{name}?stripe={count or 1}"
     else:
         return None
@@ -300,11 +305,137 @@ def sources() -> list[dict[str, str]]:
     rows: list[tuple[str, str, str, str]] = []
     for name in profiles.names():
         rows += [(name, *row) for row in describe(name)]
-    for disk in disk_data.disk_names():
-        rows += [(disk, *row) for row in disk_data.describe_disk(disk)]
-    for machine in disk_data.vms():
-        rows += [(machine, *row) for row in disk_data.describe_vm(machine)]
+    for disk in published.disk_names():
+        rows += [(disk, *row) for row in published.describe_disk(disk)]
+    for machine in published.vms():
+        rows += [(machine, *row) for row in published.describe_vm(machine)]
     for file, content in facts.files().items():
         for key, fact in content.facts.items():
             rows.append((file, fact.about, f"{fact.value:,} {fact.unit}".strip(), facts.cite(file, key)))
     return [dict(zip(("subject", "fact", "value", "source"), row, strict=True)) for row in rows]
+
+
+CLIENTS_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class SizingSection:
+    """A part of the output."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def sizing_sections(sizing: Sizing) -> Iterator[SizingSection]:
+    """The sections of a sizing: data, then clients, then the load of each client."""
+    about = [f"load: {sizing.demand.text}"]
+    if sizing.measured:
+        about.append(f"measured: {sizing.measured}")
+    yield SizingSection("", (*about, *sizing.warnings))
+    kinds = {"volume": "Volumes and shares", "disk": "Disks and their virtual machine"}
+    for kind, title in kinds.items():
+        found = [one for one in sizing.alternatives if one.kind == kind]
+        if found:
+            yield _alternatives(title, found, sizing.currency)
+    if sizing.impossible:
+        yield SizingSection("Not enough", tuple(f"{one.name}: {one.why}" for one in sizing.impossible))
+    yield from _clients(sizing)
+    yield _in_flight(sizing)
+
+
+def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> SizingSection:
+    has_price = any(one.month is not None for one in found)
+    price = (f"{currency or 'price'} a month",) if has_price else ()
+    rows = [
+        (
+            one.name,
+            one.how,
+            one.provisioned,
+            *((f"{one.month:,.2f}" if one.month is not None else "no price",) if has_price else ()),
+            one.binds_first,
+            "; ".join(filter(None, (one.next_step, *one.notes))),
+        )
+        for one in found
+    ]
+    formulas = dict.fromkeys(f"{one.name}: {one.formula} ({one.source})" for one in found)
+    columns = ("product", "how", "provisioned", *price, "binds first", "next step, notes")
+    return SizingSection(title, tuple(formulas), columns, tuple(rows))
+
+
+def _clients(sizing: Sizing) -> Iterator[SizingSection]:
+    if not sizing.clients_of:
+        return
+    if not sizing.clients:
+        yield SizingSection(
+            "Clients", ("no machine that is known, in any number, carries the load with these connections",)
+        )
+        return
+    rows = [
+        (
+            f"{one.count} × {one.vm}",
+            str(one.vcpus),
+            str(one.nconnect),
+            one.binds_first,
+            _alone(one.count_without_nconnect),
+        )
+        for one in sizing.clients[:CLIENTS_SHOWN]
+    ]
+    more = len(sizing.clients) - len(rows)
+    lines = [f"for {sizing.clients_of}"] + ([f"{more} other sizes are in --json"] if more else [])
+    columns = ("clients", "vCPUs", "nconnect", "binds first", "without nconnect")
+    yield SizingSection("Clients", tuple(lines), columns, tuple(rows))
+
+
+def _alone(count: int | None) -> str:
+    return "–" if count is None else f"{count} clients"
+
+
+def _in_flight(sizing: Sizing) -> SizingSection:
+    found = sizing.in_flight
+    if found is None or not found.formulas:
+        return SizingSection("In flight", ("give --iops or --bs, and --latency, for Little's law and the TCP window",))
+    lines = list(found.formulas)
+    if found.low is not None and found.high is not None:
+        lines.append(f"by the measured latency: {found.low:,.1f} to {found.high:,.1f} in flight (95 %)")
+    return SizingSection("In flight", tuple(lines))
+
+
+def chain_sections(chain: Chain) -> Iterator[SizingSection]:
+    """The sections of a chain."""
+    lines = [f"{chain.have} carries {_rates(chain.bytes_per_s, chain.iops)} ({_load(chain)})"]
+    if (chain.bytes_per_s_planned, chain.iops_planned) != (chain.bytes_per_s, chain.iops):
+        lines.append(f"for a plan, with what pages measured: {_rates(chain.bytes_per_s_planned, chain.iops_planned)}")
+    lines.append(f"binds first: {chain.binds or 'no limit is known'}")
+    if chain.next_binds:
+        lines.append(f"then: {chain.next_binds}")
+    lines += [line for line in (chain.burst, chain.next_step) if line]
+    rows = [(one.name, one.carries, one.standing, one.source) for one in chain.links]
+    yield SizingSection("", tuple(lines), ("link", "carries", "figure", "source"), tuple(rows))
+
+
+def _load(chain: Chain) -> str:
+    block = f", blocks of {chain.block_bytes // 1024} KiB" if chain.block_bytes else ""
+    return f"{chain.read_percent:g} % reads{block}"
+
+
+def _rates(bytes_per_s: float | None, iops: float | None) -> str:
+    parts = []
+    if bytes_per_s is not None:
+        parts.append(f"{format_number(bytes_per_s / MIB, 4)} MiB/s")
+    if iops is not None:
+        parts.append(f"{format_number(round(iops), 6)} IOPS")
+    return " and ".join(parts) or "as much as its clients ask for: no limit is published"
+
+
+def markdown(sections: Sequence[SizingSection]) -> str:
+    """The sections as Markdown."""
+    parts: list[str] = []
+    for section in sections:
+        if section.title:
+            parts.append(f"## {section.title}")
+        parts += ["\n".join(f"- {line}" for line in section.lines)] if section.lines else []
+        if section.rows:
+            parts.append("\n".join(Table(section.columns, section.rows).markdown()))
+    return "\n\n".join(parts) + "\n"

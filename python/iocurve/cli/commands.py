@@ -125,7 +125,7 @@ GROUPS = {
     "Scenarios and targets": (
         Command(
             "scenario",
-            "scenario:app",
+            "measure:scenario_commands",
             "List, show and run published methodologies.",
             "iocurve scenario show azure-disk",
             has_subcommands=True,

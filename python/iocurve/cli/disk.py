@@ -13,13 +13,12 @@ from iocurve.foundation.errors import DialectError, unknown
 from iocurve.foundation.units import format_bytes
 from iocurve.report.table import Table
 from iocurve.targets import disk as disks
-from iocurve.targets import disk_data
 
 app = App(name="disk", help="List and show the disks that can be emulated; restart the virtual machine of one.")
 
 
 def _names() -> list[str]:
-    return [*disk_data.disk_names(), *disk_data.vms()]
+    return [*disks.disk_names(), *disks.vms()]
 
 
 @app.command(name="list", help_epilogue=example("iocurve disk list"))
@@ -35,8 +34,8 @@ def list_disks(*, json: Flag = False) -> int:
     json
         Print a JSON array.
     """
-    disks_listed = [(name, _joined(disk_data.describe_disk(name)[:-1])) for name in disk_data.disk_names()]
-    vms = [(f"vm={name}", _joined(disk_data.describe_vm(name), labelled=True)) for name in disk_data.vms()]
+    disks_listed = [(name, _joined(disks.describe_disk(name)[:-1])) for name in disks.disk_names()]
+    vms = [(f"vm={name}", _joined(disks.describe_vm(name), labelled=True)) for name in disks.vms()]
     if json:
         show_json([_described(name) for name in _names()])
     else:
@@ -89,9 +88,9 @@ def _joined(figures: list[tuple[str, str, str]], *, labelled: bool = False) -> s
 
 
 def _figures(name: str) -> list[tuple[str, str, str]]:
-    return disk_data.describe_vm(name) if name in disk_data.vms() else disk_data.describe_disk(name)
+    return disks.describe_vm(name) if name in disks.vms() else disks.describe_disk(name)
 
 
 def _described(name: str) -> dict[str, object]:
-    kind = "virtual machine" if name in disk_data.vms() else "disk"
+    kind = "virtual machine" if name in disks.vms() else "disk"
     return {"name": name, "kind": kind, "figures": records(("figure", "value", "source"), _figures(name))}

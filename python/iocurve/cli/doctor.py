@@ -9,11 +9,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from iocurve.advice.doctor import azure, fixes, gain, text
+from iocurve.advice.doctor import fixes, gain, text
 from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
-from iocurve.advice.doctor.host import Bundle, HostFiles
+from iocurve.advice.doctor.host import Bundle, HostFiles, azure_instance
 from iocurve.cli.common import TargetText, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
@@ -50,7 +50,7 @@ class HostOptions:
         host = HostFiles(self.root)
         # Only the live machine has a metadata service, and only machines of Azure are asked.
         if host.is_live and self.vm is None and may_be_azure(host):
-            host.instance = azure.ask()
+            host.instance = azure_instance()
         return host
 
     def known(self) -> Known:

@@ -1,4 +1,4 @@
-"""Commands that measure a target: the envelope, scenarios and job files, searches."""
+"""Commands that measure a target: the envelope, scenarios and job files, searches; and those that list scenarios."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import App, Parameter, validators
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
@@ -19,7 +19,11 @@ from iocurve.cli.common import (
     MeasuredOutput,
     OutputOptions,
     TargetText,
+    example,
+    records,
     refuse,
+    show,
+    show_json,
     show_tables,
 )
 from iocurve.cli.exits import status
@@ -35,11 +39,13 @@ from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import REPEATS_MAX, Request
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import PATIENCE_NS, Effort
+from iocurve.report.table import Table
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
+
 
 Scenario = Annotated[
     str | Path,
@@ -407,3 +413,46 @@ def _shown(result: Result, out: Path | None, output: OutputOptions, expressions:
     # The status of an incomplete measurement goes before that of a check.
     checked = checks.report(result, expressions, output.checks, sys.stderr if is_plain else None)
     return status(result) or checked
+
+
+scenario_commands = App(name="scenario", help="List, show and run published methodologies.")
+scenario_commands.command(
+    run, name="run", help_epilogue=example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol")
+)
+
+
+@scenario_commands.command(name="list", help_epilogue=example("iocurve scenario list"))
+def list_scenarios(*, json: Flag = False) -> int:
+    """List the scenarios: published methodologies, ready to run.
+
+    Parameters
+    ----------
+    json
+        Print a JSON array.
+    """
+    columns = ("name", "title")
+    rows = [(name, documents.load(name).title) for name in documents.names()]
+    if json:
+        show_json(records(columns, rows))
+    else:
+        show(Table(columns, rows, sentences=["title"], has_header=False))
+    return 0
+
+
+@scenario_commands.command(name="show", help_epilogue=example("iocurve scenario show azure-disk"))
+def show_scenario(name: Scenario, /, *, json: Flag = False) -> int:
+    """Print the purpose of a scenario, its measurements and their duration.
+
+    Parameters
+    ----------
+    name
+        The name of a scenario (iocurve scenario list), or a file that ends in .toml.
+    json
+        Print a JSON object.
+    """
+    scenario = documents.load(str(name))
+    if json:
+        show_json(scenarios.described(scenario))
+    else:
+        print(scenarios.shown(scenario))
+    return 0

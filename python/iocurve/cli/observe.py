@@ -9,8 +9,7 @@ from typing import Literal
 
 from cyclopts import Parameter
 
-from iocurve.advice.doctor import azure
-from iocurve.advice.doctor.host import HostFiles
+from iocurve.advice.doctor.host import HostFiles, azure_instance
 from iocurve.advice.observation import KindObserved, Observation
 from iocurve.advice.observe import job as jobs
 from iocurve.advice.observe import limits
@@ -52,7 +51,7 @@ class ExpectedLimitOptions:
         """The size of this machine, if it is known."""
         if self.vm is not None or not may_be_azure(host):
             return self.vm
-        found = azure.ask()
+        found = azure_instance()
         return found.vm_size if found else None
 
 

@@ -21,7 +21,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.table import Table
 from iocurve.result.caps import Kind
-from iocurve.targets import disk_data
+from iocurve.targets import disk as disks
 from iocurve.targets import target as targets
 
 
@@ -121,7 +121,7 @@ def prove(
         Print no progress and no table.
     """
     machine = machine_of(vm)
-    network = disk_data.vms()[machine][1].network_bytes_per_s if machine else None
+    network = disks.vms()[machine][1].network_bytes_per_s if machine else None
     request = proofs.ProofRequest(
         target=targets.parse(str(target), create=files.create),
         promised=promised.promised(),

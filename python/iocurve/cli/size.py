@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from iocurve.advice import demand as demands
-from iocurve.advice import measured, sizing, sizing_text
+from iocurve.advice import measured, sizing
 from iocurve.advice.demand import Demand, read_prices
-from iocurve.advice.sizing_text import SizingSection
+from iocurve.advice.sizing import SizingSection
 from iocurve.cli.common import refuse, show, show_json
 from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.report.table import Table
-from iocurve.targets import disk_data
+from iocurve.targets import disk as disks
 
 Kind = Literal["volume", "disk"]
 
@@ -76,9 +76,9 @@ def machine_of(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return disk_data.vm_name(text)
+        return disks.vm_name(text)
     except KeyError:
-        raise DialectError([unknown("virtual machine", text, disk_data.vms(), "iocurve disk list")]) from None
+        raise DialectError([unknown("virtual machine", text, disks.vms(), "iocurve disk list")]) from None
 
 
 def size(
@@ -118,12 +118,12 @@ def size(
         if json:
             show_json(chain.to_builtins())
             return 0
-        return _show(list(sizing_text.chain_sections(chain)), markdown=markdown)
+        return _show(list(sizing.chain_sections(chain)), markdown=markdown)
     found = _sized(demand, decided, vm)
     if json:
         show_json(found.to_builtins())
         return 0
-    return _show(list(sizing_text.sizing_sections(found)), markdown=markdown)
+    return _show(list(sizing.sizing_sections(found)), markdown=markdown)
 
 
 def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> sizing.Sizing:
@@ -174,7 +174,7 @@ def _sources(*, json: bool, markdown: bool) -> int:
 
 def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
     if markdown:
-        print(sizing_text.markdown(sections), end="")
+        print(sizing.markdown(sections), end="")
         return 0
     for number, section in enumerate(sections):
         if number:

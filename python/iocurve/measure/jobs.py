@@ -24,9 +24,9 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure import interrupts
 from iocurve.measure.campaign import Campaign, CutShort, Measurement
 from iocurve.measure.deployment import replicated
-from iocurve.measure.leftovers import tell_leftovers_of_plans
 from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.run_files import tell_leftovers_of_plans
 from iocurve.report.view import progress_view
 from iocurve.result import host
 from iocurve.result.disturbance import starved_volume_text

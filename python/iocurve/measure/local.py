@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.machine.block_devices import DeviceMeter
-from iocurve.machine.servers import NFS_PORT, Servers, is_local, servers_of
+from iocurve.machine.processes import NFS_PORT, Servers, is_local, servers_of
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point

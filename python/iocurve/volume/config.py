@@ -1,19 +1,179 @@
-"""The configuration of a volume, as the native module takes it."""
+"""The configuration of a volume, as the native module takes it.
+
+The rules of an export are those of exports(5): which clients may use it, and as whom. Faults are injected on purpose:
+``--fault flip-bit=1e-6,torn-write``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
+from collections.abc import Iterable
+from difflib import get_close_matches
+from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Literal
 
 from msgspec import field
 
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.machine.files import state_directory
-from iocurve.volume.faults import Faults
 from iocurve.volume.limits import Limits
-from iocurve.volume.rules import ExportRules
+
+DEFAULT_RATES = {
+    "flip-bit": 1e-6,
+    "torn-write": 1e-3,
+    "lost-write": 1e-3,
+    "stale-read": 1e-3,
+    "misdirected-write": 1e-3,
+    "eio": 1e-3,
+    "enospc": 1e-3,
+    "lost-create": 1e-3,
+    "misdirected-rename": 1e-3,
+    "stale-attributes": 1e-3,
+}
+"""Every kind of fault, with the rate that it has if none is given: of each operation, for ``flip-bit`` of each bit."""
+
+
+class FaultRate(Struct):
+    """The rate at which a kind of fault is injected."""
+
+    kind: str
+    rate: float
+    """Probability, above 0 and at most 1: for each operation, for ``flip-bit`` for each bit that is read."""
+
+
+class Faults(Struct):
+    """The faults that all stores of a volume inject."""
+
+    rates: tuple[FaultRate, ...]
+    seed: int = 0
+    """The same operations on the same files in the same order are hit again with the same seed."""
+    log: str | None = None
+    """A new file that gets a line of JSON for each injected fault."""
+
+    def announcement(self) -> str:
+        """The line that announces the faults."""
+        rates = ", ".join(f"{one.kind} {one.rate:g} {_unit(one.kind)}" for one in self.rates)
+        return f"faults: {rates}; seed {self.seed}" + (f"; log: {self.log}" if self.log else "")
+
+
+def parse_faults(texts: Iterable[str]) -> tuple[FaultRate, ...]:
+    """Reads ``flip-bit=1e-6,torn-write`` and several of these. Raises ``ValueError``."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    rates = tuple(map(_parse_fault, filter(None, words)))
+    kinds = [rate.kind for rate in rates]
+    if twice := [kind for kind in DEFAULT_RATES if kinds.count(kind) > 1]:
+        raise ValueError(f"{twice[0]} is there twice")
+    return rates
+
+
+def _parse_fault(word: str) -> FaultRate:
+    kind, equals, text = word.partition("=")
+    if kind not in DEFAULT_RATES:
+        close = get_close_matches(kind, DEFAULT_RATES, n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(DEFAULT_RATES)}"
+        raise ValueError(f"there is no fault '{kind}'; {hint}")
+    try:
+        rate = float(text) if equals else DEFAULT_RATES[kind]
+    except ValueError:
+        rate = 0
+    if not 0 < rate <= 1:
+        raise ValueError(
+            f"{word}: the rate is a probability above 0 and at most 1, as in {kind}={DEFAULT_RATES[kind]:g}"
+        )
+    return FaultRate(kind=kind, rate=rate)
+
+
+def _unit(kind: str) -> str:
+    return _UNITS.get(kind, "of WRITEs")
+
+
+_UNITS = {
+    "flip-bit": "of bits read",
+    "stale-read": "of READs",
+    "eio": "of READs and WRITEs",
+    "lost-create": "of new files",
+    "misdirected-rename": "of RENAMEs",
+    "stale-attributes": "of GETATTRs",
+}
+
+
+NOBODY = 65534
+"""The user and group that NFS servers traditionally squash to."""
+
+Squash = Literal["root", "all", "none"]
+
+
+class ClientRule(Struct):
+    """Clients that may use an export."""
+
+    network: str
+    """An address or a network: ``10.1.0.0/16``."""
+    read_only: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.network} (read-only)" if self.read_only else self.network
+
+
+class ExportRules(Struct):
+    """The rules of an export, as the native module takes them. It checks them for every call."""
+
+    clients: tuple[ClientRule, ...] = ()
+    """The longest prefix counts. Empty: every client that can connect."""
+    read_only: bool = False
+    secure_ports: bool = False
+    """Clients must call from a port below 1024."""
+    squash: Squash = "root"
+    """The users whose calls are executed as the anonymous user's."""
+    anonuid: int = NOBODY
+    anongid: int = NOBODY
+    suid: bool = False
+    """Files may be given set-user-ID and set-group-ID; otherwise the bits are ignored."""
+    dev: bool = False
+    """Root may make devices; otherwise MKNOD refuses them."""
+
+    def who_may(self) -> str:
+        """The clients and users in words, for the line that announces an export."""
+        clients = ", ".join(map(str, self.clients)) or "any client that can connect"
+        whole = ", read-only" if self.read_only else ""
+        ports = ", from ports below 1024" if self.secure_ports else ""
+        anonymous = f"{self.anonuid}:{self.anongid}"
+        users = {
+            "root": f"root becomes {anonymous}",
+            "all": f"everybody becomes {anonymous}",
+            "none": "root is root (no squash)",
+        }
+        return f"{clients}{whole}{ports}; {users[self.squash]}"
+
+
+def parse_client(text: str) -> ClientRule:
+    """Reads ``10.1.0.0/16``, ``10.1.2.3:ro`` or ``fd00::/8:ro``. Raises ``ValueError``."""
+    network, read_only = text.removesuffix(":ro"), text.endswith(":ro")
+    try:
+        # Bits behind the prefix are ignored, as routers do.
+        return ClientRule(network=str(ip_network(network, strict=False)), read_only=read_only)
+    except ValueError:
+        examples = "10.1.2.3, 10.1.0.0/16:ro or fd00::/8"
+        raise ValueError(f"'{text}' is not an address or a network such as {examples}") from None
+
+
+def anonymous_user() -> tuple[int, int]:
+    """The user and group that are squashed to by default.
+
+    A server without root's rights owns every file that it makes: its own user is the only one that has them all.
+    """
+    return (NOBODY, NOBODY) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+
+
+def is_loopback(address: str) -> bool:
+    """True if only this machine can connect to an address."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
 
 CONNECTIONS_MAX = 8192
 CONNECTION_MEMORY_BYTES = 128 << 20

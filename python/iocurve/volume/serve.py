@@ -21,11 +21,9 @@ from typing import IO
 from iocurve._native import Volume
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import format_bytes
-from iocurve.machine.processes import counted_as_target
-from iocurve.machine.servers import addresses_towards
+from iocurve.machine.processes import addresses_towards, counted_as_target
 from iocurve.volume import profile
-from iocurve.volume.config import VolumeConfig
-from iocurve.volume.rules import ExportRules, is_loopback
+from iocurve.volume.config import ExportRules, VolumeConfig, is_loopback
 from iocurve.volume.spec import MEMORY, ExportSpec, VolumeSpec
 
 NCONNECT_DEFAULT = 8

@@ -21,16 +21,20 @@ from iocurve.volume.config import (
     CONNECTIONS_MAX,
     DirectoryStore,
     ExportConfig,
+    ExportRules,
+    Faults,
     MemoryStore,
     VolumeConfig,
+    anonymous_user,
     handle_key,
+    is_loopback,
+    parse_client,
+    parse_faults,
 )
-from iocurve.volume.faults import Faults, parse_faults
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import LimitSettings
 from iocurve.volume.profile import UNLIMITED, load
 from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
-from iocurve.volume.rules import ExportRules, anonymous_user, is_loopback, parse_client
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, ClientMount, mounts
 from iocurve.advice.doctor.nfs import AZURE_FILES
 from iocurve.machine.mounts import nearest, unescaped
-from iocurve.machine.servers import tcp_address
+from iocurve.machine.processes import tcp_address
 
 SYSTEM_POINTS = ("/", "/boot", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr", "/var", "/var/lib")
 """Mount points that tell nothing of their owner."""

@@ -12,7 +12,7 @@ from iocurve.foundation.units import MIB, counted
 from iocurve.machine.files import memory
 from iocurve.machine.processors import ALL, STAT, ticks
 from iocurve.result.caps import EGRESS, Cap, cap_value
-from iocurve.targets.disk_data import VmSize, describe_vm, vms
+from iocurve.targets.disk import VmSize, describe_vm, vms
 
 MBIT = 10**6
 CPU = "sys/devices/system/cpu"

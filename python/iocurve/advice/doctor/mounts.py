@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.machine.mounts import MOUNTINFO, Mount, mounts_in, options_of, unescaped
-from iocurve.machine.servers import ESTABLISHED, NFS_PORT, tcp_sockets
+from iocurve.machine.processes import ESTABLISHED, NFS_PORT, tcp_sockets
 
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4")
 

@@ -11,7 +11,7 @@ from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.foundation.units import GIB, KIB, MIB, counted, format_bytes
 from iocurve.machine.mounts import options_of
-from iocurve.machine.servers import NFS_PORT
+from iocurve.machine.processes import NFS_PORT
 
 READ_AHEAD_KIB = 15_360
 READ_AHEADS_OF_OLD_KERNELS = 15

@@ -10,7 +10,7 @@ from iocurve.advice.observation import LimitNear, Observation, ObservedInterval
 from iocurve.advice.observe.counters import Subject
 from iocurve.foundation.units import MB, counted, format_latency
 from iocurve.result.caps import Cap
-from iocurve.targets.disk_data import vms
+from iocurve.targets.disk import vms
 
 REACHED = 0.95
 """Share of a limit from which the load counts as limited by it; published results lie 1 to 2 % around their caps."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, shared_help
-from iocurve.dialects.diskspd.job import Built, PreparedSpan, build
+from iocurve.dialects.diskspd.job import WORDS, Built, PreparedSpan, build
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
@@ -22,7 +22,6 @@ from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check
-from iocurve.dialects.diskspd.words import WORDS
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks

@@ -1,4 +1,7 @@
-"""Turns a time span into a job: each thread is one worker on each target, with -o as its queue depth."""
+"""Turns a time span into a job: each thread is one worker on each target, with -o as its queue depth.
+
+``WORDS`` has DiskSpd's names for the fields of a section.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,56 @@ from iocurve.dialects.diskspd.read.distribution import OffsetZone, shares, zones
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
-from iocurve.dialects.diskspd.words import WORDS
 from iocurve.engine.plan import FixedBlocks, Plan
 from iocurve.foundation.errors import Where
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
-from iocurve.job.model import EngineName, Job, PerKind, Said, ZoneShare, ZonesSaid
+from iocurve.job.model import EngineName, Job, PerKind, Said, Words, ZoneShare, ZonesSaid
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.checks import MAX_WORKERS
+
+WORDS = Words(
+    names={
+        "engine": "-S",
+        "numjobs": "-t",
+        "direct": "-S",
+        "paths": "the target",
+        "size": "-f",
+        "file_bytes": "-c",
+        "offset": "-B",
+        "start_increment_bytes": "-T",
+        "reads": "-w",
+        "writes": "-w",
+        "random": "-r",
+        "random_percent": "-rs",
+        "distribution": "-rd",
+        "read_percent": "-w",
+        "blocks": "-b",
+        "align_bytes": "-r",
+        "gap_bytes": "-s",
+        "rate_total_operations": "-g",
+        "rate_total_bytes": "-g",
+        "depth": "-o",
+        "think_ns": "-j",
+        "runtime_ns": "-d",
+        "ramp_ns": "-W",
+        "cooldown_ns": "-C",
+        "seed": "-z",
+        "repeatable": "-z",
+        "payload_zero": "-Z",
+        "payload_pool_bytes": "-Z",
+        "cpus": "-a",
+    },
+    joint="",
+    asks={
+        "direct": "-Su",
+        "repeat": "seed 0",
+        "no repeat": "-z",
+        "no create": "no -c",
+        "size": "-c1G",
+    },
+    worker="thread",
+)
+
 
 DEFAULTS = Said.of(
     engine="uring",

@@ -1,4 +1,7 @@
-"""Turns fio's settings into a job: applies the effect of each option in the order in which fio reads them."""
+"""Turns fio's settings into a job: applies the effect of each option in the order in which fio reads them.
+
+``WORDS`` has fio's names for the fields of a section.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,77 @@ from iocurve.dialects.fio.read.draft import DEFAULTS, Draft, Option, Reporting
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
 from iocurve.dialects.fio.read.values import Context
-from iocurve.dialects.fio.words import WORDS
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job import model
-from iocurve.job.model import Files, Job, Load, PlanNote, Section
+from iocurve.job.model import Files, Job, Load, PlanNote, Section, Words
+
+WORDS = Words(
+    names={
+        "engine": "ioengine",
+        "numjobs": "numjobs",
+        "nfs_url": "nfs_url",
+        "disk": "--disk",
+        "nconnect": "nconnect",
+        "direct": "direct",
+        "paths": "filename",
+        "directories": "directory",
+        "file_count": "nrfiles",
+        "file_bytes": "filesize",
+        "size": "size",
+        "offset": "offset",
+        "offset_increment": "offset_increment",
+        "create": "allow_file_create",
+        "append": "file_append",
+        "until_full": "fill_device",
+        "start_bytes": "offset",
+        "reads": "rw",
+        "writes": "rw",
+        "trims": "rw",
+        "random": "rw",
+        "random_percent": "percentage_random",
+        "distribution": "random_distribution",
+        "read_percent": "rwmixread",
+        "blocks": "bs",
+        "align_bytes": "blockalign",
+        "cover": "norandommap",
+        "run_length": "rw",
+        "zone_bytes": "zonesize",
+        "zone_range_bytes": "zonerange",
+        "zone_skip_bytes": "zoneskip",
+        "rate_operations": "rate_iops",
+        "rate_bytes": "rate",
+        "depth": "iodepth",
+        "think_ns": "thinktime",
+        "fsync_every": "fsync",
+        "fdatasync_every": "fdatasync",
+        "sync_file_range_every": "sync_file_range",
+        "runtime_ns": "runtime",
+        "time_based": "time_based",
+        "ramp_ns": "ramp_time",
+        "transfer": "io_size",
+        "operations": "number_ios",
+        "loops": "loops",
+        "wait_for": "wait_for",
+        "repeatable": "randrepeat",
+        "seed": "randseed",
+        "payload_refill": "refill_buffers",
+        "payload_zero": "zero_buffers",
+        "verify": "verify",
+        "cpus": "cpus_allowed",
+        "cpus_split": "cpus_allowed_policy",
+    },
+    joint="=",
+    asks={
+        "direct": "direct=1",
+        "repeat": "randrepeat=1",
+        "no repeat": "randrepeat=0",
+        "no create": "allow_file_create=0",
+        "size": "size=1g",
+        "keep buffers": "refill_buffers=0",
+    },
+    worker="job",
+    warns_about=frozenset({"cpus_not_bound"}),
+)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.job import WORDS
 from iocurve.dialects.vdbench.parameter_file import DEFINITIONS_IN_FULL, ParameterFile, Resolved
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import LOCALHOST
-from iocurve.dialects.vdbench.words import WORDS
 from iocurve.foundation.units import counted, format_bytes, format_duration
 from iocurve.job.explain import explain_job
 

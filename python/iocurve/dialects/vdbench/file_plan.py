@@ -10,13 +10,13 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.job import WORDS
 from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.values import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation
-from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine import plan as plans
 from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import SECOND_NS

@@ -1,4 +1,7 @@
-"""Turns a run into a job: one section per workload, SD and host, with the SD's threads= as queue depth."""
+"""Turns a run into a job: one section per workload, SD and host, with the SD's threads= as queue depth.
+
+``WORDS`` has vdbench's names for the fields of a section.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,49 @@ from iocurve.dialects.vdbench.region import Fields, OffsetRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import THREADS, Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
-from iocurve.dialects.vdbench.words import WORDS
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import BlockRange, FixedBlocks, Flow, Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import GIB, SECOND_NS
-from iocurve.job.model import Job, PerKind, PlanNote, Said
+from iocurve.job.model import Job, PerKind, PlanNote, Said, Words
+
+WORDS = Words(
+    names={
+        "numjobs": "jvms",
+        "direct": "openflags",
+        "paths": "lun",
+        "directories": "anchor",
+        "file_count": "count",
+        "file_bytes": "size",
+        "size": "size",
+        "offset": "offset",
+        "reads": "rdpct",
+        "writes": "rdpct",
+        "random": "seekpct",
+        "random_percent": "seekpct",
+        "read_percent": "rdpct",
+        "blocks": "xfersize",
+        "align_bytes": "align",
+        "gap_bytes": "stride",
+        "rate_total_operations": "iorate",
+        "depth": "threads",
+        "runtime_ns": "elapsed",
+        "ramp_ns": "warmup",
+        "transfer": "maxdata",
+    },
+    joint="=",
+    asks={
+        "direct": "openflags=o_direct",
+        "repeat": "a seed",
+        "no repeat": "no seed",
+        "no create": "formatsds=no",
+        "size": "size=1g",
+    },
+    worker="worker",
+    # vdbench's own notes (first_interval, ramp_added) say which intervals are not counted.
+    silent_about=frozenset({"ramp_added"}),
+)
+
 
 MAX_SECTIONS = 4096
 DEFAULTS = Said.of(

@@ -21,11 +21,10 @@ from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
-from iocurve.job.resolve.diagnostics import Diagnostics
-from iocurve.job.resolve.engines import disk_of, nfs_url_of, planned_engine
+from iocurve.job.resolve.checks import Diagnostics
+from iocurve.job.resolve.engines import disk_of, nfs_url_of, on_each_file, planned_engine
 from iocurve.job.resolve.files import ResolvedFiles
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
-from iocurve.job.resolve.metadata import on_each_file
 from iocurve.job.resolve.tree import on_tree, with_tasks
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec

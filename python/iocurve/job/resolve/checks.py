@@ -1,14 +1,35 @@
-"""Checks of a job that do not depend on its files."""
+"""The diagnostics of a job, and the checks that do not depend on its files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MILLISECOND_NS, counted
-from iocurve.job.model import PerKind, Section
-from iocurve.job.resolve.diagnostics import Diagnostics
+from iocurve.job.model import Job, PerKind, PlanNote, Section
 from iocurve.job.resolve.machine import Machine
+
+
+@dataclass
+class Diagnostics:
+    """The diagnostics of one job. All are collected; none is raised."""
+
+    job: Job
+    errors: list[Diagnostic] = field(default_factory=list)
+    obstacles: list[Diagnostic] = field(default_factory=list)
+    notes: list[PlanNote] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+
+    def error(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
+        """Adds an error at the position of the first of ``fields`` that was set."""
+        where = section.where(*fields, "name")
+        self.errors.append(Diagnostic(f"{section.name or self.job.name}: {text}", where, hint))
+
+    def option(self, field: str, value: object = None) -> str:
+        """The option for a field, in the words of the job's dialect."""
+        return self.job.words.option(field, value)
+
 
 MAX_WORKERS = 4096
 MAX_FILES = 1_000_000

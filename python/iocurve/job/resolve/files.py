@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import Diagnostic
 from iocurve.job.model import Amount, Job, Percent, Section, ZonesSaid, paths_text
-from iocurve.job.resolve.diagnostics import Diagnostics
+from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.machine import ENDLESS, Machine, PathFacts
 from iocurve.targets.disk import DiskSpec
 

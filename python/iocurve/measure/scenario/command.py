@@ -18,8 +18,7 @@ from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Family, Form, Scenario, load
-from iocurve.measure.scenario.durations import expected_ns, rounded
-from iocurve.measure.scenario.groups import groups_of
+from iocurve.measure.scenario.groups import expected_ns, groups_of, rounded
 from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.report.view import View
 from iocurve.result.document import RESULT_NAME, Result, TargetFacts

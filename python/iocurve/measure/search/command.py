@@ -16,8 +16,8 @@ from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure
 from iocurve.measure.data_set import axes_of, require_reachable
-from iocurve.measure.leftovers import tell_leftovers
 from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.loads import Effort, Loads

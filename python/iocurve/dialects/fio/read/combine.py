@@ -6,7 +6,7 @@ import errno
 import math
 from collections.abc import Sequence
 
-from iocurve.dialects.fio.read import splits, traces
+from iocurve.dialects.fio.read import iolog, splits
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.engine.derived import block_bytes_max, block_bytes_min
 from iocurve.engine.plan import (
@@ -51,7 +51,7 @@ def combine(draft: Draft) -> None:
     _steady_state(draft)
     _latency_target(draft)
     _endings(draft)
-    traces.replay(draft)
+    iolog.replay(draft)
     _tolerances(draft)
     _submission_latency(draft)
     _logs(draft)
