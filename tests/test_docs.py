@@ -265,7 +265,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "currency": read_prices,
     "title": lambda path: profiles.load(str(path)),
 }
-"""What reads a TOML file with this key at the top: the first one that a file has counts."""
+"""The reader of a TOML file with this key at the top; the first key that a file has counts."""
 
 
 def scenario_points(path: Path) -> Iterator[str]:

@@ -53,6 +53,11 @@ class HostOptions:
             host.instance = azure_instance()
         return host
 
+    @property
+    def subject(self) -> str | None:
+        """The subject of a bundle. Raises ``ResultError``."""
+        return None if self.bundle_read is None else Bundle.load(self.bundle_read).subject
+
     def known(self) -> Known:
         """Facts that the user gave. Raises ``DialectError``."""
         if self.profile is None:
@@ -131,9 +136,7 @@ def doctor(
         raise DialectError([Diagnostic("--fix needs a machine's files; leave out --from")])
     if not measure:
         refuse("this is an option of --measure; add --measure", measured)
-    machine, name = host.host(), str(subject) if subject is not None else None
-    if host.bundle_read is not None and name is None:
-        name = Bundle.load(host.bundle_read).subject
+    machine, name = host.host(), host.subject if subject is None else str(subject)
     if measure and not machine.is_live:
         raise DialectError([Diagnostic("--measure measures on this machine; leave out --root and --from")])
     found = diagnose(machine, name, host.known())
