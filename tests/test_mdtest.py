@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest, ParsedCommand
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.command import prepare
@@ -207,7 +208,7 @@ def test_a_stonewall_that_is_not_reached_changes_nothing(tmp_path: Path) -> None
 def test_the_table_has_mdtests_form() -> None:
     rates = {"File creation": [1000.0, 3000.0], "Tree creation": [2.0, 4.0]}
     assert (
-        output.table(shape("-F -n 1 -i 2"), rates)
+        output.table(shape("-F -n 1 -i 2"), "rate", rates)
         == """
 SUMMARY rate (in ops/sec): (of 2 iterations)
    Operation                     Max            Min           Mean        Std Dev
@@ -230,9 +231,10 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         ("-n 4 -w 1g", "-w and -e take at most 67108864 bytes"),
         ("-n 4 -Y --clients 2 --np 2", "-Y with load clients"),
         ("-n 4 --clients 2 --np 3", "--np) must be a multiple of the load clients"),
-        ("-n 4 -R", "-R: random order of stat is not supported"),
+        ("-n 4 -s 2", "-s: a series of numbers of tasks is not supported"),
+        ("-n 4 --verify-write", "--verify-write is not supported"),
         ("-n 4 -J", "mdtest has no option -J"),
-        ("-n 4 -a HDFS", "-a: another API than POSIX is not supported"),
+        ("-n 4 -a HDFS", "-a HDFS: the only API is POSIX"),
         ("-n many", "'many' is not a number"),
         ("-n", "-n needs a value"),
         ("-n 5 -I 2", "-n must be a multiple of -I"),
@@ -241,7 +243,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         ("-n 4 -d a@b", "several directories in -d need -u"),
         ("-n 4 -W 5", "-W needs -F"),
         ("-n 4 --np 0", "--np must be 1 to 1024"),
-        ("-n 4 -FX", "-X: verification of data is not supported"),
+        ("-n 4 -FX", "-X: verification of the data that are read is not supported"),
         ("-n 4 -Fz1", "-z cannot be one of the flags -Fz1"),
         ("-n 4 --clinets 3", "mdtest has no option --clinets (did you mean --clients?)"),
         ("-n 4 -w many", "command line, argument 3 (-w): 'many' is not a number"),
@@ -253,6 +255,59 @@ def test_what_cannot_run_is_refused_by_name(text: str, expected: str) -> None:
     with pytest.raises(DialectError) as refusal:
         prepare(text.split())
     assert expected in str(refusal.value)
+
+
+def test_a_refused_option_with_a_value_is_one_error() -> None:
+    for text in ("-n 4 -s 2", "-n 4 -B 1", "-n 4 -l 8", "-n 4 --saveRankPerformanceDetails f"):
+        with pytest.raises(DialectError) as refusal:
+            prepare(text.split())
+        assert len(refusal.value.errors) == 1, text
+
+
+EASY = "-u -L -F -P -G 1027 -N 1 -a POSIX --dataPacketType=timestamp -V 0 -p 0"
+HARD = "-t -w 3901 -e 3901 -P -G=27 -N 1 -F -a POSIX"
+
+
+@pytest.mark.parametrize(("line", "phases"), [(EASY, ("-T", "-r")), (HARD, ("-T -R --random-seed=7", "-E -R", "-r"))])
+def test_the_lines_of_io500_run_one_after_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, phases: tuple[str, ...]
+) -> None:
+    """Each phase is a command: -x keeps the number of items that the stonewall let through."""
+    own = f"-n=40 {line} -d {tmp_path}/data -x {tmp_path}/stonewall --np 2"
+    (tmp_path / "data").mkdir()
+    assert run_dialect("mdtest", f"{own} -C -Y -W 30".split()) == 0
+    assert len([name for name in below(tmp_path / "data") if "file.mdtest" in name]) == 80
+    assert (tmp_path / "stonewall").read_text() == "40"
+    tables = capsys.readouterr().out
+    assert tables.index("SUMMARY rate (in ops/sec)") < tables.index("SUMMARY time (in ms/op)")
+    (tmp_path / "stonewall").write_text("30")
+    for phase in phases:
+        done = ran(prepare(f"{own} {phase}".split()))
+        assert [count for name, count in done.items() if name.startswith("File")] == [60]
+    assert len([name for name in below(tmp_path / "data") if "file.mdtest" in name]) == 20
+
+
+def test_random_order_is_another_order_of_the_same_items() -> None:
+    def items(text: str) -> dict[str, list[str]]:
+        phases = of_iteration(shape(f"-F -n 50 --np 2 {text}"), 0)
+        return {phase.name: list(phase.paths[1]) for phase in phases if phase.name.startswith("File")}
+
+    plain, mixed = items(""), items("-R --random-seed 3")
+    for name in ("File stat", "File read"):
+        assert mixed[name] != plain[name]
+        assert sorted(mixed[name]) == sorted(plain[name])
+    assert (mixed["File creation"], mixed["File removal"]) == (plain["File creation"], plain["File removal"])
+    assert items("-R --random-seed 3") == mixed != items("-R --random-seed 4")
+
+
+def test_a_pause_comes_before_directories_and_before_files(tmp_path: Path) -> None:
+    steps = prepare(f"-n 4 -p 2 -d {tmp_path}".split()).steps
+    assert [step.name for step in steps if step.pause_ns == 2_000_000_000] == ["Directory creation", "File creation"]
+
+
+def test_more_items_than_a_plan_can_name_are_lowered_under_a_stonewall() -> None:
+    (note,) = prepare(["-F", "-C", "-n", "3m", "-W", "1", "--np", "2"]).notes
+    assert "-n is lowered to 1,000,000" in note.text
 
 
 def test_flags_may_be_joined_and_values_attached(tmp_path: Path) -> None:

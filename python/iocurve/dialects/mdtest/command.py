@@ -15,11 +15,11 @@ from pathlib import Path
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
 from iocurve.dialects.mdtest import output
-from iocurve.dialects.mdtest.options import ITEMS_MAX, parse
+from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
@@ -41,8 +41,13 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
   -i N           iterations
   -w BYTES       bytes written to each file that is created (default: 0); -y flushes it before it is closed
   -e BYTES       bytes read from each file (default: 0, files are opened and closed)
+  -R             look up and read the items in random order; --random-seed N
+  -x FILE        keep the number of items that -W let through, for the phases of later runs
+  -p S           pause before the phases of directories, and before those of files
   -Y             sync(2) after each phase, in its time
-  -v             print the rate of each phase when it ends
+  -v, -V N       print the rate of each phase when it ends
+  -P, -Z         also the times of the phases, only these
+  -a POSIX, -G N, --dataPacketType T are accepted: the data that are written are random
 iocurve adds
   --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
   --clients N    divide the tasks over N load clients of a cluster: --on auto (of this machine, default), or HOST:PORT
@@ -59,6 +64,8 @@ class _Table:
     shape: Shape
     rates: dict[str, list[float]] = field(default_factory=dict)
     """By phase: operations per second in each iteration."""
+    times: dict[str, list[float]] = field(default_factory=dict)
+    """By phase: seconds of each iteration."""
     phase: Phase | None = None
     """As it runs."""
     outcomes: list[Outcome] = field(default_factory=list)
@@ -74,7 +81,9 @@ class _Table:
     def finish(self, result: Result) -> Result:
         """Prints the table of rates."""
         incomplete = None if result.state == "finished" else result.incomplete_reason
-        sys.stdout.write(output.table(self.shape, self.rates, is_complete=incomplete is None))
+        values: dict[Table, dict[str, list[float]]] = {"rate": self.rates, "time": self.times}
+        for kind in self.shape.options.tables:
+            sys.stdout.write(output.table(self.shape, kind, values[kind], is_complete=incomplete is None))
         sys.stdout.write(output.finished(datetime.now().astimezone(), incomplete))
         return result
 
@@ -82,6 +91,7 @@ class _Table:
         """Prints what the tasks had done when the time was over, and the rate unless some are behind."""
         done = _done_by_task(outcome)
         if outcome.state == "finished":
+            self._keep(max(done))
             if min(done) < self.shape.items:
                 sys.stdout.write(output.stonewall(done))
             self.phase = replace(phase, items=max(done) * len(done))
@@ -89,6 +99,14 @@ class _Table:
                 self.outcomes.append(outcome)
                 return
         self.answer(outcome)
+
+    def _keep(self, count: int) -> None:
+        """Writes the items of each task to the file of -x."""
+        if path := self.shape.options.status_file:
+            try:
+                path.write_text(str(count), encoding="ascii")
+            except OSError as error:
+                raise TargetError(f"-x {path}: {error.strerror}") from None
 
     def answer(self, outcome: Outcome) -> None:
         """Notes the rate of a phase that finished."""
@@ -108,6 +126,7 @@ class _Table:
         if self.phase.items:
             rate = self.phase.items / max(seconds, 1e-9)
             self.rates.setdefault(name, []).append(rate)
+            self.times.setdefault(name, []).append(seconds)
             if self.shape.options.verbose:
                 sys.stdout.write(f"   {name:<20}: {seconds:14.3f} sec, {rate:14.3f} ops/sec\n")
 
@@ -128,14 +147,21 @@ class _Table:
 def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
     """A step for each phase of all iterations; those that follow a time limit depend on what it let through."""
     number = 0
-    for iteration in range(table.shape.options.iterations):
+    options = table.shape.options
+    kept = None if options.does("create") else _kept_items(options.status_file)
+    for iteration in range(options.iterations):
         limited_by: int | None = None
+        paused: set[str] = set()
         for phase in of_iteration(table.shape, iteration):
+            phase = phase if kept is None else phase.limited(kept)
+            part = phase.name.partition(" ")[0]
+            pause_ns = options.pause_s * SECOND_NS if part in ("File", "Directory") and part not in paused else 0
+            paused.add(part)
             if phase.runtime_ns is not None:
                 plan = partial(_plan, table, machine, phase, None)
                 limited_by = number
                 answer = partial(table.answer_of, phase)
-                yield Step(name=phase.name, plan=plan, kept=True, after=table.sync_of, answer=answer)
+                yield Step(name=phase.name, plan=plan, kept=True, pause_ns=pause_ns, after=table.sync_of, answer=answer)
                 rest = partial(_rest, machine, phase, number)
                 yield Step(name=phase.name, plan=rest, optional=True, after=table.sync, answer=table.answer)
                 number += 1
@@ -144,8 +170,22 @@ def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
                 yield Step(name=phase.name, plan=missing, after=table.sync, answer=table.answer)
             else:
                 plan = partial(_plan, table, machine, phase, limited_by)
-                yield Step(name=phase.name, plan=plan, after=table.sync, answer=table.answer)
+                yield Step(name=phase.name, plan=plan, pause_ns=pause_ns, after=table.sync, answer=table.answer)
             number += 1
+
+
+def _kept_items(path: Path | None) -> int | None:
+    """The items of each task in the file of -x; None without one. Raises ``DialectError``."""
+    if path is None:
+        return None
+    try:
+        return int(path.read_text(encoding="ascii").split()[0])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, IndexError):
+        raise DialectError(
+            [Diagnostic(f"-x {path} has no number of items", hint="create the items first: -C -W")]
+        ) from None
 
 
 def _plan(table: _Table, machine: Machine, phase: Phase, limited_by: int | None, measured: Measured) -> Plan:
@@ -212,6 +252,7 @@ def prepare(
 ) -> ParsedCommand:
     """Reads an mdtest command line (without ``mdtest``). Raises ``DialectError`` with every error in it."""
     options = parse(arguments)
+    options, notes = _lowered(options)
     if cwd is not None:
         options = replace(options, paths=tuple(path if _is_url(path) else str(cwd / path) for path in options.paths))
     shape = Shape.of(options)
@@ -225,11 +266,10 @@ def prepare(
         errors.append(Diagnostic(f"{total} files or directories are more than the limit of {ITEMS_MAX}"))
     if errors:
         raise DialectError(errors)
-    notes: tuple[PlanNote, ...] = ()
     if options.does("read") and options.tests_files and not options.read_bytes:
         # mdtest warns of it, too.
         text = "-e is 0: the read phase opens and closes the files"
-        notes = (PlanNote("mdtest_reads_nothing", text, None, "info"),)
+        notes.append(PlanNote("mdtest_reads_nothing", text, None, "info"))
     creates_directories = options.does("create") and options.cluster is None
     directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
     missing = tuple(path for path in directories if not Path(path).exists())
@@ -243,7 +283,7 @@ def prepare(
         title=base.command_title(source),
         source=source,
         steps=steps,
-        notes=notes,
+        notes=tuple(notes),
         needs=Needs(
             directories=directories,
             cluster=options.cluster,
@@ -258,6 +298,15 @@ def prepare(
         writing=table.written,
         finish=table.finish,
     )
+
+
+def _lowered(options: Options) -> tuple[Options, list[PlanNote]]:
+    """The options with as many items as a plan can name, where a time ends their creation."""
+    most = ITEMS_MAX // options.ranks
+    if not options.stonewall_ns or options.items <= most:
+        return options, []
+    text = f"-n is lowered to {most:,}: a plan has up to {ITEMS_MAX:,} names; -W may end the creation before"
+    return replace(options, items=most), [PlanNote("items_lowered", text, None, "warning")]
 
 
 def _remove(table: _Table, paths: Sequence[str], outcome: Outcome) -> None:

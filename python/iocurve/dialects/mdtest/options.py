@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
-from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, refused, sets
+from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
 from iocurve.foundation.errors import Diagnostic, DialectError, in_order
 from iocurve.foundation.units import SECOND_NS
 
+Table = Literal["rate", "time"]
 RANKS_MAX = 1024
 BYTES_MAX = 64 << 20
 """Most bytes of a file (-w): each file in flight has them in memory."""
@@ -48,6 +50,14 @@ class Options:
     syncs_files: bool = False
     """A file that was written is flushed before it is closed (-y)."""
     syncs: bool = False
+    in_random_order: bool = False
+    """Items are looked up and read in random order (-R)."""
+    random_seed: int = 1
+    pause_s: int = 0
+    """Pause before the phases of directories, and before those of files (-p)."""
+    status_file: Path | None = None
+    """The items of each task that a stonewall let through are written to it and read from it (-x)."""
+    tables: tuple[Table, ...] = ("rate",)
     verbose: int = 0
     clients: int = 1
     """Load clients; tasks are divided among them in blocks."""
@@ -89,6 +99,11 @@ def _more_verbose(reader: OptionReader, _: str) -> None:
     reader.values["verbose"] = 1 + (before if isinstance(before, int) else 0)
 
 
+def _check_api(_reader: OptionReader, name: str) -> None:
+    if name.upper() != "POSIX":
+        raise ValueError(f"-a {name[:40]}: the only API is POSIX", "leave out -a; -d takes nfs://host/export, too")
+
+
 FLAGS = {
     "D": "directories_only",
     "F": "files_only",
@@ -108,31 +123,38 @@ NUMBERS = {
     "-i": "iterations",
     "-w": "write_bytes",
     "-e": "read_bytes",
+    "-p": "pause_s",
+    "-V": "verbose",
+    "--random-seed": "random_seed",
     "--np": "ranks",
     "--clients": "clients",
 }
 REFUSED = {
-    "a": "another API than POSIX",
     "B": "no barriers between phases",
     "c": "collective creation",
     "f": "a series of numbers of tasks",
-    "G": "a data pattern",
     "k": "mknod",
     "l": "a series of numbers of tasks",
     "M": "renaming apart from the other phases",
-    "p": "a delay before each phase",
-    "P": "rates and times",
-    "R": "random order of stat",
     "s": "a series of numbers of tasks",
     "S": "one file for all tasks",
     "U": "renaming apart from the other phases",
-    "V": "a verbosity by number",
-    "x": "a file with the state of a stonewall",
-    "X": "verification of data",
-    "Z": "times instead of rates",
+    "X": "verification of the data that are read",
 }
-WITH_VALUES = frozenset("afGlpsVx")
+WITH_VALUES = frozenset("Bfls")
 """Letters of ``REFUSED`` that mdtest gives a value."""
+REFUSED_WORDS = {
+    "posix.odirect": False,
+    "print-all-procs": False,
+    "run-cmd-after-phase": True,
+    "run-cmd-before-phase": True,
+    "savePerOpDataCSV": True,
+    "saveRankPerformanceDetails": True,
+    "showRankStatistics": False,
+    "verify-read": False,
+    "verify-write": False,
+}
+"""Refused long options; True if mdtest gives them a value."""
 OPTIONS: Mapping[str, TableOption] = {
     **{f"-{letter}": flag(name) for letter, name in FLAGS.items()},
     **{f"-{letter}": adds("only", phase) for letter, phase in PHASES.items()},
@@ -143,6 +165,19 @@ OPTIONS: Mapping[str, TableOption] = {
         )
         for letter, what in REFUSED.items()
     },
+    **{
+        f"--{word}": refused(f"--{word} is not supported", f"leave out --{word}", takes_value=takes_value)
+        for word, takes_value in REFUSED_WORDS.items()
+    },
+    "-a": TableOption(_check_api),
+    # Data that are written are random.
+    "-G": ignored(takes_value=True),
+    "--dataPacketType": ignored(takes_value=True),
+    "--warningAsErrors": ignored(takes_value=False),
+    "-R": flag("in_random_order"),
+    "-x": sets("status_file", Path),
+    "-P": flag("tables", value=("rate", "time")),
+    "-Z": flag("tables", value=("time",)),
     "-d": sets("paths", lambda text: tuple(text.split("@"))),
     "-v": TableOption(_more_verbose, takes_value=False),
     "-W": sets("stonewall_ns", lambda text: _number(text) * SECOND_NS),

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from statistics import fmean
 
+from iocurve.dialects.mdtest.options import Table
 from iocurve.dialects.mdtest.phases import ROWS, Shape
 
 VERSION = "4.1.0"
 """The version whose output this is."""
+UNITS: Mapping[Table, str] = {"rate": "ops/sec", "time": "ms/op"}
+"""The units that mdtest names; its times are seconds of the phase."""
 HEADINGS = """
-SUMMARY rate (in ops/sec): (of {} iterations)
+SUMMARY {} (in {}): (of {} iterations)
    Operation                     Max            Min           Mean        Std Dev
    ---------                     ---            ---           ----        -------
 """
@@ -39,6 +42,8 @@ def started(shape: Shape, at: datetime) -> str:
     ]
     if options.shift:
         lines.append(f"Shifting ranks by {options.shift} for each phase.")
+    if options.in_random_order:
+        lines.append(f"random seed: {options.random_seed}")
     return "\n".join([*lines, f"{options.ranks} tasks, {items} {'/'.join(kinds)}", ""])
 
 
@@ -54,8 +59,8 @@ def finished(at: datetime, incomplete: str | None = None) -> str:
     return f"-- finished at {at:%m/%d/%Y %H:%M:%S} --\n"
 
 
-def table(shape: Shape, rates: Mapping[str, Sequence[float]], *, is_complete: bool = True) -> str:
-    """The table of rates; ``rates`` are those of each phase, one for each iteration in which it ran to its end.
+def table(shape: Shape, kind: Table, rates: Mapping[str, Sequence[float]], *, is_complete: bool = True) -> str:
+    """A table of rates or times: those of each phase, one for each iteration in which it ran to its end.
 
     The table of an incomplete run has the phases and iterations that ran.
     """
@@ -72,7 +77,7 @@ def table(shape: Shape, rates: Mapping[str, Sequence[float]], *, is_complete: bo
         for name in rows
         if is_complete or name in rates
     ]
-    return "".join([HEADINGS.format(iterations), *lines])
+    return "".join([HEADINGS.format(kind, UNITS[kind], iterations), *lines])
 
 
 def _row(name: str, rates: Sequence[float], iterations: int) -> str:

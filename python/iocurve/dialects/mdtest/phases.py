@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from random import Random
 
 from iocurve.dialects.mdtest.options import Options
 from iocurve.engine import plan as plans
@@ -64,8 +65,11 @@ class Shape:
         top = self.test_directory(rank, iteration, loop)
         return (f"{top}/{self._directory(base, number)}" for number in range(self.directories))
 
-    def item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> Iterator[str]:
-        """The items that a rank uses, in order of their numbers, after a number of rank shifts (-N)."""
+    def item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> list[str]:
+        """The items that a rank uses after a number of rank shifts (-N), in order of their numbers."""
+        return list(self._item_paths(kind, rank, iteration, shift))
+
+    def _item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> Iterator[str]:
         options = self.options
         owner = (rank + shift * options.shift) % options.ranks
         base = self._base((owner + options.shift) % options.ranks)
@@ -172,6 +176,14 @@ class Phase:
             for name, target in zip(names, targets, strict=True)
         )
 
+    def shuffled(self, seed: int) -> Phase:
+        """The phase with the items of each rank in a separate random order (-R)."""
+
+        def shuffled() -> tuple[Sequence[str], ...]:
+            return tuple(Random(seed + rank).sample(names, len(names)) for rank, names in enumerate(self.paths))
+
+        return replace(self, made=shuffled)
+
     def limited(self, count: int) -> Phase:
         """The phase on the first items of each rank; directories of the tree stay."""
         if not self.name.startswith("File"):
@@ -184,6 +196,8 @@ def of_iteration(shape: Shape, iteration: int) -> Iterator[Phase]:
     """The phases of an iteration, in mdtest's order."""
     clients = [shape.options.client_of(rank) for rank in range(shape.options.ranks)]
     for phase in _of_iteration(shape, iteration):
+        if shape.options.in_random_order and phase.name.endswith((" stat", " read")):
+            phase = phase.shuffled(shape.options.random_seed)
         yield replace(phase, clients=clients) if shape.options.cluster else phase
 
 
@@ -271,7 +285,7 @@ def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
 def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], Callable[[], tuple[list[str], ...]]]:
     """Makes the items of each rank after a number of rank shifts."""
     ranks = range(shape.options.ranks)
-    return lambda shift: lambda: tuple(list(shape.item_paths(kind, rank, iteration, shift)) for rank in ranks)
+    return lambda shift: lambda: tuple(shape.item_paths(kind, rank, iteration, shift) for rank in ranks)
 
 
 def _target(path: str, durability: plans.Durability) -> tuple[Target, Callable[[str], str]]:
