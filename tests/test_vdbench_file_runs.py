@@ -253,11 +253,30 @@ def test_a_rate_counts_transfers_and_no_opens(tmp_path: Path) -> None:
     made = prepared(tmp_path, "operation=read,xfersize=4k,threads=2", ",distribution=deterministic", anchor)
     plan = made.file_plans.run(made.runs[0], 40.0)
     assert plan
-    assert [worker.rate and worker.rate.count for worker in plan.plan.groups[0].workers] == [20_000, 20_000]
+    assert [worker.rate and worker.rate.count for worker in plan.plan.groups[0].workers] == [40_000, 40_000]
     done = counts(local.run(plan.plan))
     # At 40 a second for 2 s, of which the first is the ramp; a busy machine does fewer.
     assert done["read"] <= 42
     assert done["open"] >= 1
+
+
+def test_a_rate_is_that_of_the_workload_though_it_has_more_threads_than_files(tmp_path: Path) -> None:
+    """vdbench: 193.7 a second; a rate for each thread would be kept by the two that have a file, 67 a second."""
+    text = (
+        f"fsd=fsd1,anchor={tmp_path}/tree,depth=1,width=1,files=2,size=1m\n"
+        "fwd=fwd1,fsd=fsd1,operation=read,xfersize=4k,fileio=random,threads=6\n"
+        "rd=rd1,fwd=fwd1,fwdrate=200,format=yes,elapsed=2,interval=1,warmup=1,distribution=deterministic\n"
+    )
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    local.run(made.file_plans.formats(made.runs[0], already=False).plan)
+    plan = made.file_plans.run(made.runs[0], None).plan
+    workers = plan.groups[0].workers
+    assert [worker.tree and worker.tree.rate_group for worker in workers] == [0] * 6
+    done = local.run(plan)
+    reads = [worker.operations["read"] for worker in done.workers]
+    # 400 were due; a busy machine does some before or after the window.
+    assert sum(read.operations + read.missed for read in reads) > 300
 
 
 def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> None:
@@ -273,10 +292,12 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
     workers = plan.plan.groups[0].workers
     assert Counter(worker.job for worker in workers) == {"f1_a": 3, "f1_b": 3, "f2_a": 2}
     assert {worker.job: worker.rate and worker.rate.count for worker in workers} == {
-        "f1_a": 125_000,
-        "f1_b": 125_000,
-        "f2_a": 125_000,
+        "f1_a": 375_000,
+        "f1_b": 375_000,
+        "f2_a": 250_000,
     }
+    groups = {worker.job: worker.tree and worker.tree.rate_group for worker in workers}
+    assert groups == {"f1_a": 0, "f1_b": 1, "f2_a": 2}
     assert plan.counted == {"read", "getattr"}
 
 

@@ -32,6 +32,18 @@ def found(directory: Path, text: str) -> FileSystems:
     return file_systems
 
 
+def test_no_pattern_selects_the_workload_of_formats(tmp_path: Path) -> None:
+    text = f"{FSD}fwd=format,threads=2,xfersize=64k\n{FWD}"
+    made = prepared(tmp_path, f"{text}rd=rd1,fwd=f*,fwdrate=100,elapsed=10,interval=1,format=yes\n")
+    assert made.file_systems
+    assert [workload.name for workload in made.file_systems.of_run(made.runs[0])] == ["fwd1"]
+    assert len(made.file_plans.formats(made.runs[0], already=False).plan.groups[0].workers) == 2
+    # vdbench: "Could not find fwd=format".
+    assert errors(tmp_path, f"{text}rd=rd1,fwd=format,fwdrate=100,elapsed=10,interval=1\n") == [
+        "rd=rd1: there is no fwd 'format'"
+    ]
+
+
 def tree(directory: Path, parameters: str) -> Tree:
     return found(directory, f"fsd=fsd1,anchor=/d/a,{parameters}\n{FWD}{RD}").trees["fsd1"]
 

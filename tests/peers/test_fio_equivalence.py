@@ -154,6 +154,7 @@ CASES = (
     case("own names", "--rw=write --size=64k --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat", "order"),
     case("several names", "--rw=write --size=64k --filename=x:y", "order"),
     case("made on opening", "--rw=write --size=64k --create_on_open=1", "order"),
+    case("only laid out", "--rw=read --size=64k --nrfiles=2 --create_only=1 --ramp_time=1 --end_fsync=1", "order"),
     case("appended", "--rw=write --size=64k --file_append=1 --filename=there:new", "order"),
     case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
     case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),

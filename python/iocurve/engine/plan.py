@@ -802,6 +802,9 @@ class TreeWork(Struct):
     """Several workers may use one file at the same time."""
     times_files: bool = False
     """The time of each file from its open to its close is recorded."""
+    rate_group: U32 | None = None
+    """Workers of a group with the same number have the rate of the worker together, and each issues what is due next
+    (vdbench's ``fwdrate``); None has it alone."""
     stop_after: StopAfter | None = None
     """End of the transfers on a file; None is as many bytes as the file has."""
     target: str | None = None

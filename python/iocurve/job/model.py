@@ -163,6 +163,8 @@ class Files(Struct):
     """Consecutive operations on one file before the next is selected."""
     create: bool = True
     """Missing files may be created."""
+    read_only: bool = False
+    """No file is created, extended or removed (fio's --readonly); files that are missing or too short are refused."""
     overwrite: bool = False
     """Files that will be written are first laid out with data."""
     recreate: bool = False
@@ -255,6 +257,12 @@ class Load(Struct):
     flow: planned.Flow | None = None
     """Share of the operations of all jobs with the same id; a job that is ahead waits."""
 
+    @property
+    def changes_files(self) -> bool:
+        """True if operations write or trim data or change names, or work on a tree, which is laid out first."""
+        works_on_tree = self.tree is not None or self.tasks is not None
+        return self.writes or self.trims or works_on_tree or self.metadata not in (None, "getattr", "access")
+
     def kinds(self) -> list[planned.OperationKind]:
         """The kinds, in the order of the plan; fio's trimwrite trims a block before it writes it."""
         used: dict[planned.OperationKind, bool] = {"read": self.reads, "trim": self.trims, "write": self.writes}
@@ -336,6 +344,8 @@ class Ending(Struct):
     """Operations of one pass; 0 is no limit."""
     loops: int = 1
     """Number of passes."""
+    only_lays_out: bool = False
+    """The files are laid out, and nothing else is done (fio's create_only)."""
     wait_for: tuple[str, ...] = ()
     """Jobs that must have ended before this one starts."""
     tolerates: tuple[planned.Tolerance, ...] = ()
@@ -466,6 +476,10 @@ class Section(Struct):
         """The fields that were set, without the defaults."""
         values = {name: self.value(name) for name in FIELDS if name in self.given}
         return Said.of(**values).at(self.positions)
+
+    def as_read_only(self) -> Section:
+        """The section with ``read_only``."""
+        return self.replace(files=self.files.replace(read_only=True), given=self.given | {"read_only"})
 
     def value(self, field: str) -> Any:
         """A field of the section or of one of its parts, by its name."""

@@ -37,13 +37,18 @@ def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker
     case = _Case(words, section, workers)
     # The other warnings are about the reads and writes of a load.
     is_of_data = section.load.metadata is None and section.load.tree is None
-    checks = _CHECKS if is_of_data else (_ends_after_size,)
+    checks = (_only_lays_out,) if section.ending.only_lays_out else _CHECKS if is_of_data else (_ends_after_size,)
     notes = [note for check in checks if (note := check(case)) is not None]
     return [
         note
         for note in notes
         if note.code not in words.silent_about and (note.code not in _OF_ONE_DIALECT or note.code in words.warns_about)
     ]
+
+
+def _only_lays_out(case: _Case) -> PlanNote | None:
+    text = f"{case.option('only_lays_out', 1)}: the files are laid out, and nothing is measured"
+    return case.note("only_lays_out", text, "only_lays_out")
 
 
 def _engine_mapped(case: _Case) -> PlanNote | None:

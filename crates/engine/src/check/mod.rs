@@ -216,6 +216,9 @@ fn refused_tree(worker: &Worker) -> Option<&'static str> {
     if worker.operations.iter().any(|operation| operation.rate.is_some()) {
         return Some("work on a tree has one rate for all kinds");
     }
+    if tree.rate_group.is_some() && (worker.rate.is_none() || worker.think.is_some()) {
+        return Some("a rate group needs a rate, and has no pauses");
+    }
     let missing = tree.tasks.iter().flat_map(|task| task.kinds()).any(|&kind| !worker.does(kind));
     let lacks = |wanted: bool, kind| wanted && !worker.does(kind);
     if missing

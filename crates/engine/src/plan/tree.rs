@@ -32,6 +32,11 @@ pub struct TreeWork {
     /// The time of each file from its open to its close is recorded.
     #[cfg_attr(test, schemars(default))]
     pub times_files: bool,
+    /// Workers of a group with the same number have the rate of the worker together, and each issues what is due next
+    /// (vdbench's `fwdrate`); `null` has it alone.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub rate_group: Option<u32>,
     /// End of the transfers on a file; `null` is as many bytes as the file has.
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default))]

@@ -31,7 +31,7 @@ use crate::offsets::SharedPositions;
 use crate::outcome::{GroupInterval, IntervalRecord, Live, Outcome, State, WorkerOutcome};
 use crate::plan::{Group, Plan};
 use crate::stall::HURRIED_NS;
-use crate::worker::flow;
+use crate::worker::{flow, tickets};
 
 /// A run in progress, on its own threads.
 #[derive(Debug)]
@@ -202,11 +202,16 @@ fn run_group(
     let first = group.workers.iter().filter(|worker| worker.wait_for.is_empty()).count();
     board.start(first, ramps, order.finish_flags());
     let trees = trees::of_group(group, &board.stop)?;
-    let shared = SharedPositions::of_group(group).into_iter().zip(flow::of_group(group)).zip(trees.clone());
-    let members = group.workers.iter().zip(shared).enumerate().map(|(number, (worker, ((positions, flow), tree)))| {
-        let (order, closed) = (&order, Cell::new(0));
-        WorkerThread { group: index, number, worker, positions, tree, flow, disks, order, board, closed }
-    });
+    let shared = SharedPositions::of_group(group)
+        .into_iter()
+        .zip(flow::of_group(group))
+        .zip(tickets::of_group(group))
+        .zip(trees.clone());
+    let members =
+        group.workers.iter().zip(shared).enumerate().map(|(number, (worker, (((positions, flow), tickets), tree)))| {
+            let (order, closed) = (&order, Cell::new(0));
+            WorkerThread { group: index, number, worker, positions, tree, flow, tickets, disks, order, board, closed }
+        });
     let watch = Watch::start(board.clock.clone());
     let results = run_threads(members.collect(), &order);
     let absences = watch.end(order.started());

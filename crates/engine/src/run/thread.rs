@@ -17,6 +17,7 @@ use crate::plan::{OperationKind, Worker};
 use crate::record::Tally;
 use crate::tree::TreeState;
 use crate::worker::flow::Share;
+use crate::worker::tickets::Tickets;
 use crate::worker::{Shared, Start};
 
 /// A worker, and the run that it belongs to.
@@ -28,6 +29,7 @@ pub(super) struct WorkerThread<'a> {
     pub(super) positions: SharedPositions,
     pub(super) tree: Option<Arc<TreeState>>,
     pub(super) flow: Option<Share>,
+    pub(super) tickets: Option<Tickets>,
     pub(super) disks: &'a Disks,
     pub(super) order: &'a GroupOrder<'a>,
     pub(super) board: &'a Board,
@@ -84,6 +86,7 @@ fn prepare_and_run(
         failed: Arc::clone(&order.failed),
         tree: thread.tree.clone(),
         flow: thread.flow.clone(),
+        tickets: thread.tickets.clone(),
     };
     let names: Vec<&'static str> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| {

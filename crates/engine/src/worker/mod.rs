@@ -22,6 +22,7 @@ mod supply;
 #[cfg(test)]
 mod tests;
 mod think;
+pub(crate) mod tickets;
 mod timeline;
 mod wake;
 mod walk;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use iocurve_meter::{Clock, Latencies, Nanos};
 
 use self::flow::Share;
+use self::tickets::Tickets;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
 use crate::outcome::{CpuTime, DifferenceOutcome, FailureOutcome, LastWrite, State};
@@ -60,6 +62,8 @@ pub(crate) struct Shared {
     pub tree: Option<Arc<TreeState>>,
     /// Share of the worker in its flow.
     pub flow: Option<Share>,
+    /// Due times that the worker shares with others.
+    pub tickets: Option<Tickets>,
 }
 
 impl Shared {

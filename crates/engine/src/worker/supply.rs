@@ -39,7 +39,8 @@ pub(super) struct Supply {
 impl Supply {
     pub(super) fn new(plan: &Worker, depth: u32, shared: &mut Shared) -> Result<Self, EngineError> {
         let replay = Replay::open(plan)?;
-        let walk = shared.tree.as_ref().map(|tree| Walk::new(plan, tree, depth)).transpose()?.flatten();
+        let tickets = shared.tickets.take();
+        let walk = shared.tree.as_ref().map(|tree| Walk::new(plan, tree, depth, tickets)).transpose()?.flatten();
         let offsets = Offsets::new(plan, &shared.positions)?.or_replayed(replay.as_ref());
         let flow = shared.flow.take();
         Ok(Self {

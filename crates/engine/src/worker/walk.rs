@@ -17,7 +17,7 @@ pub(super) use self::failed::is_already_done;
 use self::mixed::Draw;
 use self::pick::Pick;
 use super::next::Next;
-use super::schedule::Schedule;
+use super::tickets::Tickets;
 use super::wake::Wake;
 use crate::engines::request::Address;
 use crate::error::EngineError;
@@ -47,7 +47,7 @@ pub(super) struct Walk {
     draw: Draw,
     /// Transfers go to random places of the file.
     jumps: bool,
-    schedule: Option<Schedule>,
+    tickets: Option<Tickets>,
     rng: Rng,
     lanes: Vec<Lane>,
     /// Lanes that have a file in progress, and no step in flight.
@@ -163,7 +163,12 @@ enum Halt {
 
 impl Walk {
     /// The walk of a worker with a tree, with `depth` lanes.
-    pub(super) fn new(worker: &Worker, state: &Arc<TreeState>, depth: u32) -> Result<Option<Self>, EngineError> {
+    pub(super) fn new(
+        worker: &Worker,
+        state: &Arc<TreeState>,
+        depth: u32,
+        shared: Option<Tickets>,
+    ) -> Result<Option<Self>, EngineError> {
         let Some(work) = &worker.tree else { return Ok(None) };
         let number = |kind| worker.operations.iter().position(|operation| operation.kind == kind);
         let lengths = worker.operations.iter().map(|operation| Lengths::new(&operation.blocks));
@@ -181,7 +186,7 @@ impl Walk {
             write_share: share(OperationKind::Write),
             draw: Draw::new(&worker.operations),
             jumps: worker.operations.iter().any(|operation| operation.random_percent > 0),
-            schedule: worker.rate.map(|rate| Schedule::new(rate, rng.next_u64())),
+            tickets: worker.rate.map(|rate| shared.unwrap_or_else(|| Tickets::new(rate, rng.next_u64()))),
             rng,
             lanes: (0..depth).map(|_| Lane::default()).collect(),
             working: VecDeque::with_capacity(depth as usize),
@@ -200,28 +205,26 @@ impl Walk {
     }
 
     pub(super) fn start(&mut self, now: Nanos) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.start(now, 1);
+        if let Some(tickets) = &mut self.tickets {
+            tickets.start(now);
         }
     }
 
     pub(super) fn postpone(&mut self, by: Nanos) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.postpone(by);
+        if let Some(tickets) = &mut self.tickets {
+            tickets.postpone(by);
         }
     }
 
     /// About how many operations are due before `end`.
     pub(super) fn backlog(&self, end: Nanos) -> u64 {
-        self.schedule.as_ref().map_or(0, |schedule| schedule.backlog(end))
+        self.tickets.as_ref().map_or(0, |tickets| tickets.backlog(end))
     }
 
     /// Takes the next operation that is due before `end` and will not be issued; its kind is that of the step which waits,
     /// or is drawn.
     pub(super) fn miss(&mut self, end: Nanos, at_once: u64) -> Option<(usize, Nanos)> {
-        let schedule = self.schedule.as_mut()?;
-        let due = Some(schedule.due()).filter(|&due| due < end)?;
-        schedule.pass(at_once, 1);
+        let due = self.tickets.as_mut()?.miss(end, at_once)?;
         let kind = match self.pending.take() {
             Some((_, step)) => step.kind,
             None => self.drawn_kind()?,
@@ -255,10 +258,8 @@ impl Walk {
             decided
         };
         self.pending = Some((lane, step));
-        let due = match &self.schedule {
-            Some(schedule) if self.is_requested(lane, step.kind) => Some(schedule.due()),
-            _ => None,
-        };
+        let is_paced = self.is_requested(lane, step.kind);
+        let due = self.tickets.as_mut().filter(|_| is_paced).map(Tickets::due);
         if let Some(due) = due.filter(|&due| due > now) {
             return Err(Wake::At(due));
         }
@@ -271,9 +272,9 @@ impl Walk {
     pub(super) fn issued(&mut self) {
         let Some((lane, step)) = self.pending.take() else { return };
         if self.is_requested(lane, step.kind)
-            && let Some(schedule) = &mut self.schedule
+            && let Some(tickets) = &mut self.tickets
         {
-            schedule.advance(1);
+            tickets.issued();
         }
         self.lanes[lane as usize].step = Some(step);
         self.issued = lane;

@@ -25,7 +25,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, read_only_errors, resolve
 from iocurve.result.document import Result
 
 
@@ -53,6 +53,7 @@ def parsed(read: FioCommand) -> ParsedCommand:
             replicas=Replicas(read.client_path, read.runs_on),
             # The spread of the rates needs no single intervals; logs are kept apart.
             intervals=False,
+            operations=not all(section.ending.only_lays_out for section in read.job.sections),
             progress=read.output.eta != "never",
         ),
         out=read.out,
@@ -126,11 +127,10 @@ def read_command(
     for command in parsed.commands:
         settings.apply(command)
     built = build(parsed, surroundings.directory)
-    job, misplaced = put_on_disks(built.job, settings.disks, surroundings.directory)
+    job, misplaced = put_on_disks(settings.of(built.job), settings.disks, surroundings.directory)
     errors = [*built.errors, *settings.errors, *misplaced, *settings.missing_clients()]
     errors += [] if errors else [*_missing_job(parsed), *settings.misplaced(parsed.sections)]
-    if settings.read_only:
-        errors += _jobs_that_write(job)
+    errors += read_only_errors(job)
     if errors:
         raise DialectError(in_order(errors))
     check_only = settings.check_only or settings.shows_commands
@@ -210,6 +210,12 @@ class _Settings:
         else:
             hint = _INSTEAD.get(name)
             self.errors.append(Diagnostic(f"--{name} is not supported{'' if hint else ' yet'}", command.where, hint))
+
+    def of(self, job: Job) -> Job:
+        """The job with the settings that apply to each section."""
+        if not self.read_only:
+            return job
+        return job.replace(sections=tuple(section.as_read_only() for section in job.sections))
 
     def cluster(self) -> ClusterRequest | None:
         """The hosts of ``--client``, on the cluster of this machine unless ``--on`` names another."""
@@ -404,15 +410,6 @@ def _missing_job(parsed: Parsed) -> list[Diagnostic]:
         return [Diagnostic("[global] alone defines no job", parsed.only_globals, hint)]
     hint = "give a job file, or options such as --name=test --rw=randread --size=1g"
     return [Diagnostic("there is no job to run", None, hint)]
-
-
-def _jobs_that_write(job: Job) -> list[Diagnostic]:
-    text = "this job writes, which --readonly forbids"
-    return [
-        Diagnostic(f"{section.name}: {text}", section.where("writes", "name"))
-        for section in job.sections
-        if section.load.writes or section.load.trims
-    ]
 
 
 def _on_hosts(hosts: Sequence[str], arguments: Sequence[str]) -> list[str]:

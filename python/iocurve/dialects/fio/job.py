@@ -35,6 +35,8 @@ WORDS = Words(
         "offset": "offset",
         "offset_increment": "offset_increment",
         "create": "allow_file_create",
+        "read_only": "--readonly",
+        "unlink": "unlink",
         "append": "file_append",
         "until_full": "fill_device",
         "start_bytes": "offset",
@@ -65,6 +67,7 @@ WORDS = Words(
         "transfer": "io_size",
         "operations": "number_ios",
         "loops": "loops",
+        "only_lays_out": "create_only",
         "wait_for": "wait_for",
         "repeatable": "randrepeat",
         "seed": "randseed",
@@ -103,6 +106,8 @@ class SectionReport:
     direction: str
     """Value of rw= in fio's words: ``randread``."""
     reporting: Reporting
+    only_lays_out: bool = False
+    """create_only."""
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,7 @@ def _report(raw: RawSection, draft: Draft, global_options: dict[str, str]) -> Se
         depth=draft.depth_asked,
         direction=_direction(draft.load),
         reporting=draft.reporting,
+        only_lays_out=draft.ending.only_lays_out,
     )
 
 

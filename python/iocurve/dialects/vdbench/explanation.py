@@ -49,7 +49,7 @@ def _heading(file: ParameterFile) -> Iterator[str]:
 
 
 def _file_heading(file: ParameterFile, files: FileSystems) -> Iterator[str]:
-    workloads = [workload for workload in files.workloads.values() if workload.name.lower() != "format"]
+    workloads = list(files.workloads.values())
     yield (
         f"{counted(len(files.trees), 'file system')}, {counted(len(workloads), 'file workload')}, "
         f"{counted(len(file.runs), 'run')}"

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Literal
 from urllib.parse import urlsplit
 
-from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree, Workload
+from iocurve.dialects.vdbench.file_systems import FORMAT, FORMAT_TRANSFER, FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.job import WORDS
 from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
@@ -41,7 +41,7 @@ FORMAT_THREADS = 8
 """vdbench's threads of a format; fwd=format overrides them."""
 WORKERS_MAX = 4096
 SLOWEST_PER_S = 1e-3
-"""Rate of a worker whose share of the requested rate is less."""
+"""Rate of a workload whose share of the requested rate is less."""
 _ENDLESS = frozenset({"transfer", "getattr", "setattr", "access", "open"})
 """Tasks that run until the time is over; the others end when nothing is left to do."""
 _UNCHECKED = plans.Tolerance(kinds=("getattr", "access"))
@@ -90,7 +90,7 @@ class FilePlans:
         ``already``: an earlier run of the definition was formatted. ``used`` has the anchors of earlier runs.
         """
         words = _words(run, already=already)
-        default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == "format"), None)
+        default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == FORMAT), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
         blocks = PerKind.same(_blocks(sizes or Shares.same(FORMAT_TRANSFER)))
@@ -138,15 +138,15 @@ class FilePlans:
         """The run itself. ``rate`` is the rate of a point of a curve."""
         workloads = self.file_systems.of_run(run)
         per_second = rate if rate is not None else self._rate(run)
-        sections, shares = [], []
+        sections: list[Section] = []
+        shares: list[Share] = []
         for workload, skew in zip(workloads, _skews(workloads), strict=True):
             places = [(tree, host) for tree in workload.trees for host in workload.hosts]
             threads = max(1, workload.threads // len(places) // self._divided(run, workload))
             for tree, host in places:
                 section = self._of_workload(run, workload, tree, host, threads)
                 if per_second is not None:
-                    each = per_second * skew / len(places) / section.numjobs
-                    section = section.replace(pace=_paced(section.pace, each, run))
+                    section = _paced(section, per_second * skew / len(places), run, number=len(sections))
                 sections.append(section)
                 shares += [Share(workload.name, tree.name, host)] * section.numjobs
         planned = self._planned(run, run.name, rate, sections, shares, self.counted(run))
@@ -493,9 +493,16 @@ def _skews(workloads: Sequence[Workload]) -> list[float]:
     return [(rest / free if skew is None else skew) / 100 for skew in skews]
 
 
-def _paced(pace: Pace, per_second: float, run: Run) -> Pace:
+def _paced(section: Section, per_second: float, run: Run, *, number: int) -> Section:
+    """The section with a rate of all its threads together, which is the rate group ``number``."""
     arrivals: Literal["even", "poisson"] = "poisson" if run.arrivals == "exponential" else "even"
-    return pace.replace(rate_total_operations=max(per_second, SLOWEST_PER_S), arrivals=arrivals)
+    rate = max(per_second, SLOWEST_PER_S)
+    work = section.load.tasks
+    assert work, "a file workload has tasks"
+    return section.replace(
+        load=section.load.replace(tasks=work.replace(rate_group=number)),
+        pace=section.pace.replace(rate_total_operations=rate, arrivals=arrivals),
+    )
 
 
 def _saved_percent(ratio: Decimal | None) -> int:

@@ -14,6 +14,8 @@ from iocurve.foundation.errors import Diagnostic
 from iocurve.foundation.units import KIB
 from iocurve.job.model import PlanNote
 
+FORMAT = "format"
+"""Name of the FWD that sets up formats."""
 FORMAT_TRANSFER = 128 * KIB
 """vdbench's transfer size of a format; fwd=format overrides it."""
 
@@ -106,10 +108,13 @@ class FileSystems:
     workloads: Mapping[str, Workload]
     hosts: tuple[str, ...]
     """Hosts of a workload without ``host=``."""
+    format_workload: Workload | None = None
+    """``fwd=format``: the threads and transfer sizes of formats; no ``fwd=`` of a run selects it."""
 
     def transfer_sizes(self, runs: Sequence[Run]) -> set[int]:
         """Sizes of all transfers of all workloads, in bytes."""
-        shares = [workload.transfers for workload in (*self.workloads.values(), self._default)]
+        workloads = [*self.workloads.values(), self._default, *filter(None, [self.format_workload])]
+        shares = [workload.transfers for workload in workloads]
         loops = {run.loops.xfersize for run in runs if run.loops.xfersize}
         return loops | {size for one in shares for size, _ in one.parts}
 
@@ -149,7 +154,8 @@ def read(
     trees = {tree.name: replace(tree, anchor=anchors.get(tree.anchor, tree.anchor)) for tree in read_trees}
     _check_anchors(definitions, trees, errors)
     workloads = {fwd.name: _workload(fwd, trees, hosts, errors) for fwd in definitions.by_kind["fwd"]}
-    found = FileSystems(trees, workloads, tuple(dict.fromkeys(hosts.values())))
+    special = [workloads.pop(name) for name in list(workloads) if name.lower() == FORMAT]
+    found = FileSystems(trees, workloads, tuple(dict.fromkeys(hosts.values())), next(iter(special), None))
     for run in _first_runs(runs):
         errors += _run_errors(found, run)
     return found
@@ -271,7 +277,7 @@ def _workload_errors(fwd: Definition) -> Iterator[Diagnostic]:
     operation = fwd.get("operation", "read")
     if fwd.name.lower() in OPERATIONS:
         yield Diagnostic(f"fwd={fwd.name}: an operation cannot be the name of a workload", fwd.where)
-    if fwd.name.lower() == "format":
+    if fwd.name.lower() == FORMAT:
         return
     if "fsd" not in fwd.values:
         yield Diagnostic(f"fwd={fwd.name} names no fsd=", fwd.where)

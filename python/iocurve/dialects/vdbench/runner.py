@@ -405,7 +405,7 @@ def _reports(file: ParameterFile, table: OutputTable, links: Sequence[str]) -> R
     """The reports of an invocation. Concatenated SDs get a report when they are first used."""
     kinds = (table.target, table.workload)
     if file.file_systems:
-        names = [name for name in file.file_systems.workloads if name.lower() != "format"]
+        names = list(file.file_systems.workloads)
         names = ["format", *names] if any(name.startswith("format_for_") for name in links) else names
         return Reports(file.topology.hosts, file.file_systems.trees, names, kinds)
     storage = () if file.definitions.general.get("concatenatesds") else file.topology.storage

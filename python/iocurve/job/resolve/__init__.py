@@ -30,7 +30,17 @@ from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
 
-__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "ThisMachine", "plan_here", "resolve"]
+__all__ = [
+    "Machine",
+    "PathFacts",
+    "PathKind",
+    "ReportGroup",
+    "Resolution",
+    "ThisMachine",
+    "plan_here",
+    "read_only_errors",
+    "resolve",
+]
 
 _DEFAULT_SEED = 0x89
 
@@ -62,6 +72,14 @@ class Resolution:
 def resolve(job: Job, machine: Machine, directory: Path) -> Resolution:
     """Resolves a job; relative names start from ``directory``. Raises ``PlanError`` with all reasons."""
     return _Resolver(job, machine, directory).resolve()
+
+
+def read_only_errors(job: Job) -> list[Diagnostic]:
+    """The errors of sections that must not change files, and do."""
+    diagnostics = Diagnostics(job)
+    for section in job.sections:
+        checks.read_only(section, diagnostics)
+    return diagnostics.errors
 
 
 def plan_here(job: Job, interval_ns: int, machine: Machine | None = None) -> planned.Plan:
@@ -164,11 +182,11 @@ class _Resolver:
             think=load.think(section.pace),
             syncs=load.syncs(section),
             replay=section.load.replay,
-            sync_at_end=section.pace.sync_at_end and section.load.writes,
+            sync_at_end=section.pace.sync_at_end and section.load.writes and not section.ending.only_lays_out,
             flow=section.load.flow,
             wait_for=section.ending.wait_for,
-            start_delay_ns=rng.randint(low, high),
-            ramp_ns=section.ending.ramp_ns,
+            start_delay_ns=0 if section.ending.only_lays_out else rng.randint(low, high),
+            ramp_ns=0 if section.ending.only_lays_out else section.ending.ramp_ns,
             end=ending,
             tolerates=section.ending.tolerates,
             whole_transfers=section.ending.whole_transfers,

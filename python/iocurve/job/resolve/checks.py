@@ -84,6 +84,7 @@ def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> Non
         return
     _rates(section, diagnostics)
     _growth(section, diagnostics)
+    read_only(section, diagnostics)
     _trees(section, diagnostics)
     paths, sizes = section.files.paths, section.files.path_bytes
     if sizes is not None and (not sizes or len(sizes) != len(paths)):
@@ -127,6 +128,19 @@ def _growth(section: Section, diagnostics: Diagnostics) -> None:
     elif (section.load.random or section.data.verify) and not section.files.size and not section.files.file_bytes:
         what = "random offsets" if section.load.random else "verification"
         diagnostics.error(section, f"{name} with {what} needs {diagnostics.option('size')}", ("until_full", "random"))
+
+
+def read_only(section: Section, diagnostics: Diagnostics) -> None:
+    """Checks that a section which must not change files changes none."""
+    if not section.files.read_only:
+        return
+    name = diagnostics.option("read_only")
+    if section.load.changes_files or section.target.space_call:
+        fields = ("writes", "trims", "engine", "name")
+        diagnostics.error(section, f"this {diagnostics.job.words.worker} writes, which {name} forbids", fields)
+    if section.files.unlink or section.files.recreate:
+        field = "unlink" if section.files.unlink else "recreate"
+        diagnostics.error(section, f"{diagnostics.option(field)} removes files, which {name} forbids", (field,))
 
 
 def _trees(section: Section, diagnostics: Diagnostics) -> None:

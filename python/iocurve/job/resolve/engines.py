@@ -114,7 +114,9 @@ def on_each_file(section: Section, worker: planned.Worker) -> planned.Worker:
     )
     files = worker.files
     if not section.files.regions:
-        files = tuple(_file(file, kind, section.files.are_directories) for file in files)
+        is_name = section.files.are_directories or kind in NEEDS_NO_FILE
+        layout = _name_layout(section) if is_name else None
+        files = tuple(_file(file, layout) for file in files)
     return worker.replace(
         engine=_engine(worker.engine),
         files=files,
@@ -139,11 +141,14 @@ def _engine(engine: planned.EnginePlan) -> planned.EnginePlan:
     return planned.MetadataEngine(open=engine.open, keep_open=False)
 
 
-def _file(file: planned.FilePlan, kind: planned.MetadataKind, is_directory: bool) -> planned.FilePlan:
+def _name_layout(section: Section) -> planned.Layout:
+    return "directory" if section.files.are_directories and not section.files.read_only else "nothing"
+
+
+def _file(file: planned.FilePlan, name_layout: planned.Layout | None) -> planned.FilePlan:
     """The file with a region of one byte, its last: one operation on each file is a pass."""
-    if is_directory or kind in NEEDS_NO_FILE:
-        layout: planned.Layout = "directory" if is_directory else "nothing"
-        return file.replace(offset_bytes=0, bytes=1, start_bytes=0, layout=layout)
+    if name_layout is not None:
+        return file.replace(offset_bytes=0, bytes=1, start_bytes=0, layout=name_layout)
     return file.replace(offset_bytes=file.offset_bytes + file.bytes - 1, bytes=1, start_bytes=0)
 
 

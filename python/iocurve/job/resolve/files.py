@@ -103,7 +103,15 @@ class ResolvedFiles:
             text = f"{region.path}: a worker would start at byte {region.start} of a region of {region.bytes} bytes"
         if text:
             self.diagnostics.error(section, text, _SIZES)
+        needed = region.offset + region.bytes
+        if section.files.read_only and region.facts.kind == "file" and region.facts.bytes < needed:
+            had = f"{region.path} has {region.facts.bytes} bytes, and the job reads {needed}"
+            self._obstacle(section, f"{had}: {self._read_only} forbids extending it")
         return text is None
+
+    @property
+    def _read_only(self) -> str:
+        return self.diagnostics.option("read_only")
 
     def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
         said = section.load.distribution
@@ -189,8 +197,8 @@ class ResolvedFiles:
             self._obstacle(section, f"directory {base} does not exist", f"create it: mkdir -p {base}")
         elif facts.kind == "missing" and section.data.verify is not None and section.data.verify.only:
             self._obstacle(section, f"{path} does not exist: there are no written data to verify")
-        elif facts.kind == "missing" and not section.files.create:
-            forbids = self.job.words.asks["no create"]
+        elif facts.kind == "missing" and (section.files.read_only or not section.files.create):
+            forbids = self._read_only if section.files.read_only else self.job.words.asks["no create"]
             self._obstacle(section, f"{path} does not exist, and {forbids} forbids creating it")
         elif facts.kind == "block" and section.load.writes and self.machine.is_mounted(path):
             self._obstacle(section, f"{path} is mounted and would be overwritten", "unmount it first")
@@ -295,6 +303,7 @@ def _layout(section: Section, region: Region) -> planned.Layout:
     is_sized = has_sizes or (isinstance(section.files.size, int) and section.files.size > 0)
     if (
         region.facts.kind in ("block", *ENDLESS)
+        or section.files.read_only
         or not section.files.create
         or not (is_sized or section.files.until_full)
     ):

@@ -178,6 +178,8 @@ def processors(section: Section, jobnum: int) -> tuple[int, ...]:
 
 def end(section: Section, regions: Regions) -> planned.End:
     """Conditions that end a worker."""
+    if section.ending.only_lays_out:
+        return planned.End(runtime_ns=None, bytes=None, operations=0)
     runtime, when_full = section.ending.runtime_ns or None, section.files.until_full
     if section.load.replay:
         return planned.End(runtime_ns=runtime, bytes=None, operations=section.load.replay.records)

@@ -89,6 +89,7 @@ fn a_run_sees_the_burst_end() {
         failed: Arc::default(),
         tree: None,
         flow: None,
+        tickets: None,
     };
     let mut engine = Emulated::new(NullEngine::default(), disk, &worker.files, 16, clock);
     let load = Load::new(&worker, 16, Buffers::new(16, 4096), shared).unwrap();

@@ -171,6 +171,7 @@ fn shared() -> Shared {
         finish: Arc::default(),
         tree: None,
         flow: None,
+        tickets: None,
         clock: Clock::manual(),
         interval_ns: 100 * MS,
         positions: SharedPositions::default(),

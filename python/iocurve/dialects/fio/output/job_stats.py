@@ -143,6 +143,11 @@ class JobStats:
         """CPU time, context switches and page faults of all its workers."""
         return self.directions[MIXED].cpu
 
+    @property
+    def only_laid_out(self) -> bool:
+        """True if the job laid out its files, and had no operations to do."""
+        return self.report.only_lays_out and not self.error
+
     def cpu_percent(self, mode: str) -> float:
         """Mean CPU usage of its workers in percent of one processor. ``mode`` is ``user_ns`` or ``system_ns``."""
         return 100.0 * getattr(self.cpu, mode) / self.runtime_ns if self.runtime_ns else 0.0

@@ -60,7 +60,8 @@ def _jobs(prepared: FioCommand, result: Result) -> list[str]:
     jobs = job_stats(prepared, result)
     lines = []
     for job in jobs:
-        lines += ["", *_job(job, result)]
+        # As in fio, a job that has done nothing has no lines (create_only).
+        lines += [""] if job.only_laid_out else ["", *_job(job, result)]
     for number, members in groupby(jobs, key=lambda job: job.group):
         lines += ["", f"Run status group {number} (all jobs):", *_status(list(members))]
     return lines

@@ -170,7 +170,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect("lockfile", "iocurve does not lock files", read=_words("none exclusive readwrite"), noop=("none",)),
     _no_effect("filetype", "iocurve looks up the type of each file"),
     _sets("create_on_open", _BOOL, "create_on_open"),
-    _unsupported("create_only", read=_BOOL, noop=("0",)),
+    _sets("create_only", _BOOL, "only_lays_out"),
     _sets("file_append", _BOOL, "append"),
     _sets("fill_device", _BOOL, "until_full", "fill_fs"),
     _unsupported("opendir"),

@@ -1,0 +1,105 @@
+"""``--readonly``: no job of the corpora writes to a file, whatever it asks for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from test_fio_equivalence import CASES
+
+GOLDEN = Path(__file__).parents[1] / "golden/fio"
+LINES = [case.options for case in CASES] + [
+    path.read_text(encoding="utf-8").strip() for path in sorted(GOLDEN.glob("*.args"))
+]
+SHORT, LONG = 10_340, 1 << 20
+CHILD = """
+import json, os, shlex, sys
+from pathlib import Path
+from iocurve.dialects.fio.command import prepare
+from iocurve.foundation.errors import IocurveError
+from iocurve.measure import local
+
+ran = 0
+for number, line in enumerate(json.loads(Path(sys.argv[1]).read_text())):
+    os.chdir(Path(sys.argv[2]) / str(number))
+    try:
+        command = prepare(["--readonly", *shlex.split(line)], environment={"BLOCK": "64k"})
+        command.require_runnable()
+        command.needs.make_directories()
+        for plan in command.plans():
+            few = [group.replace(workers=tuple(
+                worker.replace(ramp_ns=0, end=worker.end.replace(operations=4)) for worker in group.workers
+            )) for group in plan.groups]
+            if not any(hasattr(worker.engine, "mount") for group in few for worker in group.workers):
+                local.run(plan.replace(groups=tuple(few)))
+                ran += 1
+    except IocurveError:
+        pass
+print(ran)
+"""
+WRITES = "openat,creat,truncate,ftruncate,fallocate,mkdir,mkdirat,rename,unlink,unlinkat,write,pwrite64,pwritev"
+
+
+def contents(directory: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(directory)): sha256(path.read_bytes()).hexdigest() if path.is_file() else "directory"
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def run_all(directory: Path, bytes_each: int) -> int:
+    """Runs every line in a directory with files of this size; 0 is none. Returns the number of plans that ran."""
+    volume = directory / "volume"
+    for number in range(len(LINES)):
+        home = volume / str(number)
+        shutil.copytree(GOLDEN, home)
+        for name in ("a.0.0", "a.1.0", "a.0.1", "there", "x", "y", "fio.0.0") if bytes_each else ():
+            (home / name).write_bytes(bytes(bytes_each))
+    (directory / "lines").write_text(json.dumps(LINES), encoding="utf-8")
+    before = contents(volume)
+    trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-e", f"trace={WRITES}", "-o", str(directory / "calls")]
+    command = [*trace, sys.executable, "-c", CHILD, str(directory / "lines"), str(volume)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert contents(volume) == before
+    calls = [call for call in (directory / "calls").read_text().splitlines() if f"{volume}/" in call]
+    assert calls
+    assert [
+        call for call in calls if "openat(" not in call or any(how in call for how in ("O_CREAT", "O_WRONLY", "O_RDWR"))
+    ] == []
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
+@pytest.mark.parametrize("bytes_each", [0, SHORT, LONG])
+def test_no_line_of_the_corpora_writes(bytes_each: int, tmp_path: Path) -> None:
+    ran = run_all(tmp_path, bytes_each)
+    assert ran > 20 if bytes_each == LONG else ran < 20
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ("--filename=there", 0),
+        ("--filename=there --size=8k", 0),
+        ("--filename=there --size=64k", 1),
+        ("--filename=missing --size=64k", 1),
+        ("--filename=there --size=4k --offset=4k", 0),
+        ("--filename=there --size=8k --rw=write", 1),
+        ("--filename=there --size=8k --overwrite=1", 0),
+    ],
+)
+def test_iocurve_reads_and_refuses_what_fio_does(options: str, status: int, tmp_path: Path) -> None:
+    words = shlex.split(f"--readonly --name=a --rw=read {options}")
+    for tool in (("fio",), (sys.executable, "-m", "iocurve", "fio")):
+        (tmp_path / "there").write_bytes(bytes(SHORT))
+        done = subprocess.run([*tool, *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert bool(done.returncode) == bool(status), (tool, done.stdout, done.stderr)
+        assert contents(tmp_path) == {"there": sha256(bytes(SHORT)).hexdigest()}
