@@ -8,11 +8,11 @@ import random
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from bench.truth import compared_runs
 from data import synthetic

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from rich.console import Console
 
 from data import synthetic

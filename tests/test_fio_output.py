@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from data import synthetic
 from fio_machine import HeldMachine
@@ -437,7 +437,7 @@ def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_
     }
     prepared = fio(GROUPED)
     assert prepared.disks.uses() == []
-    prepared.disks.__dict__.update(vars(watch))
+    prepared = replace(prepared, disks=watch)
     result = measured(prepared, fio_job(0), fio_job(1))
     assert json.loads(render_json(prepared, result))["disk_util"] == [{"name": "sdx", **use.counts, "util": 0.0}]
     both = replace(prepared, output=replace(prepared.output, formats=("terse", "normal")))

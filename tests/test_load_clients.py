@@ -521,7 +521,8 @@ def test_a_client_prepares_runs_and_ends() -> None:
     client.phase = silent.after_message(5.0)
     assert (client.phase, client.live().state) == (RunningClient(group=0, heard_s=5.0, waits_for=2), "running")
     client.lose("cut off")
-    assert vars(client)["phase"] == Ended("lost", "lost after 0 ns of measuring: cut off")
+    lost: object = client.phase
+    assert lost == Ended("lost", "lost after 0 ns of measuring: cut off")
     assert (client.live().state, client.is_over, member.is_lost) == ("lost", True, True)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from data import synthetic
 from data.browser import visit

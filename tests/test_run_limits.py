@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from bench.truth import drawn_runs
 from bench.truth.drawn_runs import SILENT, Bound, Drawn, Load, observed

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.foundation.errors import DialectError, IocurveError, PlanError, TargetError

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from bench.truth import curves, open_loops, simulated
 from data import synthetic

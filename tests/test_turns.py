@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from bench.truth.simulated import SHAPES, TurnNoise, gain_coverage, gain_verdicts
 from data import synthetic

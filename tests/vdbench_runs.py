@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import TextIO
+
+from msgspec.structs import replace
 
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.vdbench.command import parsed

@@ -69,7 +69,7 @@ class Run:
         """Requests a clean stop; the outcome keeps everything measured so far."""
 
     def finish(self) -> None:
-        """Ends the load now, as if its time were over: operations in flight are waited for, and the run has finished."""
+        """Ends the load now, as if its time were over: operations in flight are waited for, and the run finishes."""
 
     def wait(self, seconds: float) -> str | None:
         """Waits up to ``seconds``. Returns the outcome as JSON, or None while the run goes on.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from iocurve.advice import facts
 from iocurve.advice.demand import Alternative, Demand, Impossible
@@ -16,8 +17,7 @@ from iocurve.targets.disk import STRIPE_MAX, DiskFamily, DiskSize, Provisioned, 
 FIXED_SHOWN = 4
 
 
-@dataclass(frozen=True)
-class DiskLoad:
+class DiskLoad(msgspec.Struct, frozen=True):
     """A load as disks count it: an operation larger than the disk's unit counts as several."""
 
     iops: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
+
+import msgspec
 
 from iocurve.advice import facts
 from iocurve.advice.demand import Demand, Quantity
@@ -24,8 +25,7 @@ possible. planned: no limit is published, and a plan should not count on more.""
 _NOTES: dict[Standing, str] = {"published": "", "measured": " (measured, not promised)", "planned": " (for a plan)"}
 
 
-@dataclass(frozen=True)
-class LinkLimit:
+class LinkLimit(msgspec.Struct, frozen=True):
     """One limit."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.advice.observation import FORMAT, Observation, ObservedInterval
 from iocurve.analysis.check_names import Name
@@ -18,8 +19,7 @@ FORMAT_WITHIN = 200
 _MEAN = Name("service_mean", 1, "time", figure="service_", statistic="mean")
 
 
-@dataclass(frozen=True)
-class MeasuredDemand:
+class MeasuredDemand(msgspec.Struct, frozen=True):
     """A measured load. Rates are those of the upper bounds of their intervals, so that what is sized carries them."""
 
     text: str

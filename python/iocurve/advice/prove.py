@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.advice.promises import Promise, Promised, value_text
 from iocurve.analysis.check_expressions import parse_all
@@ -112,8 +114,7 @@ class Proof(Struct):
         return "failed" if "failed" in found else "cannot_tell" if "cannot_tell" in found or not found else "passed"
 
 
-@dataclass(frozen=True)
-class ProofRequest:
+class ProofRequest(msgspec.Struct, frozen=True):
     """A proof before it is measured: target, promises, effort."""
 
     target: Target
@@ -159,15 +160,14 @@ def prove(request: ProofRequest, directory: Path, *, quiet: bool = False) -> tup
     return result, proof
 
 
-@dataclass
-class Prover:
+class Prover(msgspec.Struct):
     """Judges promises one after the other on one target; every load is a point of a campaign."""
 
     request: ProofRequest
     opened: OpenedTarget
     campaign: Campaign
     _loads: Loads | None = None
-    _of_client: dict[tuple[str, int | None], Point] = field(default_factory=dict)
+    _of_client: dict[tuple[str, int | None], Point] = msgspec.field(default_factory=dict)
     """Points of this client without the volume's limits, by workload, and by depth for latencies."""
 
     def judge(self, promise: Promise) -> JudgedPromise:

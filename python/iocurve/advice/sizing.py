@@ -6,8 +6,9 @@ The terminal and Markdown show the same sections: a title, lines, and a table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from iocurve.advice.demand import Alternative, Demand, Impossible, Prices
 from iocurve.advice.disks import disks
@@ -318,8 +319,7 @@ def sources() -> list[dict[str, str]]:
 CLIENTS_SHOWN = 6
 
 
-@dataclass(frozen=True)
-class SizingSection:
+class SizingSection(msgspec.Struct, frozen=True):
     """A part of the output."""
 
     title: str

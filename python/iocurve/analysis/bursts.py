@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median, pvariance
+
+import msgspec
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import unpack
@@ -60,8 +61,7 @@ LATENCIES_A_CELL = 25
 CELLS_MIN = 12
 
 
-@dataclass(frozen=True)
-class Bursts:
+class Bursts(msgspec.Struct, frozen=True, dict=True):
     """Bursts of a number of operations at once, each after a pause. Times in seconds."""
 
     size: int

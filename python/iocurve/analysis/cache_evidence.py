@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
+
+import msgspec
 
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import FileOpen, FixedBlocks
@@ -70,8 +71,7 @@ def _of_turns(rates: Sequence[float]) -> Interval:
     return Interval(value=median(rates), low=min(rates), high=max(rates))
 
 
-@dataclass(frozen=True)
-class Resident:
+class Resident(msgspec.Struct, frozen=True):
     """The part of a load's files that the page cache held; None where it is not known."""
 
     before: float | None = None

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Name, Vocabulary, slug
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Confidence
@@ -38,8 +40,7 @@ _WORDS = ("and", "or", "not", "where", "change")
 NESTING_MAX = 50
 
 
-@dataclass(frozen=True)
-class ValueComparison:
+class ValueComparison(msgspec.Struct, frozen=True):
     """A value compared with a bound."""
 
     name: Name
@@ -50,8 +51,7 @@ class ValueComparison:
     """The bound as the user wrote it."""
 
 
-@dataclass(frozen=True)
-class Logic:
+class Logic(msgspec.Struct, frozen=True):
     """Conditions that are combined."""
 
     operator: Literal["and", "or"]
@@ -61,8 +61,7 @@ class Logic:
 Condition: TypeAlias = ValueComparison | Logic
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """A condition on points, or on the result where all its names are of the result."""
 
     text: str
@@ -111,8 +110,7 @@ class _Problem(ValueError):  # noqa: N818 - it becomes a diagnostic
         self.column = column
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(msgspec.Struct, frozen=True):
     kind: str
     """``quantity``, ``name``, ``relation``, ``text``, ``bracket``, ``word`` or ``end``."""
     text: str

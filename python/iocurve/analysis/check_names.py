@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.plan import OperationKind, Plan
 from iocurve.foundation.errors import unknown
@@ -68,8 +70,7 @@ SEARCHES: dict[str, dict[str, str]] = {
 """The findings of each search with their units, as far as they are known before it runs."""
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """A name in an expression."""
 
     text: str
@@ -126,15 +127,14 @@ def _percent(text: str) -> float:
         raise ValueError(f"'{text}' is not a percentage such as 5%") from None
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(msgspec.Struct, frozen=True):
     """The names that the points of a run have."""
 
     kinds: frozenset[str] = frozenset(get_args(OperationKind))
     axes: frozenset[str] = frozenset()
     families: frozenset[str] | None = None
     """None: unknown."""
-    findings: dict[str, str] = field(default_factory=dict)
+    findings: dict[str, str] = msgspec.field(default_factory=dict)
     """Units of the findings of a search, by name."""
     changes: frozenset[str] = frozenset()
     """Figures whose change between two results is known (``p99_us``)."""

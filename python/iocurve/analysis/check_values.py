@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import NormalDist
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Measure, Name
 from iocurve.foundation.units import (
@@ -25,8 +27,7 @@ from iocurve.result.stats import CONFIDENCE
 from iocurve.result.summary import Latency, Totals
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A measured value, or a text."""
 
     value: float | str
@@ -44,8 +45,7 @@ class Value:
         return self.low is not None and self.high is not None
 
 
-@dataclass(frozen=True)
-class PointValues:
+class PointValues(msgspec.Struct, frozen=True):
     """The values of one point. A value is None where the point has none, such as the p99 of a kind that it lacks."""
 
     result: Result

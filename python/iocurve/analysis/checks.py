@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from iocurve.analysis.check_expressions import Condition, Expression, ValueComparison, comparisons
 from iocurve.analysis.check_names import Name
@@ -24,8 +25,7 @@ TIMES_MIN = 10
 ValueOf = Callable[[Name], Value | None]
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """The outcome of one expression for one point, or for the result."""
 
     expression: str
@@ -36,8 +36,7 @@ class Check:
     """By how much it failed, or why it cannot be told: ``p99 2.31 ms is 15.5 % above 2ms``."""
 
 
-@dataclass(frozen=True)
-class Checks:
+class Checks(msgspec.Struct, frozen=True):
     """The outcomes of all expressions, in their order and in that of the points."""
 
     all: tuple[Check, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
 from iocurve.analysis.load_limits import asked_limit, cache_limit, depth_limit, latency_limit, processor_limit
@@ -17,8 +18,7 @@ NAMED_MAX = 3
 """More clients than this are counted, not named."""
 
 
-@dataclass(frozen=True)
-class ClientVerdict:
+class ClientVerdict(msgspec.Struct, frozen=True):
     """The limit of one client."""
 
     number: int

@@ -26,10 +26,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from string import ascii_uppercase
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.matching import Unmatched, matched
 from iocurve.engine.plan import FLUSH_KINDS
@@ -61,8 +63,7 @@ class Bounded(NamedTuple):
     high: float | None
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """The difference of one figure of a point from that of its base."""
 
     point: str
@@ -143,8 +144,7 @@ class Difference:
         return self._percent(speed) if speed else None
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """All differences of results from the first of them, or of points of one result from the first of their turns."""
 
     results: tuple[Result, ...]
@@ -257,8 +257,7 @@ def _percentile_bounds(point: Point, name: str, confidence: float) -> tuple[floa
     return low and low * (1 - RESOLUTION) / 1000, high and high * (1 + RESOLUTION) / 1000
 
 
-@dataclass(frozen=True)
-class _Test:
+class _Test(msgspec.Struct, frozen=True):
     """A figure of two points that has yet to be compared."""
 
     base: Point

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series
@@ -18,8 +19,7 @@ GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
 """Axes along which loads are compared side by side."""
 
 
-@dataclass(frozen=True)
-class MeasuredPoint:
+class MeasuredPoint(msgspec.Struct, frozen=True):
     """A point with its summary and its limit."""
 
     point: Point
@@ -36,8 +36,7 @@ class MeasuredPoint:
         return f"{self.axis('read_percent'):g}:{100 - self.axis('read_percent'):g}"
 
 
-@dataclass(frozen=True)
-class PointFamily:
+class PointFamily(msgspec.Struct, frozen=True, dict=True):
     """Points that differ in their axes only, in the order in which they were measured."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis import gains
 from iocurve.analysis.families import MeasuredPoint, PointFamily
@@ -117,8 +118,7 @@ def _gain_in_turns(
     return f"{family.heading}: {last} reaches {best} IOPS at {depth} and {first} {base}: {gain.full_text}."
 
 
-@dataclass(frozen=True)
-class KneeFinding:
+class KneeFinding(msgspec.Struct, frozen=True):
     """The knee and the capacity that a search found."""
 
     in_flight: float

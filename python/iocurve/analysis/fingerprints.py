@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import mul
 from statistics import fmean
+
+import msgspec
 
 from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.level_changes import levels
@@ -40,8 +41,7 @@ UNQUEUED = 1.15
 """Operations wait for nothing if their mean latency is at most this many times that of one alone."""
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, dict=True):
     """A load and the same load with one change.
 
     Every comparison is with the interval of the ratio, so that rates which vary too much give no answer.

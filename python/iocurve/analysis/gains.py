@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.foundation.units import format_bytes
@@ -12,8 +14,7 @@ from iocurve.result.document import OWN_LIMITS
 from iocurve.result.paired import RateRatio, Verdict
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(msgspec.Struct, frozen=True):
     """The rate of a point relative to that of another."""
 
     figure: RateRatio
@@ -81,8 +82,7 @@ def spread_text(members: Sequence[MeasuredPoint]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True, dict=True):
     """A load measured with the fewest connections and with the most."""
 
     few: MeasuredPoint

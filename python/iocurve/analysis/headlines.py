@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis import gains
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
@@ -43,8 +45,7 @@ LAW_PREFIX = "USL "
 """Starts the names of the terms of the universal scalability law, which are no headlines."""
 
 
-@dataclass(frozen=True)
-class Headline:
+class Headline(msgspec.Struct, frozen=True):
     """One figure with its unit and its load."""
 
     value: str
@@ -85,8 +86,7 @@ def mark_of(points: Collection[Point]) -> str:
     return ", ".join(f"{count} of {len(points)} points {word}" for count, word in found)
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     headline: Headline
     figure: Literal["IOPS", "MiB/s", "latency", "advice"]
     value: float

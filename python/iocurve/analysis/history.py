@@ -7,8 +7,9 @@ Changes of level are found as within a run (``iocurve.analysis.level_changes``):
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from iocurve.analysis.compare import Bounded, figure_interval
 from iocurve.analysis.level_changes import CHANGE_MIN, VALUES_MIN, Drift, Step, level_change
@@ -23,8 +24,7 @@ SMALLEST = CHANGE_MIN
 """Smaller changes are not reported."""
 
 
-@dataclass(frozen=True)
-class HistoryRun:
+class HistoryRun(msgspec.Struct, frozen=True):
     """A result of a history."""
 
     source: str
@@ -32,8 +32,7 @@ class HistoryRun:
     result: Result
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """Runs between two changes."""
 
     first: int
@@ -49,8 +48,7 @@ class Level:
         return self.start != self.end
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True, dict=True):
     """One figure of one point over the runs that have it."""
 
     point: str

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
 from statistics import fmean, median
+
+import msgspec
 
 from iocurve.result.stats import robust_deviation
 
@@ -53,8 +54,7 @@ NOISE_MIN = 1e-9
 """Least variance, relative to the square of the mean, so that a series without noise can be judged too."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A change from one level to another."""
 
     index: int
@@ -63,8 +63,7 @@ class Step:
     after: float
 
 
-@dataclass(frozen=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """A steady change."""
 
     slope: float
@@ -106,8 +105,7 @@ def _logarithms(values: Sequence[float]) -> Sequence[float]:
     return [math.log(max(value, least)) for value in values] if least > 0 else values
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(msgspec.Struct, frozen=True):
     likelihood: float
     """Logarithm."""
     slope: float
@@ -199,8 +197,7 @@ REST_MAX = 0.6
 """Two levels leave at most this fraction of the absolute deviations that one level leaves."""
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(msgspec.Struct, frozen=True):
     """A series that falls from one level to another."""
 
     index: int

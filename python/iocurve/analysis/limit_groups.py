@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, is_sure, kind_of, next_steps
@@ -15,8 +16,7 @@ from iocurve.result.document import Limit, Point, Result, TargetFacts
 NOT_KNOWN = "the limit is not known"
 
 
-@dataclass(frozen=True)
-class LimitGroup:
+class LimitGroup(msgspec.Struct, frozen=True):
     """The points that one kind of limit held down."""
 
     code: str
@@ -138,8 +138,7 @@ def _experiment(members: Sequence[MeasuredPoint]) -> list[str]:
     return [] if all(member.point.imported for member in members) else [LIMIT_KINDS[UNKNOWN].next_step]
 
 
-@dataclass(frozen=True)
-class Twice:
+class Twice(msgspec.Struct, frozen=True):
     """The changes for twice the rate, and for half the latency, of one point."""
 
     point: str

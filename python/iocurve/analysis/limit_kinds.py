@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+import msgspec
 
 from iocurve.foundation.units import MIB, format_number
 from iocurve.result.caps import Kind
@@ -22,8 +23,7 @@ SURE: tuple[Confidence, ...] = ("certain", "likely")
 """The confidence of verdicts that give advice."""
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(msgspec.Struct, frozen=True):
     """A change of a load, and how its rate responds if the limit is the one that was named."""
 
     change: str
@@ -36,8 +36,7 @@ class Experiment:
 FASTER = Experiment("rate", "more", "unpaced")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitKind:
+class LimitKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of limit, and all that depends on nothing but the kind."""
 
     short_name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis.load_names import point_load
 from iocurve.engine.derived import block_bytes_min
@@ -12,8 +13,7 @@ from iocurve.engine.plan import Plan, Worker
 from iocurve.result.document import Point, Result
 
 
-@dataclass(frozen=True)
-class Unmatched:
+class Unmatched(msgspec.Struct, frozen=True):
     """A point without a partner."""
 
     point: str

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import ConnectionOutcome, KindOutcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine, Worker
@@ -21,8 +23,7 @@ HELD_UP_MAX = 1.35
 """A load that was held up for longer tells nothing about its target."""
 
 
-@dataclass(frozen=True)
-class WorkerLoad:
+class WorkerLoad(msgspec.Struct, frozen=True):
     """A worker of a point: what it was to do, and what it did."""
 
     plan: Worker

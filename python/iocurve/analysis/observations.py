@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Literal
+
+import msgspec
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
@@ -34,8 +35,7 @@ HELD_UP = 1.02
 KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
 
 
-@dataclass(frozen=True)
-class ObservedPoint:
+class ObservedPoint(msgspec.Struct, frozen=True, dict=True):
     """A point with what bears on its limit."""
 
     point: Point
@@ -186,8 +186,7 @@ UNLOADED = 0.9
 """The share of the time in flight that the latency of an idle target explains where the depth is the limit."""
 
 
-@dataclass(frozen=True)
-class CommonCeiling:
+class CommonCeiling(msgspec.Struct, frozen=True):
     """The highest value of a quantity, which several points have."""
 
     quantity: RateName

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
@@ -19,8 +20,7 @@ TOLERANCE = 0.02
 """Ratios within this fraction of 1 count as the same figure; published results lie 1 to 2 % around their limits."""
 
 
-@dataclass(frozen=True)
-class PublishedComparison:
+class PublishedComparison(msgspec.Struct, frozen=True):
     """A measured figure and the published one that belongs to it."""
 
     point: Point

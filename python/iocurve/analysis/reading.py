@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from iocurve.analysis.answers import answer_of
 from iocurve.analysis.doubts import doubts_of, remarks_of, trust_of
@@ -24,8 +25,7 @@ def read(result: Result) -> Reading:
     return Reading(result)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, dict=True):
     """A result with its meaning."""
 
     result: Result

@@ -10,7 +10,8 @@ the server's own speed, and where the time in flight is that of an idle target, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
 from iocurve.analysis.observations import (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from iocurve.api.contexts import in_arguments, machines
 from iocurve.api.running import measured

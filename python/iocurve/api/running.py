@@ -8,10 +8,11 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextvars import copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
+
+import msgspec
 
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.engine.plan import FLUSH_KINDS
@@ -29,8 +30,7 @@ AT_EXIT_S = 10.0
 """Longest time for which the end of the program waits for a run that it stops."""
 
 
-@dataclass(frozen=True)
-class KindSnapshot:
+class KindSnapshot(msgspec.Struct, frozen=True):
     """One kind of operation in the newest interval; latencies are service latencies, None without operations."""
 
     operations: int
@@ -62,8 +62,7 @@ class KindSnapshot:
         )
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """A run at one moment. Rates and latencies are those of the newest reporting interval, 0 and None before it."""
 
     point: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
 from rich.console import Group as Lines
@@ -29,8 +29,7 @@ Exit status: 0 everything was done; 1 something could not be done, or a measurem
 130 Ctrl-C; 143 TERM; 129 HUP."""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """An entry of ``iocurve --help``."""
 
     name: str

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
+from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
@@ -216,7 +218,7 @@ def run(
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
         reason = f"this is for scenarios, and {path} is a job file"
-        refuse(reason, replace(scenario, target=()), resume=resume, keep_data=keep_data, no_probe=no_probe)
+        refuse(reason, dataclasses.replace(scenario, target=()), resume=resume, keep_data=keep_data, no_probe=no_probe)
         if scenario.target:
             return _run_job_elsewhere(path, scenario.target, files, out, cluster, output)
         refuse("this creates a --target; a job file creates its files", create=files.create)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import msgspec
 
 from iocurve._native import VERSION
 from iocurve.cluster import session
@@ -22,8 +23,7 @@ CLOCK_OFFSET_NS_MAX = SECOND_NS
 ASK_S = 10
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A load client as the check found it."""
 
     name: str
@@ -36,8 +36,7 @@ class Checked:
     survey: Survey
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something that makes figures wrong or a run fail, and its remedy."""
 
     clients: tuple[str, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ _HOST = re.compile(r"(?:(?P<user>[\w.+-]+)@)?(?P<name>\[[0-9A-Fa-f:.%\w]+\]|[\w.
 _ITEM = re.compile(r"(?:\[[^\]]*\]|[^,\s\[])+")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """A machine that ssh reaches."""
 
     name: str

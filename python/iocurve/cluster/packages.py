@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 import iocurve
 from iocurve._native import VERSION
@@ -38,8 +39,7 @@ def installation() -> str:
     return f"pip install './{wheel(VERSION, os.uname().machine)}[scale]' (make wheel builds the file)"
 
 
-@dataclass(frozen=True)
-class Packages:
+class Packages(msgspec.Struct, frozen=True, dict=True):
     """Files by their path below a directory of ``sys.path``."""
 
     files: dict[str, Path]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
@@ -73,8 +75,7 @@ def shared_help(column: int, mark: str = " ") -> str:
     return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
 
 
-@dataclass(frozen=True)
-class ClusterRequest:
+class ClusterRequest(msgspec.Struct, frozen=True):
     """The machines of a cluster that a command line selects."""
 
     address: str | None = None
@@ -85,8 +86,7 @@ class ClusterRequest:
     """Number of machines if ``names`` is empty; None: all."""
 
 
-@dataclass(frozen=True)
-class TimedJob:
+class TimedJob(msgspec.Struct, frozen=True):
     """A job and the reporting interval of its plan."""
 
     job: Job
@@ -101,8 +101,7 @@ def nothing() -> None:
     """Does nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One plan of a command line, and one point of its result."""
 
     name: str
@@ -134,8 +133,7 @@ class Step:
     """False ends the command after this step. Raises ``TargetError`` or ``RunError``."""
 
 
-@dataclass(frozen=True)
-class Replicas:
+class Replicas(msgspec.Struct, frozen=True):
     """Plans that name no client are run by each: every worker, on the same paths by default."""
 
     path: Callable[[str, int], str] = lambda path, _client: path
@@ -144,8 +142,7 @@ class Replicas:
     """True if a client runs the worker of this number in the group of this number."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Needs:
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
     """Requirements of a command line."""
 
     directories: tuple[str, ...] = ()
@@ -174,8 +171,7 @@ class Needs:
                 raise TargetError(f"directory {directory} cannot be created: {error.strerror}") from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParsedCommand:
+class ParsedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command line that was read: steps, and functions that write the tool's output."""
 
     title: str
@@ -269,8 +265,7 @@ class Prepare(Protocol):
         """Reads a command line; see the class."""
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """A dialect as the registry and the command line know it."""
 
     name: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where, nearest
 
 _TRUE, _FALSE = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-@dataclass(frozen=True)
-class TableOption:
+class TableOption(msgspec.Struct, frozen=True):
     """An option: its effect on the values of a command line."""
 
     effect: Callable[[OptionReader, str], None]
@@ -53,23 +53,22 @@ def ignored(*, takes_value: bool) -> TableOption:
     return TableOption(lambda _reader, _value: None, takes_value)
 
 
-@dataclass
-class OptionReader:
+class OptionReader(msgspec.Struct):
     """A command line while it is read, by a table of options with their dashes."""
 
     program: str
     options: Mapping[str, TableOption]
-    letters: Mapping[str, str] = field(default_factory=dict)
+    letters: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Options by their short form."""
     operand: Callable[[OptionReader, str], None] | None = None
     """Effect of a word that is no option; None: each word is one."""
-    unsupported: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    unsupported: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     """By the start of their names, options that are not supported: why, and what is."""
     joins_values: bool = True
     """An option with a value may end a group of letters: ``-wt4``."""
-    values: dict[str, object] = field(default_factory=dict)
+    values: dict[str, object] = msgspec.field(default_factory=dict)
     """Fields that options have set."""
-    errors: list[Diagnostic] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
     where: Where | None = None
     """The word, or the line of a file, that is read."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -160,8 +159,7 @@ def difference_text(found: DifferenceOutcome) -> str:
     return f"{kind}: {place}: {found.text}"
 
 
-@dataclass(frozen=True)
-class LogRecords:
+class LogRecords(msgspec.Struct, frozen=True):
     """A log as lists: entry k of each list is record k. Times are since the group's start."""
 
     at_ns: list[int]

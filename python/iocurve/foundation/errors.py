@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+import msgspec
 
 
 class IocurveError(Exception):
     """Base of all. Its text is a message for the user; no stack trace is shown."""
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """A position in a job file or on a command line."""
 
     source: str
@@ -59,8 +59,7 @@ _QUOTED_MAX = 60
 """Letters of an argument that messages quote."""
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """One error in a job file, a command line or a plan."""
 
     text: str

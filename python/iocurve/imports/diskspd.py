@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 from xml.etree import ElementTree
+
+from msgspec.structs import replace
 
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS

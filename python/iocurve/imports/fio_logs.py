@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+import msgspec
 
 from iocurve.foundation.units import KIB, MILLISECOND_NS
 from iocurve.imports.parsing import SourceFile, number, whole
@@ -15,13 +16,12 @@ KINDS = {0: "read", 1: "write", 2: "trim"}
 OPTIONS = {"iops": "write_iops_log", "bw": "write_bw_log", "lat": "write_lat_log"}
 
 
-@dataclass
-class _Cell:
+class _Cell(msgspec.Struct):
     """One interval of one kind, of all jobs."""
 
     iops: float | None = None
     bytes_per_s: float | None = None
-    latencies: list[float] = field(default_factory=list)
+    latencies: list[float] = msgspec.field(default_factory=list)
     jobs: int = 0
     """Entries of rates; an interval in which not all jobs have one is left out."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.foundation.errors import ResultError
 from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
@@ -12,8 +13,7 @@ from iocurve.imports.measured import ImportedMeasurement
 from iocurve.imports.parsing import SourceFile
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """The output of a tool."""
 
     name: str

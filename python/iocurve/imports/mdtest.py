@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from iocurve.foundation.units import SECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
@@ -63,8 +64,7 @@ def read(source: SourceFile) -> list[ImportedMeasurement]:
     return found
 
 
-@dataclass(frozen=True)
-class _RateTable:
+class _RateTable(msgspec.Struct, frozen=True):
     """The mean rates of the operations, and the mean seconds that an iteration took for them."""
 
     facts: Mapping[str, str]

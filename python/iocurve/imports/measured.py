@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from iocurve.engine.outcome import State
 from iocurve.result.document import Axis
 from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind
 
 
-@dataclass(frozen=True)
-class ImportedLoad:
+class ImportedLoad(msgspec.Struct, frozen=True):
     """The load as far as a tool tells it. None is not known."""
 
     kind: str | None = None
@@ -40,8 +40,7 @@ class ImportedLoad:
         }
 
 
-@dataclass(frozen=True)
-class ImportedMeasurement:
+class ImportedMeasurement(msgspec.Struct, frozen=True):
     """One load with its figures."""
 
     tool: str
@@ -61,5 +60,5 @@ class ImportedMeasurement:
     created: datetime | None = None
     target: str | None = None
     """The file, directory or device that was loaded."""
-    notes: tuple[tuple[str, str], ...] = field(default=())
+    notes: tuple[tuple[str, str], ...] = msgspec.field(default=())
     """Codes and sentences on what the tool does not tell, or tells otherwise than iocurve measures it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from iocurve.foundation.errors import ResultError
 from iocurve.result.document import Json
@@ -21,8 +22,7 @@ _MARKS = (
 )
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(msgspec.Struct, frozen=True, dict=True):
     """A file that a tool wrote."""
 
     path: Path
@@ -63,8 +63,7 @@ _NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:nan|inf)(?=\s*[,}\]\n])", re.I
 _START = re.compile(r"^[^\w\"'{\n]*\{", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Documents:
+class Documents(msgspec.Struct, frozen=True):
     """The documents of a text."""
 
     found: tuple[Json, ...]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import unescape
 from typing import TypeAlias
+
+import msgspec
 
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
@@ -44,8 +45,7 @@ Values: TypeAlias = Mapping[str, float | None]
 _DAY_MS = 24 * 3600 * 1000
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """A line of a report: an interval, or the average of a run."""
 
     run: str
@@ -55,10 +55,9 @@ class _Row:
     values: Values
 
 
-@dataclass
-class _RunTables:
+class _RunTables(msgspec.Struct):
     name: str
-    intervals: list[_Row] = field(default_factory=list)
+    intervals: list[_Row] = msgspec.field(default_factory=list)
     average: _Row | None = None
 
 
@@ -181,8 +180,7 @@ def _is_restart(run: _RunTables, row: _Row) -> bool:
 # ---- histograms
 
 
-@dataclass
-class _Histogram:
+class _Histogram(msgspec.Struct):
     """The histogram of a kind: operations by the upper end of their bin in ms, infinite for the last."""
 
     kind: str

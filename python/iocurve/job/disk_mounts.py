@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import Job
@@ -13,8 +14,7 @@ from iocurve.job.resolve import Machine, PathFacts
 from iocurve.targets.disk import parse_disk
 
 
-@dataclass(frozen=True)
-class DiskMount:
+class DiskMount(msgspec.Struct, frozen=True):
     """A directory that an emulated disk replaces."""
 
     mount: str
@@ -34,8 +34,7 @@ class DiskMount:
         return cls(os.path.normpath(mount), disk, where)
 
 
-@dataclass(frozen=True)
-class MountedMachine:
+class MountedMachine(msgspec.Struct, frozen=True):
     """A machine on which paths below the mounts lead to the directories of the disks."""
 
     machine: Machine

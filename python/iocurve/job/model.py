@@ -8,9 +8,9 @@ Together they fill sections, which leave no field open. Quantities are numbers a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from iocurve.engine import plan as planned
@@ -21,8 +21,7 @@ from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.foundation.units import SECOND_NS
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(msgspec.Struct, frozen=True):
     """The names of a section's fields in a dialect: messages use the words that the job was written in."""
 
     names: Mapping[str, str]
@@ -399,13 +398,12 @@ class Reporting(Struct):
     """Intervals of each worker that are kept singly, as in ``plan.Worker``."""
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """The fields of a section that a user or a scenario has set; absent fields are open."""
 
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Values by the names of the fields of ``Section`` and of its parts."""
-    positions: Mapping[str, Where] = field(default_factory=dict)
+    positions: Mapping[str, Where] = msgspec.field(default_factory=dict)
     """Positions at which fields were set."""
 
     @classmethod
@@ -533,8 +531,7 @@ class Job(Struct):
         return Job.of(self.name, self.words, [change(section.said) for section in self.sections], self.defaults)
 
 
-@dataclass(frozen=True)
-class PlanNote:
+class PlanNote(msgspec.Struct, frozen=True):
     """A remark for the user: the job runs as requested, but its figures may not mean what one expects."""
 
     code: str

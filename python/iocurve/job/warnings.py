@@ -6,7 +6,8 @@ Each check takes one section and the workers made from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_min
@@ -14,8 +15,7 @@ from iocurve.foundation.units import format_bytes
 from iocurve.job.model import Level, PlanNote, Section, Words, paths_text
 
 
-@dataclass(frozen=True)
-class _Case:
+class _Case(msgspec.Struct, frozen=True):
     words: Words
     section: Section
     workers: Sequence[planned.Worker]

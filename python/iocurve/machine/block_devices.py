@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.machine.mounts import mounts, nearest
 
@@ -21,8 +22,7 @@ READ_SECTORS, WRITTEN_SECTORS = 2, 6
 """Fields of ``stat``, from 0."""
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(msgspec.Struct, frozen=True):
     """Bytes that devices moved."""
 
     devices: tuple[str, ...]

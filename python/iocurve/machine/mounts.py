@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeVar
+
+import msgspec
 
 from iocurve.machine.files import text_of
 
 MOUNTINFO = "proc/self/mountinfo"
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """One line of mountinfo."""
 
     number: str

@@ -14,8 +14,9 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.machine.files import names_in, text_of
 
@@ -34,8 +35,7 @@ def counted_as_target(pid: int) -> Iterator[None]:
         TARGETS.discard(pid)
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """A process, by what no later process has in common with it."""
 
     host: str
@@ -55,8 +55,7 @@ class Process:
         return self.host == os.uname().nodename and start_ticks(self.pid) == self.start
 
 
-@dataclass(frozen=True)
-class ThreadTimes:
+class ThreadTimes(msgspec.Struct, frozen=True):
     """The scheduler's counters of a thread at one moment."""
 
     at_ns: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.machine.files import text_of
 
@@ -14,8 +15,7 @@ ALL = "cpu"
 STAT = "proc/stat"
 
 
-@dataclass(frozen=True)
-class Processors:
+class Processors(msgspec.Struct, frozen=True):
     """Time of all processors together by state, in per cent."""
 
     user: float

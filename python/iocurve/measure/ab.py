@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.native.command import DIALECT as NATIVE
@@ -35,8 +36,7 @@ INTERVALS = 20
 """Least number of reporting intervals of a run."""
 
 
-@dataclass(frozen=True)
-class TargetLoad:
+class TargetLoad(msgspec.Struct, frozen=True):
     """The load on both targets."""
 
     workload: str
@@ -166,8 +166,7 @@ def of_commands(
     return measure
 
 
-@dataclass
-class _Turns:
+class _Turns(msgspec.Struct):
     """The turns of two commands, each with all of its steps."""
 
     campaign: Campaign

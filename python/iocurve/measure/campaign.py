@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+
+import msgspec
 
 from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
@@ -57,13 +58,12 @@ Keep = Callable[[Result], None]
 """Called with the result after each point, so that a late failure loses at most one point."""
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True):
     """A point before it is measured."""
 
     plan: Plan
     family: str
-    axes: dict[str, Axis] = field(default_factory=dict)
+    axes: dict[str, Axis] = msgspec.field(default_factory=dict)
     name: str | None = None
     """Default: the name of the plan."""
     target: str | None = None
@@ -408,12 +408,11 @@ class Campaign:
         return why if self._count in (None, 1) else f"point {number} of {self._count} ({title}) was cut short: {why}"
 
 
-@dataclass
-class Attempts:
+class Attempts(msgspec.Struct):
     """The runs of one point, or of one of its turns: a disturbed run is repeated while repeats are left."""
 
     repeats_max: int
-    runs: list[Point] = field(default_factory=list)
+    runs: list[Point] = msgspec.field(default_factory=list)
 
     def add(self, run: Point) -> None:
         """Adds a run; all but the first are repeats."""
@@ -450,8 +449,7 @@ def _disturbance(run: Point) -> str | None:
     return disturbance(run.machine, run.summary().window_ns)
 
 
-@dataclass(frozen=True)
-class TurnPlace:
+class TurnPlace(msgspec.Struct, frozen=True):
     """The place of a turn."""
 
     round: int

@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import UNKNOWN, Experiment, Limit, kind_of
@@ -35,8 +37,7 @@ Outcome = Literal["confirmed", "refuted", "found", "not told"]
 """``found``: no limit was known before, and the probes name one."""
 
 
-@dataclass(frozen=True)
-class Confirmation:
+class Confirmation(msgspec.Struct, frozen=True):
     """The outcome of an experiment."""
 
     outcome: Outcome

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.engine.plan import FixedBlocks
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
@@ -21,8 +22,7 @@ PROCESSORS_MAX = 4
 """Most workers of a load that has one worker per processor."""
 
 
-@dataclass(frozen=True)
-class DataSet:
+class DataSet(msgspec.Struct, frozen=True):
     """Files that the run creates, or equal parts of a file or device that the user named."""
 
     opened: OpenedTarget

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.derived import on_clients
 from iocurve.engine.plan import FilePlan, Group, Layout, Plan, Worker
@@ -20,8 +22,7 @@ RunsOn = Callable[[int, int, int], bool]
 """True if a worker of a group, both by their number, runs on a client."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """The part of a plan that one client runs."""
 
     client: int

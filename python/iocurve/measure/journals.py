@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.analysis.limits import with_verdicts, without_verdicts
 from iocurve.engine.outcome import IntervalRecord
@@ -18,8 +19,7 @@ from iocurve.result.document import ClientOutcome, Point, Result, UntilLoss
 from iocurve.result.summary import merge_kinds
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(msgspec.Struct, frozen=True):
     """The local file of a client."""
 
     path: Path

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
@@ -66,8 +67,7 @@ def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = 
     return outcome
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """An outcome, with the layout and the CPU use of the machine."""
 
     plan: Plan

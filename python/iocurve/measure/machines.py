@@ -6,9 +6,10 @@ The measuring code does not know which: it starts a plan, polls it, and gets one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome, Stall
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from iocurve.targets.places import Place
 
 
-@dataclass(frozen=True)
-class ClientFacts:
+class ClientFacts(msgspec.Struct, frozen=True):
     """The load clients of a run that has ended."""
 
     clients: tuple[ClientOutcome, ...]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import Measured, ParsedCommand, Step, TimedJob
 from iocurve.engine.plan import Plan
@@ -24,8 +26,7 @@ from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """The steps of a command line, each a point; the tool's output is not written."""
 
     kind: str

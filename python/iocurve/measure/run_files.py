@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from iocurve.engine import plan as planned
 from iocurve.engine.plan import FilePlan, NullEngine, Plan, Worker
@@ -94,7 +95,7 @@ class RunFiles:
             place, parts = self._manifests.popitem()
             if isinstance(place, NfsPlace) and patience_ns is not None:
                 timeout_ns = min(patience_ns, place.mount.timeout_ns)
-                place = dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
+                place = replace(place, mount=place.mount.replace(timeout_ns=timeout_ns))
             try:
                 for manifest in reversed(parts):
                     _remove(place, manifest)
@@ -281,7 +282,7 @@ def _exports(plans: Sequence[Plan]) -> Iterator[tuple[Place, str]]:
     for place in dict.fromkeys(map(export_place, engines)):
         if place is not None:
             timeout_ns = min(LISTING_NS, place.mount.timeout_ns)
-            yield dataclasses.replace(place, mount=place.mount.replace(timeout_ns=timeout_ns)), nfs_address(place.mount)
+            yield replace(place, mount=place.mount.replace(timeout_ns=timeout_ns)), nfs_address(place.mount)
 
 
 def _directories(plans: Sequence[Plan]) -> set[Path]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
@@ -21,8 +22,7 @@ RECORDS = 200_000
 """Most operations of a log; a probe is over before."""
 
 
-@dataclass(frozen=True)
-class Variation:
+class Variation(msgspec.Struct, frozen=True):
     """A change of a load."""
 
     name: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, median
 from time import monotonic
+
+import msgspec
 
 from iocurve.analysis import bursts as pauses
 from iocurve.analysis import fingerprints
@@ -70,8 +71,7 @@ Clock = Callable[[], float]
 """The time in seconds."""
 
 
-@dataclass
-class Probes:
+class Probes(msgspec.Struct):
     """Runs a load and variations of it."""
 
     plan: Plan
@@ -83,10 +83,10 @@ class Probes:
     clock: Clock = monotonic
     is_hurried: bool = False
     """True where runs are short, as there is little time."""
-    responses: list[Response] = field(default_factory=list)
+    responses: list[Response] = msgspec.field(default_factory=list)
     starved: bool = False
     """The load or a probe got too little of the processors, also when it was repeated."""
-    _loads: dict[int, MeasuredLoad] = field(default_factory=dict)
+    _loads: dict[int, MeasuredLoad] = msgspec.field(default_factory=dict)
     """By the identity of their points."""
     is_steady: bool = True
     """False where the load got another rate after the probes than before them."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import MeasuredPoint, PointFamily
@@ -24,8 +26,7 @@ from iocurve.result.summary import Summary, Totals
 LAST_COLUMNS = ("CPU µs/op", LIMITED_BY)
 
 
-@dataclass(frozen=True)
-class ReportFigure:
+class ReportFigure(msgspec.Struct, frozen=True):
     """Charts, and a table with their exact values."""
 
     slug: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
 from iocurve.foundation.units import MICROSECOND_NS, counted, format_count, format_latency
@@ -31,8 +33,7 @@ FIGURE_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(msgspec.Struct, frozen=True):
     """A comparison with the names that its reader knows the results by."""
 
     comparison: Comparison

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from iocurve.analysis.compare import NAMES, Difference, label
 from iocurve.analysis.families import MeasuredPoint, PointFamily

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
 from iocurve.report.compared import value_text
@@ -13,8 +14,7 @@ from iocurve.result.stats import CONFIDENCE
 COLUMNS = ("point", "figure", "runs", "first", "last", "changes")
 
 
-@dataclass(frozen=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """Runs in order of time, and the series of their figures."""
 
     runs: tuple[HistoryRun, ...]

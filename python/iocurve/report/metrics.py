@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
+import msgspec
+from msgspec.structs import astuple
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -219,8 +220,7 @@ def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:
 # ---- points that have ended
 
 
-@dataclass(frozen=True)
-class _PointFamilies:
+class _PointFamilies(msgspec.Struct, frozen=True):
     """The metrics of points, by point and kind of operation."""
 
     operations: CounterMetricFamily
@@ -262,7 +262,7 @@ def _points(summaries: Sequence[tuple[str, Summary]]) -> Iterator[Metric]:
     for name, summary in summaries:
         window.add_metric([name], summary.window_ns / SECOND_NS)
         _add_kinds(made, name, summary)
-    yield from vars(made).values()
+    yield from astuple(made)
     yield window
 
 

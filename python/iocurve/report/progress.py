@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
+
+import msgspec
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
@@ -32,8 +33,7 @@ PHASES = {
 }
 
 
-@dataclass(frozen=True)
-class StartedPoint:
+class StartedPoint(msgspec.Struct, frozen=True):
     """A point that begins, or one of its turns."""
 
     index: int

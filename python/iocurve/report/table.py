@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import client_verdicts, counted_clients, fairness_of, limited_clients
@@ -39,8 +40,7 @@ SENTENCE_COLUMNS_MIN = 14
 """Narrower than this, a column of sentences is hard to read in a terminal."""
 
 
-@dataclass(frozen=True)
-class Nanoseconds:
+class Nanoseconds(msgspec.Struct, frozen=True):
     """A latency, which a table shows in the unit of its column."""
 
     value: float
@@ -75,8 +75,7 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: "\\" + found[0], " ".join(text.split()))
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows of text under the names of their columns; an empty row is a gap.
 
     A terminal shows each cell whole at any width: one too narrow for all columns gets the essential ones, one too
@@ -85,7 +84,6 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    _: KW_ONLY
     numbers: Collection[str] = ()
     """Columns that are aligned to the right."""
     sentences: Collection[str] = ()
@@ -205,8 +203,7 @@ def decimal(value: float) -> str:
 # ---- tables of a result
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(msgspec.Struct, frozen=True):
     """A column: one figure of each point."""
 
     title: str

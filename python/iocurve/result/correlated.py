@@ -16,10 +16,11 @@ import cmath
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
 from statistics import fmean
+
+import msgspec
 
 CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99)
 """Lag-1 correlations of the AR(1) part."""
@@ -33,8 +34,7 @@ UNDECIDED = 0.9
 """Beyond this probability of the strongest correlation the series may as well have no mean: no interval is given."""
 
 
-@dataclass(frozen=True)
-class MeanInterval:
+class MeanInterval(msgspec.Struct, frozen=True):
     """The half width of the interval of a mean."""
 
     half_width: float
@@ -66,8 +66,7 @@ def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
     return MeanInterval(_quantile(errors, chances, len(powers), tail), len(values) / max(1.0, inflation))
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Model(msgspec.Struct, frozen=True):
     """One candidate for a series of a given length, scaled to a variance of 1."""
 
     correlation: float

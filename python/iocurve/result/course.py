@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec.structs import asdict
 
 from iocurve._native import Histogram
 from iocurve.engine.outcome import State
@@ -103,7 +104,7 @@ class ImportFacts(Struct):
 
     def _summary(self, name: str, total: ImportedKind, kinds: Mapping[str, ImportedKind]) -> ImportedSummary:
         return ImportedSummary(
-            **vars(_totals(total)),
+            **asdict(_totals(total)),
             name=name,
             workers=self.workers or 0,
             state=self.state,
@@ -142,8 +143,7 @@ class ImportFacts(Struct):
         ]
 
 
-@dataclass(frozen=True)
-class ImportedSummary(Summary):
+class ImportedSummary(Summary, frozen=True):
     """The summary of an imported point."""
 
     cpu_ns_per_operation: float | None

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, median
 from typing import Literal
+
+import msgspec
 
 from iocurve.foundation.units import counted
 from iocurve.result.stats import CONFIDENCE, student_quantile
@@ -59,8 +60,7 @@ def margin_text(margin: float) -> str:
     return f"{100 * margin:.3g} %"
 
 
-@dataclass(frozen=True)
-class RatePair:
+class RatePair(msgspec.Struct, frozen=True):
     """The rates of two points in one round."""
 
     rate: float
@@ -70,8 +70,7 @@ class RatePair:
     base_order: int
 
 
-@dataclass(frozen=True)
-class RateRatio:
+class RateRatio(msgspec.Struct, frozen=True):
     """Rate divided by base: the geometric mean over the rounds, with its interval."""
 
     value: float

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, median, stdev
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.result.correlated import mean_interval
 
@@ -32,8 +34,7 @@ GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """A mean and how sure it is."""
 
     mean: float

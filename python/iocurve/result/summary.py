@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from iocurve._native import Histogram
 from iocurve.engine import plan as planned
@@ -33,8 +35,7 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Percentiles in tables and records; ``Latency.percentile`` computes any other."""
 
 
-@dataclass(frozen=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True):
     """Merged latencies. Percentiles come from the merged histogram, never from other percentiles.
 
     A value that an imported result does not state is NaN.
@@ -60,8 +61,7 @@ class Latency:
         return {percent: self.percentile(percent) for percent in PERCENTILES}
 
 
-@dataclass(frozen=True)
-class StatedLatency(Latency):
+class StatedLatency(Latency, frozen=True):
     """Latencies that a tool states. A percentile that it does not state comes from its histogram; else it is NaN."""
 
     stated: Mapping[float, float]
@@ -73,8 +73,7 @@ class StatedLatency(Latency):
         return UNKNOWN if self.histogram is None else super().percentile(percent)
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """Operations of one kind, or of all kinds together."""
 
     operations: int
@@ -117,8 +116,7 @@ class Totals:
         return self.response or self.service
 
 
-@dataclass(frozen=True)
-class Summary(Totals):
+class Summary(Totals, frozen=True):
     """Several workers, merged; its ``Totals`` are of all kinds except flushes, which move no data."""
 
     name: str
@@ -171,7 +169,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
     names = sorted({kind for worker in workers for kind in worker.operations})
     plans = [plan.groups[worker.group].workers[worker.worker] for worker in workers]
     return Summary(
-        **vars(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
+        **asdict(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
         name=name,
         workers=len(workers),
         state=_worst(worker.state for worker in workers),
@@ -221,8 +219,7 @@ def together(several: Iterable[IntervalKind]) -> IntervalKind:
     )
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """Statistics of the values of a series."""
 
     smallest: float = 0.0
@@ -258,8 +255,7 @@ class Spread:
         )
 
 
-@dataclass(frozen=True)
-class View:
+class View(msgspec.Struct, frozen=True, dict=True):
     """Operations of some kinds of some workers, merged; each value is computed when it is first read.
 
     Every output of a dialect is made from views, with the dialect's own rules for rates.
@@ -346,8 +342,7 @@ class View:
         return add_counts([getattr(worker, name) for worker in self.workers])
 
 
-@dataclass(frozen=True)
-class SeriesInterval:
+class SeriesInterval(msgspec.Struct, frozen=True):
     """One kind of operation in one interval of the time series, workers merged; no kind: all together."""
 
     group: int
@@ -398,8 +393,7 @@ def _known(value: float | None, unit: int = 1) -> float | None:
     return None if value is None or math.isnan(value) else value / unit
 
 
-@dataclass(frozen=True)
-class _Phase:
+class _Phase(msgspec.Struct, frozen=True):
     """The workers of a group, which start together, and the window in which all ran."""
 
     workers: tuple[WorkerOutcome, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
+import msgspec
 from msgspec import Meta
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
@@ -232,8 +232,7 @@ STRIPE_MAX = 64
 _CACHES: dict[str, HostCache] = {"none": "none", "read-only": "read_only", "read-write": "read_write"}
 
 
-@dataclass(frozen=True)
-class DiskSpec:
+class DiskSpec(msgspec.Struct, frozen=True):
     """A parsed disk with its published figures."""
 
     text: str

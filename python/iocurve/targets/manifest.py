@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
+
+import msgspec
 
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.structs import Struct
@@ -121,8 +122,7 @@ class Manifest(Struct):
         return manifest
 
 
-@dataclass(frozen=True)
-class Leftover:
+class Leftover(msgspec.Struct, frozen=True):
     """The files of a run that are still there."""
 
     manifest: Manifest

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import msgspec
 
 from iocurve.engine.plan import NfsMount
 from iocurve.foundation.errors import nearest
@@ -30,8 +31,7 @@ TIMEO_DEFAULT = 600
 """In tenths of a second; used if only retrans is given."""
 
 
-@dataclass(frozen=True)
-class NfsUrl:
+class NfsUrl(msgspec.Struct, frozen=True):
     """A parsed URL; None means not given."""
 
     host: str

@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
+
+import msgspec
 
 from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.units import MIB, format_bytes
@@ -19,8 +20,7 @@ from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTa
 from iocurve.volume.spec import memory_limit_bytes
 
 
-@dataclass(frozen=True)
-class OpenedTarget:
+class OpenedTarget(msgspec.Struct, frozen=True):
     """A target that is ready for a load."""
 
     target: NfsTarget | LocalTarget | DiskTarget

@@ -6,9 +6,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from iocurve._native import Export
 from iocurve.engine.plan import EnginePlan, NfsEngine, NfsMetadataEngine, NfsMount
@@ -17,8 +18,7 @@ from iocurve.machine.mounts import mounts
 from iocurve.machine.processes import Process
 
 
-@dataclass(frozen=True)
-class FileFacts:
+class FileFacts(msgspec.Struct, frozen=True):
     """Facts about a file, by which it is known again."""
 
     is_plain: bool
@@ -57,8 +57,7 @@ class Place(Protocol):
         """Removes files; ignores missing ones."""
 
 
-@dataclass(frozen=True)
-class LocalPlace:
+class LocalPlace(msgspec.Struct, frozen=True):
     """A local directory."""
 
     directory: Path
@@ -108,8 +107,7 @@ class LocalPlace:
         return FileFacts(is_plain, status.st_size, status.st_ino, status.st_mtime_ns, str(status.st_uid))
 
 
-@dataclass(frozen=True)
-class NfsPlace:
+class NfsPlace(msgspec.Struct, frozen=True):
     """The root of an export, which need not be mounted."""
 
     mount: NfsMount

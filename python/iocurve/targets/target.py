@@ -12,11 +12,12 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 from urllib.parse import parse_qsl, quote, urlencode
+
+import msgspec
 
 from iocurve.engine.plan import DiskPlan, NfsMount
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
@@ -36,8 +37,7 @@ DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
 """Time after which a silent server fails the run."""
 
 
-@dataclass(frozen=True)
-class NfsTarget:
+class NfsTarget(msgspec.Struct, frozen=True):
     """An export of an NFS server."""
 
     text: str
@@ -80,8 +80,7 @@ class NfsTarget:
         )
 
 
-@dataclass(frozen=True)
-class LocalTarget:
+class LocalTarget(msgspec.Struct, frozen=True):
     """A local directory, file or block device."""
 
     path: Path
@@ -126,8 +125,7 @@ def _device_bytes(path: Path) -> int:
         raise TargetError(f"{path}: {error.strerror}; run as a user who may read the device") from None
 
 
-@dataclass(frozen=True)
-class VolumeTarget:
+class VolumeTarget(msgspec.Struct, frozen=True):
     """An embedded volume, which runs only during the measurement or was started before."""
 
     text: str
@@ -163,8 +161,7 @@ class VolumeTarget:
             yield NfsTarget.of(f"{url}?{self.mount}" if self.mount else url)
 
 
-@dataclass(frozen=True)
-class DiskTarget:
+class DiskTarget(msgspec.Struct, frozen=True):
     """An emulated disk over a local directory."""
 
     text: str
@@ -192,8 +189,7 @@ class DiskTarget:
         return self.spec.plan(Path.cwd())
 
 
-@dataclass(frozen=True)
-class NewDiskTarget:
+class NewDiskTarget(msgspec.Struct, frozen=True):
     """An emulated disk that exists only during the measurement."""
 
     text: str

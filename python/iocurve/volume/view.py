@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
+import msgspec
+from msgspec.structs import asdict
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -18,8 +19,7 @@ from iocurve.volume.stats import BucketStats, ClientStats, ConnectionStats, IoSt
 S = TypeVar("S", bound=IoStats)
 
 
-@dataclass(frozen=True)
-class IoRates:
+class IoRates(msgspec.Struct, frozen=True):
     """The rates between two readings."""
 
     read_iops: float
@@ -30,8 +30,7 @@ class IoRates:
     """The mean wait of the operations that were throttled."""
 
 
-@dataclass(frozen=True)
-class Rated(Generic[S]):
+class Rated(msgspec.Struct, Generic[S], frozen=True):
     """The newer counters of an export, a client or a connection, with the rates since the older ones."""
 
     stats: S
@@ -43,8 +42,7 @@ class Rated(Generic[S]):
         return counters | asdict(self.rates)
 
 
-@dataclass(frozen=True)
-class VolumeRates:
+class VolumeRates(msgspec.Struct, frozen=True):
     """The newer counters of a volume, with the rates since the older ones."""
 
     interval_s: float

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import PurePath
+
+import msgspec
 
 from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, ClientMount, mounts
@@ -25,12 +26,11 @@ KEYS = re.compile(r"^\s*(net\.|sunrpc\.|vm\.|options\s+(sunrpc|nfs))")
 """Lines of sysctl and modprobe files that doctor's settings are in."""
 
 
-@dataclass
-class _StandIns:
+class _StandIns(msgspec.Struct):
     """Stand-ins by the words that they replace."""
 
-    words: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    words: dict[str, str] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
 
     def address(self, text: str) -> str:
         """The stand-in of an IP address."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from iocurve.foundation.structs import Struct
 
@@ -13,8 +14,7 @@ WORST_FIRST: tuple[State, ...] = ("red", "yellow", "green")
 LEARN = "learn.microsoft.com"
 
 
-@dataclass(frozen=True)
-class TuningCheck:
+class TuningCheck(msgspec.Struct, frozen=True):
     """One thing that doctor looks at."""
 
     name: str
@@ -75,8 +75,7 @@ class Diagnosis(Struct):
 MACHINE = "this machine"
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """The judgement of one check on one subject."""
 
     state: State

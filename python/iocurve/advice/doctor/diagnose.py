@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+import msgspec
 
 from iocurve.advice.doctor import local, machine, nconnect, nfs
 from iocurve.advice.doctor.checks import Diagnosis, Finding, Judgement, State, TunedSetting, diagnosis
@@ -28,8 +29,7 @@ def _with_option(url: str, option: str) -> str:
     return f"{base}?{'&'.join([*others, option])}"
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """Facts about the server and the machine that the user gave."""
 
     profile: str | None = None

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+
+import msgspec
 
 from iocurve.advice.doctor.checks import DoctorRow
 from iocurve.analysis.compare import Difference, compare_turns
@@ -36,8 +37,7 @@ REPEATS = 1
 """A run that others disturb is measured again at most this many times."""
 
 
-@dataclass(frozen=True)
-class DoctorLoad:
+class DoctorLoad(msgspec.Struct, frozen=True):
     """The load that shows a gain."""
 
     directory: Path | None
@@ -77,8 +77,7 @@ class DoctorLoad:
         return shlex.join(words)
 
 
-@dataclass(frozen=True)
-class TuningGain:
+class TuningGain(msgspec.Struct, frozen=True):
     """The gain of one setting."""
 
     row: DoctorRow

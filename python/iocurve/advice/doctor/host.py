@@ -10,7 +10,6 @@ import itertools
 import json
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -58,16 +57,15 @@ class Bundle(Struct):
             raise ResultError(f"{path} is not a bundle (iocurve doctor --bundle FILE): {error}") from None
 
 
-@dataclass
-class HostFiles:
+class HostFiles(msgspec.Struct):
     """Reads files below a root, and keeps what it read. Paths have no leading slash.
 
     Without a root only what is kept exists.
     """
 
     root: Path | None = Path("/")
-    texts: dict[str, str] = field(default_factory=dict)
-    directories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: dict[str, str] = msgspec.field(default_factory=dict)
+    directories: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     instance: Instance | None = None
 
     @classmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.advice.doctor.checks import Finding, Judgement, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
@@ -19,8 +20,7 @@ GOOD_FILE_SYSTEMS = ("ext3", "ext4", "xfs")
 COSTLY_FILE_SYSTEMS = ("btrfs", "zfs", "bcachefs", "overlay", "ecryptfs", "ntfs", "ntfs3", "vfat", "exfat", "ext2")
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """A block device: a disk, or a partition of one."""
 
     name: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.machine.mounts import MOUNTINFO, Mount, mounts_in, options_of, unescaped
@@ -18,8 +20,7 @@ from iocurve.machine.processes import ESTABLISHED, NFS_PORT, tcp_sockets
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4")
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """Counters of one NFS operation since the mount; ``statvers=1.1`` has no errors."""
 
     operations: int
@@ -36,8 +37,7 @@ class Operation:
     """Time from the request of the file system to the end, with both of them."""
 
 
-@dataclass(frozen=True)
-class Transport:
+class Transport(msgspec.Struct, frozen=True):
     """One connection of a mount as the RPC client sees it, open or idle."""
 
     source_port: int
@@ -52,11 +52,10 @@ class Transport:
     """All counters: equal in two mounts that share the connection."""
 
 
-@dataclass(frozen=True)
-class ClientMount(Mount):
+class ClientMount(Mount, frozen=True):
     """An NFS mount with its counters."""
 
-    operations: dict[str, Operation] = field(default_factory=dict)
+    operations: dict[str, Operation] = msgspec.field(default_factory=dict)
     bytes: tuple[int, ...] = ()
     """Bytes: normal read, normal write, direct read, direct write, read from the server, written to the server, …"""
     transports: tuple[Transport, ...] = ()
@@ -110,7 +109,7 @@ def mounts(host: HostFiles) -> list[Mount]:
     for mount in mounts_in(host.text(MOUNTINFO)):
         if mount.kind in NETWORK_FILE_SYSTEMS:
             operations, moved, transports = stats.get(mount.point, ({}, (), ()))
-            mount = ClientMount(**vars(mount), operations=operations, bytes=moved, transports=transports)
+            mount = ClientMount(**asdict(mount), operations=operations, bytes=moved, transports=transports)
             if connections is not None:
                 mount = replace(mount, open_connections=connections.count((mount.address, mount.port)))
         found.append(mount)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
@@ -30,8 +31,7 @@ AZURE_FILES = (".file.core.windows.net", ".file.storage.azure.net")
 MODPROBE = "/etc/modprobe.d/iocurve-nfs.conf"
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """The service behind a mount, from the server's name or from the profile that the user gave."""
 
     name: str

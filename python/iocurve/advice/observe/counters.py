@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Literal
+
+import msgspec
 
 from iocurve.advice.doctor import local
 from iocurve.advice.doctor.host import HostFiles
@@ -31,8 +32,7 @@ SERVER_READ_BYTES, SERVER_WRITTEN_BYTES = 4, 5
 """Fields of ``bytes:`` in mountstats, from 0: what READ and WRITE calls moved."""
 
 
-@dataclass(frozen=True)
-class KindCounters:
+class KindCounters(msgspec.Struct, frozen=True):
     """Counters of one kind of operation. Times are sums in µs; None where the kernel does not split them."""
 
     operations: int
@@ -42,8 +42,7 @@ class KindCounters:
     server_us: int | None = None
 
 
-@dataclass(frozen=True)
-class CounterSample:
+class CounterSample(msgspec.Struct, frozen=True):
     """All counters of the subject at one instant."""
 
     time_s: float
@@ -52,8 +51,7 @@ class CounterSample:
     other_operations: int = 0
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """A mount or device that can be sampled."""
 
     name: str
@@ -122,12 +120,11 @@ def _device(text: str, instant: float) -> CounterSample | None:
     return CounterSample(instant, read, write)
 
 
-@dataclass
-class Processes:
+class Processes(msgspec.Struct):
     """Bytes that each process has moved to and from storage (``/proc/PID/io``)."""
 
     root: Path = Path("/")
-    moved: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    moved: dict[tuple[int, str], tuple[int, int]] = msgspec.field(default_factory=dict)
     """(read, written) by number and name; processes of other users need root."""
 
     @classmethod

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, shared_help
 from iocurve.dialects.diskspd.job import WORDS, Built, PreparedSpan, build
@@ -51,8 +52,7 @@ To see what a command line would do, with warnings: iocurve explain diskspd ...
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadProfile:
+class ReadProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A DiskSpd command line that was read: its profile, and a plan for each time span."""
 
     notes: tuple[PlanNote, ...]

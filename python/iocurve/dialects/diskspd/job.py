@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from operator import mul
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from iocurve.dialects.diskspd.read.distribution import OffsetZone, shares, zones_of
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
@@ -88,8 +89,7 @@ PATTERN = bytes(range(256)).hex()
 """The bytes DiskSpd writes by default: 0, 1, 2, …, 255, repeated."""
 
 
-@dataclass(frozen=True)
-class ThreadRow:
+class ThreadRow(msgspec.Struct, frozen=True):
     """One thread on one target: a row of DiskSpd's results."""
 
     path: str
@@ -101,8 +101,7 @@ class ThreadRow:
     """Indexes of the workers in the plan. With -p there is one worker per operation in flight."""
 
 
-@dataclass(frozen=True)
-class PreparedSpan:
+class PreparedSpan(msgspec.Struct, frozen=True):
     """A time span with its job and plan."""
 
     span: TimeSpan
@@ -112,8 +111,7 @@ class PreparedSpan:
     """For each DiskSpd thread its rows; a row specifies the workers of the plan that make it up."""
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A job, and the mapping of DiskSpd's threads to its workers."""
 
     job: Job
@@ -147,8 +145,7 @@ def _threads(span: TimeSpan) -> int:
     return span.threads or sum(target.threads for target in span.targets)
 
 
-@dataclass(frozen=True)
-class _ThreadSet:
+class _ThreadSet(msgspec.Struct, frozen=True):
     """Threads with the same load on the same targets."""
 
     threads: Sequence[int]
@@ -243,12 +240,11 @@ def _check_processors(span: TimeSpan, findings: Findings) -> None:
         findings.error(text, span.where("affinity"), "write -a with the numbers of the processors")
 
 
-@dataclass
-class _JobBuilder:
+class _JobBuilder(msgspec.Struct):
     span: TimeSpan
     machine_cpus: Sequence[int]
-    sections: list[Said] = field(default_factory=list)
-    rows: dict[int, list[ThreadRow]] = field(default_factory=dict)
+    sections: list[Said] = msgspec.field(default_factory=list)
+    rows: dict[int, list[ThreadRow]] = msgspec.field(default_factory=dict)
     workers: int = 0
 
     def add(self, part: _ThreadSet) -> None:

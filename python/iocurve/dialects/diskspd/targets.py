@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
@@ -16,8 +18,7 @@ _WINDOWS_FILE = re.compile(r"[A-Za-z]:[\\/].*|\\\\.*|.*\\.*", re.ASCII | re.DOTA
 _NFS = "nfs://"
 
 
-@dataclass(frozen=True)
-class ResolvedTarget:
+class ResolvedTarget(msgspec.Struct, frozen=True):
     """A target on this machine."""
 
     target: TargetParameters

@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step, shared_help
@@ -62,14 +63,13 @@ To see what a command line would do: iocurve explain elbencho ...
 """
 
 
-@dataclass
-class Phases:
+class Phases(msgspec.Struct):
     """The phases of a command line, each planned when its turn comes, and their rows of output."""
 
     data_set: DataSet
     machine: Machine
     notes: tuple[PlanNote, ...] = ()
-    rows: list[output.PhaseRow] = field(default_factory=list)
+    rows: list[output.PhaseRow] = msgspec.field(default_factory=list)
     """Results of the phases that ended."""
     phase: Phase | None = None
     """The one that runs."""

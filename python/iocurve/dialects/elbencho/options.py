@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import CLIENTS_MAX, read_job_file, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
@@ -26,8 +28,7 @@ PHASES = {
 """elbencho's names of the phases by their options, in the order in which they run."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """A command line with elbencho's defaults."""
 
     paths: tuple[str, ...] = ()

@@ -7,8 +7,9 @@ import io
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
@@ -41,8 +42,7 @@ _CONFIG = (
 )
 
 
-@dataclass(frozen=True)
-class PhaseRow:
+class PhaseRow(msgspec.Struct, frozen=True):
     """The result of a phase."""
 
     phase: Phase
@@ -99,8 +99,7 @@ class PhaseRow:
         )
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(msgspec.Struct, frozen=True):
     """Values up to the end of the fastest thread, and up to that of the slowest."""
 
     rates: tuple[float, float]

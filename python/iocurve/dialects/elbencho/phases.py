@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.elbencho.options import PHASES, Options
 from iocurve.engine import plan as plans
@@ -42,8 +44,7 @@ TASKS: dict[str, plans.TreeTask] = {
 WORDS = Words(names={}, joint=" ", asks={}, worker="thread")
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True):
     """One phase: its load, and the operations that its rows count."""
 
     name: str
@@ -75,8 +76,7 @@ class Phase:
         return plan_here(self.job, INTERVAL_NS, machine)
 
 
-@dataclass(frozen=True)
-class DataSet:
+class DataSet(msgspec.Struct, frozen=True):
     """The paths of a command line, as found on a machine."""
 
     options: Options

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob
 from iocurve.dialects.fio import information, verify_state
@@ -175,23 +177,22 @@ def _unresolved(job: Job) -> Resolution:
     return Resolution(plan=plan, notes=(), obstacles=(), directories=(), report_groups=())
 
 
-@dataclass
-class _Settings:
+class _Settings(msgspec.Struct):
     """Command-line options that belong to no job."""
 
-    output: Output = field(default_factory=Output)
+    output: Output = msgspec.field(default_factory=Output)
     check_only: bool = False
     shows_commands: bool = False
     read_only: bool = False
     warnings_are_fatal: bool = False
     out: Path | None = None
-    clients: list[str] = field(default_factory=list)
-    hosts: dict[str, list[int]] = field(default_factory=dict)
+    clients: list[str] = msgspec.field(default_factory=list)
+    hosts: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Positions in ``clients`` of the hosts of each --client."""
     cluster_address: str | None = None
-    disks: list[DiskMount] = field(default_factory=list)
-    notes: list[PlanNote] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
+    disks: list[DiskMount] = msgspec.field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def apply(self, command: Setting) -> None:
         name = command.name

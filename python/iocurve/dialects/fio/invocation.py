@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
+
+import msgspec
 
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.job import SectionReport
@@ -20,8 +21,7 @@ Value = TypeVar("Value")
 Format = Literal["normal", "json", "json+", "terse"]
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """Settings from fio's output options."""
 
     path: Path | None = None
@@ -34,8 +34,7 @@ class Output:
     """Value of --aux-path: directory of verify state files."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FioCommand:
+class FioCommand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A fio command line that was read."""
 
     arguments: tuple[str, ...] = ()
@@ -56,7 +55,7 @@ class FioCommand:
     report_groups: tuple[ReportGroup, ...]
     placement: tuple[frozenset[int], ...] = ()
     """The clients that run each section, by their position in the command line; empty without clients."""
-    disks: DiskWatch = field(default_factory=DiskWatch, compare=False, repr=False)
+    disks: DiskWatch = msgspec.field(default_factory=DiskWatch)
     """Counters of the disks during the run."""
 
     def runs_on(self, group: int, worker: int, client: int) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.fio.read.combine import apply_exitall, combine
 from iocurve.dialects.fio.read.draft import DEFAULTS, Draft, Option, Reporting
@@ -91,8 +93,7 @@ WORDS = Words(
 )
 
 
-@dataclass(frozen=True)
-class SectionReport:
+class SectionReport(msgspec.Struct, frozen=True):
     """Facts about a section that fio's output shows and the plan does not hold."""
 
     name: str
@@ -110,8 +111,7 @@ class SectionReport:
     """create_only."""
 
 
-@dataclass(frozen=True)
-class BuiltJob:
+class BuiltJob(msgspec.Struct, frozen=True):
     """A job with every error and every note found while it was built."""
 
     job: Job
@@ -142,8 +142,7 @@ def build(parsed: Parsed, directory: Path) -> BuiltJob:
     return BuiltJob(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
 
 
-@dataclass
-class _Reading:
+class _Reading(msgspec.Struct):
     """Settings applied one after another: the globals of a section, or all of its settings."""
 
     draft: Draft
@@ -157,8 +156,7 @@ class _Reading:
         return _Reading(self.draft.copy(), replace(self.context, notes=[]), list(self.engine_errors), self.last)
 
 
-@dataclass
-class _SectionReader:
+class _SectionReader(msgspec.Struct):
     """Reads sections; adds their errors and notes to the lists."""
 
     directory: Path
@@ -272,8 +270,7 @@ def _implicit_job(raw: RawSection) -> PlanNote:
     return PlanNote("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
 
 
-@dataclass
-class _Inherited:
+class _Inherited(msgspec.Struct):
     """The options of the [global] sections of thousands of sections, which mostly are the same."""
 
     _last: tuple[tuple[Setting, ...], dict[str, str]] = ((), {})

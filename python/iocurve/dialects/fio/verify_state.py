@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects.fio.job import SectionReport
 from iocurve.engine.outcome import WorkerOutcome
@@ -27,8 +28,7 @@ _COMPLETION = struct.Struct("<QQ")
 _NAME_BYTES_MAX = 63
 
 
-@dataclass(frozen=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """The content of a state file."""
 
     job: str

@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
@@ -57,18 +59,17 @@ To see what a command line would do: iocurve explain mdtest ...
 """
 
 
-@dataclass
-class _Table:
+class _Table(msgspec.Struct):
     """The table of rates, and the phase whose output is to be written."""
 
     shape: Shape
-    rates: dict[str, list[float]] = field(default_factory=dict)
+    rates: dict[str, list[float]] = msgspec.field(default_factory=dict)
     """By phase: operations per second in each iteration."""
     times: dict[str, list[float]] = field(default_factory=dict)
     """By phase: seconds of each iteration."""
     phase: Phase | None = None
     """As it runs."""
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[Outcome] = msgspec.field(default_factory=list)
     """The outcome of the phase, before that of the tasks that catch up with the fastest."""
     sync_s: float = 0.0
 

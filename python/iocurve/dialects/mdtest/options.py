@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
@@ -21,8 +23,7 @@ ITEMS_MAX = 2_000_000
 """Most files or directories of all ranks: each is a name in the plan."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """A command line, as mdtest's ``mdtest_options_t`` after its checks."""
 
     ranks: int = 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from random import Random
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.mdtest.options import Options
 from iocurve.engine import plan as plans
@@ -20,8 +22,7 @@ TREE = "mdtest_tree"
 """Name of a tree's directories before their numbers."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """Numbers of directories and items. Directory 0 is a tree's root; the children of d are d × b + 1 to d × b + b."""
 
     options: Options
@@ -111,8 +112,7 @@ _WARNED = plans.Tolerance(kinds=("mkdir", "rmdir", "getattr", "delete"))
 """Operations whose failure mdtest warns of, and goes on; a file that cannot be opened ends it."""
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True):
     """One operation on each of many names."""
 
     name: str

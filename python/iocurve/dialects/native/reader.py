@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.native.keys import DEFAULTS, FIELD_OF, KINDS, WORDS
@@ -105,8 +107,7 @@ def _line_numbers(text: str) -> dict[KeyPath, int]:
     return lines
 
 
-@dataclass(frozen=True)
-class DocumentTable:
+class DocumentTable(msgspec.Struct, frozen=True):
     """A table of a TOML file. What is wrong in it is collected, with its line."""
 
     values: Mapping[str, object]
@@ -115,7 +116,7 @@ class DocumentTable:
     lines: Mapping[KeyPath, int]
     """Lines of the file's tables and keys."""
     position: KeyPath = ()
-    errors: list[Diagnostic] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
     """Values found in the whole file so far."""
 
     def require_faultless(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
+
+from msgspec.structs import replace
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, shared_help
 from iocurve.dialects.vdbench import explanation, file_systems, steps

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.file_systems import FORMAT, FORMAT_TRANSFER, FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.job import WORDS
@@ -48,8 +50,7 @@ _UNCHECKED = plans.Tolerance(kinds=("getattr", "access"))
 """Operations whose result vdbench ignores."""
 
 
-@dataclass(frozen=True)
-class FilePlans:
+class FilePlans(msgspec.Struct, frozen=True):
     """Plans the runs of a parameter file."""
 
     definitions: Definitions

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
@@ -20,8 +22,7 @@ FORMAT_TRANSFER = 128 * KIB
 """vdbench's transfer size of a format; fwd=format overrides it."""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     """The directories and files below the anchor of an FSD."""
 
     name: str
@@ -80,8 +81,7 @@ class Tree:
         return int(self.total_bytes * total / 100)
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """An FWD: its operation, and how it selects files and places within them."""
 
     name: str
@@ -100,8 +100,7 @@ class Workload:
     """FSD that files are copied or moved to."""
 
 
-@dataclass(frozen=True)
-class FileSystems:
+class FileSystems(msgspec.Struct, frozen=True):
     """All FSDs and FWDs of a parameter file."""
 
     trees: Mapping[str, Tree]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from urllib.parse import urlsplit
+
+import msgspec
 
 from iocurve.dialects.vdbench.output.table import Cell
 from iocurve.dialects.vdbench.placements import Placement, StorageWorkload, place, skewed_shares, workload_shares
@@ -81,8 +82,7 @@ DEFAULTS = Said.of(
 """vdbench's defaults."""
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """The job of a run, with the placements of its sections, notes and obstacles."""
 
     job: Job

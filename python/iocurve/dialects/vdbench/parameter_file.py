@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.vdbench.file_plan import FilePlans
@@ -33,8 +35,7 @@ DEFINITIONS_IN_FULL = 20
 """Run definitions that are explained with their workloads; the others are explained without."""
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """A run with its job and plan."""
 
     run: Run
@@ -42,8 +43,7 @@ class Resolved:
     resolution: Resolution
 
 
-@dataclass(kw_only=True)
-class ParameterFile:
+class ParameterFile(msgspec.Struct, kw_only=True):
     """A vdbench command line that was read."""
 
     arguments: tuple[str, ...]
@@ -62,7 +62,7 @@ class ParameterFile:
     directory: Path
     validation: Validation | None
     """Data validation; None if it is off."""
-    resolved: dict[int, Resolved] = field(default_factory=dict)
+    resolved: dict[int, Resolved] = msgspec.field(default_factory=dict)
     """First runs of definitions that were planned to check them, by identity."""
     current: Planned | None = None
     """The run, or the format before it, that was planned last."""
@@ -132,7 +132,7 @@ class ParameterFile:
         resolution = resolve(built.job, self.machine, self.directory)
         places = [placement.share for placement in built.placements]
         plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), places)
-        return Resolved(run, built, Resolution(**{**vars(resolution), "plan": plan}))
+        return Resolved(run, built, Resolution(**{**asdict(resolution), "plan": plan}))
 
     def _placed(self, plan: Plan, shares: Sequence[Share]) -> Plan:
         """The plan with the load client of each worker; with a variable rate every group has the same shares."""

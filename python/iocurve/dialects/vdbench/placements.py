@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+
+import msgspec
 
 from iocurve.dialects.vdbench.planned import Share
 from iocurve.dialects.vdbench.read import values
@@ -21,8 +22,7 @@ BLOCKS = FixedBlocks(bytes=4096)
 """Default of xfersize=."""
 
 
-@dataclass(frozen=True)
-class StorageWorkload:
+class StorageWorkload(msgspec.Struct, frozen=True):
     """A WD with the values that a run overrides."""
 
     definition: Definition
@@ -83,8 +83,7 @@ def _read_percent(run: Run, wd: Definition) -> Decimal:
     return Decimal(wd.get("rdpct", 100))
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, dict=True):
     """One workload on one SD of one host, or on several concatenated SDs."""
 
     workload: StorageWorkload

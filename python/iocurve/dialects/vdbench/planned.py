@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.dialects.vdbench.file_systems import Tree
 from iocurve.dialects.vdbench.output.table import CURVE, MAXIMUM, Cell
@@ -13,8 +14,7 @@ from iocurve.engine.plan import Plan, Tolerance
 from iocurve.foundation.units import SECOND_NS
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """The workload, target and host that a worker belongs to in the reports."""
 
     workload: str
@@ -25,8 +25,7 @@ class Share:
     """SDs with their LUNs on this host."""
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """The plan of a run, or of the format before it."""
 
     run: Run

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
 from typing import Any
+
+import msgspec
 
 from iocurve.dialects.vdbench.read.values import Band, Seek
 from iocurve.engine.plan import Uniform
@@ -19,8 +20,7 @@ Fields = dict[str, Any]
 """Fields of a section by name, as ``Said.of`` takes them."""
 
 
-@dataclass(frozen=True)
-class OffsetRequest:
+class OffsetRequest(msgspec.Struct, frozen=True):
     """The region and the offset distribution that a workload and its SD request."""
 
     offset: int

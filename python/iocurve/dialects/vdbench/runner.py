@@ -13,6 +13,8 @@ from functools import partial
 from itertools import accumulate
 from typing import TextIO
 
+import msgspec
+
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
 from iocurve.dialects.vdbench.output.reports import Kind, Reports
 from iocurve.dialects.vdbench.output.table import OutputTable, Row, average, clock, ms, row, rows
@@ -261,8 +263,7 @@ def data_errors(outcome: Outcome) -> int:
     return sum(failed.count for failed in failures if failed.kind in ("read", "write"))
 
 
-@dataclass(frozen=True)
-class _Done:
+class _Done(msgspec.Struct, frozen=True):
     """A run that has ended."""
 
     planned: Planned

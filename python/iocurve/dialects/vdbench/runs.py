@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import product
 from random import Random
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
@@ -30,8 +32,7 @@ _LABELS = {"operations": "operation", "compratio": "comp"}
 _DISTRIBUTIONS = ("exponential", "uniform", "deterministic", "variable", "spike")
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Duration of a run, and the intervals that are counted."""
 
     elapsed_ns: int
@@ -55,8 +56,7 @@ class Timing:
         return self.skipped * self.interval_ns
 
 
-@dataclass(frozen=True)
-class Loops:
+class Loops(msgspec.Struct, frozen=True):
     """A run's value of each forxx loop; None where the run definition has no such loop."""
 
     xfersize: int | None = None
@@ -77,8 +77,7 @@ class Loops:
     operations: str | None = None
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run of a run definition."""
 
     rd: Definition
@@ -141,12 +140,11 @@ def curve_target(max_rate: float, percent: int) -> int:
     return max(step, math.ceil(target / step) * step)
 
 
-@dataclass
-class Runs:
+class Runs(msgspec.Struct):
     """All runs of a parameter file, and the errors in their definitions."""
 
-    runs: list[Run] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
+    runs: list[Run] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
 
 def expand(definitions: Definitions, storage: Sequence[str], overrides: Overrides, rng: Random) -> Runs:

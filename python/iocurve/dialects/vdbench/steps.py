@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import Measured, Step, TimedJob
 from iocurve.dialects.vdbench.output.table import Row, average, ms, rows
@@ -73,8 +75,7 @@ def _formatted_storage(file: ParameterFile, run: Run) -> frozenset[str]:
     return file.builder().build(run).storage if file.definitions.general.get("formatsds") else frozenset()
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """The runs that a point of a curve depends on."""
 
     file: ParameterFile
@@ -113,8 +114,7 @@ def total_of(run: Run, counted_kinds: frozenset[str], outcome: Outcome) -> Row |
     return average(made, run.timing.skipped) or average(made, 0)
 
 
-@dataclass(frozen=True)
-class _FileSteps:
+class _FileSteps(msgspec.Struct, frozen=True):
     """Makes the steps of a run."""
 
     file: ParameterFile

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
+
+import msgspec
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
@@ -23,8 +24,7 @@ _PARTS = re.compile(r"[/\\]")
 """Separators of the parts of a LUN, on Unix and on Windows."""
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(msgspec.Struct, frozen=True):
     """An SD, with the name of its LUN on each of its hosts."""
 
     name: str
@@ -42,8 +42,7 @@ class Storage:
     where: Where
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(msgspec.Struct, frozen=True):
     """Hosts and SDs."""
 
     hosts: tuple[str, ...]

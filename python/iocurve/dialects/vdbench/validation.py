@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree
 from iocurve.dialects.vdbench.placements import BLOCKS
@@ -30,8 +31,7 @@ _READ_BYTES = 1 << 20
 """Largest block size of a recovery."""
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(msgspec.Struct, frozen=True):
     """Settings of data validation for the runs."""
 
     request: ValidationRequest

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import SECOND_NS
@@ -45,8 +47,7 @@ __all__ = [
 _DEFAULT_SEED = 0x89
 
 
-@dataclass(frozen=True)
-class ReportGroup:
+class ReportGroup(msgspec.Struct, frozen=True):
     """Workers that are reported as one; the index of the group is its number in the plan."""
 
     section: int
@@ -56,8 +57,7 @@ class ReportGroup:
     workers: int
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True):
     """A plan, with the notes and obstacles found on the way."""
 
     plan: planned.Plan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MILLISECOND_NS, counted
@@ -11,15 +12,14 @@ from iocurve.job.model import Job, PerKind, PlanNote, Section
 from iocurve.job.resolve.machine import Machine
 
 
-@dataclass
-class Diagnostics:
+class Diagnostics(msgspec.Struct):
     """The diagnostics of one job. All are collected; none is raised."""
 
     job: Job
-    errors: list[Diagnostic] = field(default_factory=list)
-    obstacles: list[Diagnostic] = field(default_factory=list)
-    notes: list[PlanNote] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    obstacles: list[Diagnostic] = msgspec.field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    directories: list[str] = msgspec.field(default_factory=list)
 
     def error(self, section: Section, text: str, fields: Sequence[str], hint: str | None = None) -> None:
         """Adds an error at the position of the first of ``fields`` that was set."""

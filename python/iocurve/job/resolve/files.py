@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import Diagnostic
@@ -19,8 +21,7 @@ _ENDLESS_FILE = 2**62
 _SIZES = ("offset", "size", "file_bytes", "file_count", "blocks")
 
 
-@dataclass
-class Region:
+class Region(msgspec.Struct):
     """The region of one file of a worker, while it is being computed."""
 
     path: str
@@ -30,8 +31,7 @@ class Region:
     start: int = 0
 
 
-@dataclass(frozen=True)
-class ResolvedFiles:
+class ResolvedFiles(msgspec.Struct, frozen=True):
     """Examines the files of a job's sections; adds errors and obstacles to ``diagnostics``."""
 
     job: Job
@@ -40,7 +40,7 @@ class ResolvedFiles:
     diagnostics: Diagnostics
     is_disk: bool = False
     """Names are relative to an emulated disk and must not lead out of it."""
-    seen: dict[str, PathFacts] = field(default_factory=dict)
+    seen: dict[str, PathFacts] = msgspec.field(default_factory=dict)
     """Facts of the paths seen so far."""
 
     def on(self, disk: DiskSpec | None) -> ResolvedFiles:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+
+import msgspec
 
 PathKind = Literal["missing", "file", "directory", "block", "endless", "null", "other"]
 """``endless`` is one of the kernel's devices without a length and without data to lose, such as /dev/zero; ``null`` is
@@ -17,8 +18,7 @@ _KERNEL_DEVICES[os.makedev(1, 3)] = "null"
 """By number: /dev/null, zero, full, random and urandom (Linux, admin-guide/devices.txt)."""
 
 
-@dataclass(frozen=True)
-class PathFacts:
+class PathFacts(msgspec.Struct, frozen=True):
     """Kind and size of the file at a path."""
 
     kind: PathKind

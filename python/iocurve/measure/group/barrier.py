@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Iterator, Sequence
-from dataclasses import replace
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from iocurve.foundation.errors import Interrupted, IocurveError, RunError, TargetError
 from iocurve.foundation.units import SECOND_NS

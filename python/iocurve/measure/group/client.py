@@ -6,8 +6,10 @@ runs again with its next record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LiveClient, State
 from iocurve.foundation.units import format_duration
@@ -21,8 +23,7 @@ KEPT_PARTS = 32
 """Intervals of a client that are kept before they are added up."""
 
 
-@dataclass(frozen=True)
-class RunningClient:
+class RunningClient(msgspec.Struct, frozen=True):
     """Sends records."""
 
     group: int
@@ -39,8 +40,7 @@ class RunningClient:
         return replace(self, heard_s=now_s, is_silent=False)
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """Sends nothing more."""
 
     state: State | Literal["lost"]
@@ -51,14 +51,13 @@ Phase = RunningClient | Ended | None
 """None: it lays out files, opens connections, and waits for the start."""
 
 
-@dataclass
-class Received:
+class Received(msgspec.Struct):
     """The records of a client: its end, or what is kept for the case that it is lost before."""
 
     end: EndRecord | None = None
     intervals: int = 0
     elapsed_ns: int = 0
-    kinds: dict[str, list[KindOutcome]] = field(default_factory=dict)
+    kinds: dict[str, list[KindOutcome]] = msgspec.field(default_factory=dict)
     newest: IntervalRecord | None = None
 
     def add(self, interval: IntervalRecord, client: int) -> None:
@@ -80,18 +79,17 @@ class Received:
         return UntilLoss(intervals=self.intervals, elapsed_ns=self.elapsed_ns, operations=operations)
 
 
-@dataclass
-class GroupClient:
+class GroupClient(msgspec.Struct):
     """A client in one run."""
 
     member: Member
     part: Part
     phase: Phase = None
-    received: Received = field(default_factory=Received)
+    received: Received = msgspec.field(default_factory=Received)
     journal: str | None = None
     """Its local file, until its records have arrived."""
-    clock: ClientClock = field(default_factory=lambda: ClientClock(offset_ns=0, error_ns=0))
-    starts_ns: dict[int, int] = field(default_factory=dict)
+    clock: ClientClock = msgspec.field(default_factory=lambda: ClientClock(offset_ns=0, error_ns=0))
+    starts_ns: dict[int, int] = msgspec.field(default_factory=dict)
     """Start of each group by the clock of the head program."""
 
     @property

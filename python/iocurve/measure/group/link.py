@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from iocurve.foundation.errors import RunError
 from iocurve.measure.records import Introduction
@@ -42,8 +43,7 @@ class Link(Protocol):
         """Gives up a lost client; it is not called again."""
 
 
-@dataclass
-class Member:
+class Member(msgspec.Struct):
     """A client of the group."""
 
     link: Link

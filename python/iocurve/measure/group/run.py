@@ -7,8 +7,9 @@ import secrets
 import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan

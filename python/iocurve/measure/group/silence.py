@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS, format_duration
@@ -28,8 +30,7 @@ SILENCE_POLL_S = 0.25
 """Time between two searches for silent clients."""
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """The times after which a run shows a client as silent, loses it, and a client stops by itself.
 
     A client sends the intervals of ``send_s`` together.

@@ -12,9 +12,10 @@ import errno
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+
+import msgspec
 
 from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
@@ -48,15 +49,14 @@ Prepare = Callable[[Plan, str, Enough], Outcome]
 Planned = Callable[[Job], Plan]
 
 
-@dataclass
-class Caches:
+class Caches(msgspec.Struct):
     """Brings caches into the state that a scenario asks for, and looks whether they played a part."""
 
     cases: Cases
     planned: Planned
     run: Prepare
-    _checked: set[str] = field(default_factory=set)
-    _resident: dict[str, float | None] = field(default_factory=dict)
+    _checked: set[str] = msgspec.field(default_factory=set)
+    _resident: dict[str, float | None] = msgspec.field(default_factory=dict)
     """By case: the part of its files that the page cache held before it."""
 
     def prepare(self, case: Case, plan: Plan) -> str:
@@ -200,8 +200,7 @@ RANGE_MAX = 0.20
 SLOPE_MAX = 0.10
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The spread and the slope of some rounds.
 
     The window is that of SNIA's Solid State Storage Performance Test Specification (section "steady state"): over five

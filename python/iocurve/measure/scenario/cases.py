@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.load_names import axis_text
 from iocurve.dialects.native.keys import DEFAULTS, WORDS
@@ -27,8 +29,7 @@ NCONNECT_COMPARED = 8
 """Connections of the axis value "target" if the target's URL has at most one."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A point before it is measured."""
 
     family: Family
@@ -53,8 +54,7 @@ class Case:
         return any(section.load.writes for section in self.job.sections)
 
 
-@dataclass(frozen=True)
-class Cases:
+class Cases(msgspec.Struct, frozen=True):
     """The points of a scenario on opened targets."""
 
     scenario: Scenario

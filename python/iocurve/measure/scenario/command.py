@@ -6,8 +6,10 @@ import fnmatch
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
@@ -119,8 +121,7 @@ def vocabulary(request: Request) -> Vocabulary:
     )
 
 
-@dataclass(frozen=True)
-class FormFacts:
+class FormFacts(msgspec.Struct, frozen=True):
     """Amount of work of one form of a scenario."""
 
     form: Form

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
@@ -86,8 +88,7 @@ AXIS_NAMES = {"blocks": "block_bytes"}
 DIRECTORY = Path(__file__).parent.parent / "scenarios"
 
 
-@dataclass(frozen=True)
-class TargetNeed:
+class TargetNeed(msgspec.Struct, frozen=True):
     """A target that a scenario needs."""
 
     name: str
@@ -97,8 +98,7 @@ class TargetNeed:
     """The embedded target to use if the user names none."""
 
 
-@dataclass(frozen=True)
-class FamilyJob:
+class FamilyJob(msgspec.Struct, frozen=True):
     """One load of a family's points; several run together."""
 
     name: str
@@ -109,8 +109,7 @@ class FamilyJob:
     """Each client has a worker for each processor (at most four) instead of the load's numjobs."""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """Points that differ only in their axes."""
 
     name: str
@@ -118,12 +117,11 @@ class Family:
     cache: CachePolicy
     clients: int
     jobs: tuple[FamilyJob, ...]
-    turns: dict[str, tuple[Axis, ...]] = field(default_factory=dict)
+    turns: dict[str, tuple[Axis, ...]] = msgspec.field(default_factory=dict)
     """The axis values at which points that are compared take turns; other points are measured once. Empty: all."""
 
 
-@dataclass(frozen=True)
-class FamilyForm:
+class FamilyForm(msgspec.Struct, frozen=True):
     """The axis values and times of a family."""
 
     axes: dict[str, tuple[Axis, ...]]
@@ -144,8 +142,7 @@ class FamilyForm:
         return self.runtime_ns if rounds == 1 else max(TURN_NS_MIN, self.runtime_ns // rounds)
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """The times and sizes of a scenario: full, short or scaled."""
 
     size_bytes: int
@@ -159,12 +156,11 @@ class Form:
     """Directories in each directory of a tree."""
     rounds: int = ROUNDS
     """Turns of each point that is compared with others; 1 measures every point once."""
-    families: dict[str, FamilyForm] = field(default_factory=dict)
+    families: dict[str, FamilyForm] = msgspec.field(default_factory=dict)
     """Forms of the families, by name."""
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """A scenario: a methodology as data."""
 
     name: str

@@ -7,7 +7,9 @@ its ramp is exact; the time around it is an estimate for two processors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, format_duration
@@ -17,8 +19,7 @@ from iocurve.measure.scenario.document import Form
 from iocurve.result.document import FamilyComparison, TargetFacts
 
 
-@dataclass(frozen=True)
-class CaseGroup:
+class CaseGroup(msgspec.Struct, frozen=True):
     """Points that take turns, or a single point that is compared with none."""
 
     cases: tuple[Case, ...]

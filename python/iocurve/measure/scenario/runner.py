@@ -11,9 +11,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.analysis.limits import verdicts_of, wants_probe
 from iocurve.analysis.load_names import rate_unit, workers_of
@@ -54,8 +56,7 @@ REPEATS_MAX = 3
 PREPARED_EARLIER = "prepared by the run that was resumed"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """The scenario to run, with the user's options."""
 
     scenario: Scenario

@@ -22,9 +22,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 from iocurve.result.stats import Estimate, pooled
 
@@ -62,8 +63,7 @@ Form = Literal["flat", "approaching", "growing", "falling"]
 falling: the rate has a maximum."""
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """A figure with bounds."""
 
     mean: float
@@ -72,8 +72,7 @@ class Range:
     """Infinite if no upper bound is known."""
 
 
-@dataclass(frozen=True)
-class CurvePoint:
+class CurvePoint(msgspec.Struct, frozen=True):
     """The rate at a queue depth."""
 
     in_flight: int
@@ -89,8 +88,7 @@ class CurvePoint:
         return cls(in_flight, iops.mean, math.hypot(error, REPEAT * iops.mean), max(iops.batches, 2))
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(msgspec.Struct, frozen=True):
     """The highest rate over all depths."""
 
     iops: Range

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
+
+import msgspec
 
 from iocurve.measure.search.late_share import FITTED_AROUND, Clusters, Counts, Crossing, LateCount, crossing
 from iocurve.result.stats import Estimate
@@ -89,8 +90,7 @@ class Responses(Protocol):
         """Both together."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """One run at a rate."""
 
     seconds: float
@@ -110,8 +110,7 @@ Try = Callable[[float, float, IsDecided, float], Trial]
 """Runs a rate (operations per second) for a time (seconds); the last is the time that is left for the search."""
 
 
-@dataclass(frozen=True)
-class LatencyLimit:
+class LatencyLimit(msgspec.Struct, frozen=True):
     """A latency limit."""
 
     percent: float
@@ -129,8 +128,7 @@ class LatencyLimit:
         return self.late_share <= OVERLOADED_ALLOWED and late >= OVERLOADED_COUNT and late > share * operations
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """A figure with bounds; None where the data give no bound."""
 
     value: float
@@ -138,8 +136,7 @@ class Bounds:
     high: float | None
 
 
-@dataclass
-class MeasuredRate:
+class MeasuredRate(msgspec.Struct):
     """All runs at one rate."""
 
     rate: float
@@ -149,7 +146,7 @@ class MeasuredRate:
     """Measured time."""
     late_by_machine: int = 0
     """Late operations that this machine submitted late and the target completed within the limit."""
-    intervals: list[Counts] = field(default_factory=list)
+    intervals: list[Counts] = msgspec.field(default_factory=list)
     responses: Responses | None = None
     """Response latencies of all runs; None without operations."""
 
@@ -206,8 +203,7 @@ class MeasuredRate:
 Ending = Literal["precision", "patience", "capacity", "missed"]
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(msgspec.Struct, frozen=True):
     """The outcome of a search."""
 
     rates: tuple[MeasuredRate, ...]
@@ -225,8 +221,7 @@ class Ceiling:
     """Share of the late operations near the answer that this machine submitted late; 0 where it is not large."""
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """The precision and the time of a search."""
 
     precision: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
@@ -35,8 +36,7 @@ CLOSED_SHARE_MAX = 0.5
 """Most of the patience that the search for the capacity takes from the search for the rate."""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """A search and its target."""
 
     target: Target

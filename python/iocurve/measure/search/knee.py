@@ -17,7 +17,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.measure.search import usl
 from iocurve.measure.search.capacity import (
@@ -60,8 +61,7 @@ PEAK_HIDDEN = 0.01
 """A maximum between two points may be this much above them, relative to them."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """The measurement at one queue depth."""
 
     in_flight: int
@@ -72,8 +72,7 @@ class Sample:
 Measure = Callable[[int], Sample]
 
 
-@dataclass(frozen=True)
-class ShareDepth:
+class ShareDepth(msgspec.Struct, frozen=True):
     """The queue depth that reaches a share of the capacity."""
 
     share: float
@@ -83,8 +82,7 @@ class ShareDepth:
     high: float | None
 
 
-@dataclass(frozen=True)
-class Knee:
+class Knee(msgspec.Struct, frozen=True):
     """The outcome of a search."""
 
     samples: tuple[Sample, ...]

@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.result.stats import student_quantile
 
@@ -64,22 +66,24 @@ Counts = tuple[int, int]
 """Operations, and late ones among them."""
 
 
-@dataclass(frozen=True)
-class LateCount:
+class LateCount(msgspec.Struct, frozen=True, dict=True):
     """Counts at one rate, in the order of time."""
 
     rate: float
     intervals: Sequence[Counts]
-    operations: int = field(init=False)
-    late: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "operations", sum(operations for operations, _ in self.intervals))
-        object.__setattr__(self, "late", sum(late for _, late in self.intervals))
+    @cached_property
+    def operations(self) -> int:
+        """Operations of all intervals."""
+        return sum(operations for operations, _ in self.intervals)
+
+    @cached_property
+    def late(self) -> int:
+        """Those of them that were late."""
+        return sum(late for _, late in self.intervals)
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(msgspec.Struct, frozen=True):
     """The rate at which the late share is the allowed one; a bound is None if the counts give none."""
 
     rate: float
@@ -89,8 +93,7 @@ class Crossing:
     """Change of the logit of the share, per relative change of the rate."""
 
 
-@dataclass(frozen=True)
-class Clusters:
+class Clusters(msgspec.Struct, frozen=True):
     """The clusters of late operations, as all rates together show them."""
 
     variance: float
@@ -164,8 +167,7 @@ def crossing(
     return Crossing(best, bound(lowest, min(likely)), bound(highest, max(likely)), slope)
 
 
-@dataclass(frozen=True)
-class _Term:
+class _Term(msgspec.Struct, frozen=True):
     """One rate in the likelihood: a compound Poisson count whose variance is a power of its mean."""
 
     rate: float

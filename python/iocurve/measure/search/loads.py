@@ -9,8 +9,11 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve._native import Histogram
 from iocurve.dialects.native.keys import WORDS
@@ -50,8 +53,7 @@ DEPTH_OPEN = 256
 PATIENCE_NS = 120 * SECOND_NS
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(msgspec.Struct, frozen=True):
     """Length and precision of the measurements."""
 
     precision: float = 0.02
@@ -227,8 +229,7 @@ class Loads:
         return axes
 
 
-@dataclass(frozen=True)
-class MeasuredResponses:
+class MeasuredResponses(msgspec.Struct, frozen=True):
     """Response times of a trial, as ``ceiling`` counts them."""
 
     latency: Latency
@@ -360,8 +361,7 @@ LENGTH_STEP = 10
 """Lengths are multiples of this, so that series share tables of models."""
 
 
-@dataclass
-class Stopping:
+class Stopping(msgspec.Struct):
     """Decides when the mean of a series is precise enough to stop measuring, in two parts.
 
     A rule that stops where the interval is narrow stops at flukes: given that it stopped, the interval holds the mean

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.result.stats import Estimate, student_quantile
 
@@ -32,8 +33,7 @@ UNKNOWN_ERROR = 0.01
 STEPS_MAX = 200
 
 
-@dataclass(frozen=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """A point that the law does not describe."""
 
     in_flight: int
@@ -41,8 +41,7 @@ class Misfit:
     fitted: float
 
 
-@dataclass(frozen=True)
-class Usl:
+class Usl(msgspec.Struct, frozen=True):
     """The terms of a fit."""
 
     rate: Estimate

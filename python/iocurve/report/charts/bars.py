@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import altair as alt
+import msgspec
+from msgspec.structs import asdict
 
 from iocurve.foundation.units import format_count, format_latency
 from iocurve.report.charts.style import (
@@ -33,8 +34,7 @@ PUBLISHED_COLOR = "#A8005C"
 LABELLED_BARS_MAX = 12
 
 
-@dataclass(frozen=True)
-class PublishedMark:
+class PublishedMark(msgspec.Struct, frozen=True):
     """A published figure at a place of a chart's horizontal axis."""
 
     place: str
@@ -49,8 +49,7 @@ class PublishedMark:
 # ---- reads and writes by mix
 
 
-@dataclass(frozen=True)
-class MixBar:
+class MixBar(msgspec.Struct, frozen=True):
     """One kind of operation at one mix."""
 
     mix: str
@@ -131,8 +130,7 @@ def _number(value: float, unit: str) -> str:
 # ---- groups
 
 
-@dataclass(frozen=True)
-class GroupBar:
+class GroupBar(msgspec.Struct, frozen=True):
     """One bar of a group."""
 
     group: str
@@ -200,8 +198,7 @@ def _bar_labels(
     ]
 
 
-@dataclass(frozen=True)
-class DepthBar:
+class DepthBar(msgspec.Struct, frozen=True):
     """One series at one depth."""
 
     series: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import altair as alt
+import msgspec
+from msgspec.structs import asdict
 
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import (
@@ -45,8 +46,7 @@ CURVE_HEIGHT = 380
 # ---- latency over the rate
 
 
-@dataclass(frozen=True)
-class LatencyDot:
+class LatencyDot(msgspec.Struct, frozen=True):
     """One percentile at one load of one series."""
 
     series: str
@@ -154,8 +154,7 @@ def knee_curve(rates: Mapping[int, float], caps: Sequence[CapLine], knee: KneeFi
 # ---- the rate over the number of clients
 
 
-@dataclass(frozen=True)
-class ClientsDot:
+class ClientsDot(msgspec.Struct, frozen=True):
     """The rate of a number of clients."""
 
     series: str
@@ -394,8 +393,7 @@ LABEL = "format(datum.value, ',.3~r')"
 """Vega expression: a number with up to three digits, never in scientific notation."""
 
 
-@dataclass(frozen=True)
-class LatencyAxis:
+class LatencyAxis(msgspec.Struct, frozen=True):
     """An axis with its unit; charts draw the field ``latency``, which is in that unit."""
 
     unit: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import altair as alt
+import msgspec
+from msgspec.structs import asdict
 
 from iocurve.report.charts.style import (
     INK,
@@ -31,8 +32,7 @@ COLORS: dict[Verdict, str] = {
 LABELLED_BARS_MAX = 12
 
 
-@dataclass(frozen=True)
-class GainBar:
+class GainBar(msgspec.Struct, frozen=True):
     """A ratio of two rates."""
 
     group: str
@@ -101,8 +101,7 @@ ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
 """Always in the legend."""
 
 
-@dataclass(frozen=True)
-class AdviceCell:
+class AdviceCell(msgspec.Struct, frozen=True):
     """One load in a table of advice."""
 
     row: str
@@ -142,8 +141,7 @@ LABEL_WIDTH = 320
 """Pixels for the names of points."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A figure relative to that of the base."""
 
     point: str
@@ -183,8 +181,7 @@ def changes(found: Sequence[Change], margin_percent: float) -> Chart:
     return finished(alt.layer(bars, *lines, dots), height=max(ROWS_HEIGHT_MIN, CHANGE_HEIGHT * len(points)))
 
 
-@dataclass(frozen=True)
-class HistoryDot:
+class HistoryDot(msgspec.Struct, frozen=True):
     """A figure of one run."""
 
     number: int
@@ -196,8 +193,7 @@ class HistoryDot:
     """The run and its figure."""
 
 
-@dataclass(frozen=True)
-class HistoryLevel:
+class HistoryLevel(msgspec.Struct, frozen=True):
     """A straight line between two runs."""
 
     first: int

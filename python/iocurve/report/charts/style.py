@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.foundation.units import MB, MIB, format_number
 from iocurve.result.document import TargetFacts
@@ -202,8 +203,7 @@ FAR = 2.5
 """A limit more than this many times the highest figure is left out of a chart."""
 
 
-@dataclass(frozen=True)
-class CapLine:
+class CapLine(msgspec.Struct, frozen=True):
     """A known limit of a target, in the unit of its axis."""
 
     value: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from iocurve.dialects.diskspd.job import PreparedSpan, ThreadRow
 from iocurve.engine.derived import measured_ns
@@ -16,8 +17,7 @@ READS, WRITES, BOTH = ("read",), ("write",), ("read", "write")
 """Kinds of operations of a view."""
 
 
-@dataclass(frozen=True)
-class TargetStats:
+class TargetStats(msgspec.Struct, frozen=True):
     """One thread on one target."""
 
     row: ThreadRow
@@ -28,8 +28,7 @@ class TargetStats:
         return View(self.workers, kinds)
 
 
-@dataclass(frozen=True)
-class SpanStats:
+class SpanStats(msgspec.Struct, frozen=True):
     """A time span of the results."""
 
     seconds: float

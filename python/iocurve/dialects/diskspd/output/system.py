@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _CPUS = "sys/devices/system/cpu"
 _NODES = "sys/devices/system/node"
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(msgspec.Struct, frozen=True):
     """A logical processor with its core, socket and NUMA node."""
 
     number: int
@@ -21,8 +21,7 @@ class Processor:
     node: int
 
 
-@dataclass(frozen=True)
-class System:
+class System(msgspec.Struct, frozen=True):
     """This machine as DiskSpd's output describes it."""
 
     name: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
+
+import msgspec
 
 from iocurve.dialects.diskspd.read.profile import TargetParameters
 from iocurve.dialects.diskspd.read.values import Span
 
 
-@dataclass
-class OffsetZone:
+class OffsetZone(msgspec.Struct):
     """A zone of the region, and its share of the operations. The shares of all zones need not add up to 100."""
 
     io_percent: int
@@ -63,13 +63,12 @@ def _absolute(target: TargetParameters, region_bytes: int) -> list[OffsetZone]:
     return zones
 
 
-@dataclass
-class _Percentages:
+class _Percentages(msgspec.Struct):
     step: int
     whole: int
     """Length of the range of possible start offsets."""
 
-    zones: list[OffsetZone] = field(default_factory=list)
+    zones: list[OffsetZone] = msgspec.field(default_factory=list)
     carry: int = 0
     """Operations of parts without a possible offset, in percent; the next zone takes them."""
 

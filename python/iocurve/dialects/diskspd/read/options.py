@@ -6,20 +6,20 @@ An effect raises ``ValueError`` with the message for the user if DiskSpd refuses
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from iocurve.dialects.diskspd.read import values
 from iocurve.dialects.diskspd.read.profile import CacheMode, Flag, Profile, TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.values import Given
 
 
-@dataclass
 class ProfileDraft(Given):
     """The profile under construction while flags are read."""
 
-    profile: Profile = field(default_factory=Profile)
-    span: TimeSpan = field(default_factory=TimeSpan)
-    target: TargetParameters = field(default_factory=TargetParameters)
+    profile: Profile = msgspec.field(default_factory=Profile)
+    span: TimeSpan = msgspec.field(default_factory=TimeSpan)
+    target: TargetParameters = msgspec.field(default_factory=TargetParameters)
     """Load of all targets of the command line."""
     xml_path: str | None = None
     cache: CacheMode | None = None
@@ -35,8 +35,7 @@ class ProfileDraft(Given):
 Effect = Callable[[ProfileDraft], None]
 
 
-@dataclass(frozen=True)
-class FlagOption:
+class FlagOption(msgspec.Struct, frozen=True):
     """A flag: its effect and its line of help."""
 
     effect: Effect

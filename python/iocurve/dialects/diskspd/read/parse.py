@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
@@ -34,8 +37,7 @@ _NEVER_BARE = tuple("bBcFfgiIjotTw")
 _EXAMPLE = r"--map-target 'H:\*=/data'"
 
 
-@dataclass(frozen=True)
-class TargetMapping:
+class TargetMapping(msgspec.Struct, frozen=True):
     """Replaces the path ``origin``, a directory above a path, or every path that the pattern ``origin`` matches."""
 
     origin: str
@@ -68,25 +70,23 @@ class TargetMapping:
         return "/".join((self.goal.rstrip("/"), rest.replace("\\", "/").lstrip("/")))
 
 
-@dataclass
-class ParsedFlags:
+class ParsedFlags(msgspec.Struct):
     """A command line that was read."""
 
     profile: Profile
     out: Path | None = None
     """Directory for result.json and the report (--out, iocurve's own)."""
-    disks: list[DiskMount] = field(default_factory=list)
+    disks: list[DiskMount] = msgspec.field(default_factory=list)
     """Values of --disk (iocurve's own)."""
     cluster: ClusterRequest | None = None
     """--clients and --on (iocurve's own)."""
-    mappings: list[TargetMapping] = field(default_factory=list)
+    mappings: list[TargetMapping] = msgspec.field(default_factory=list)
     """Values of --map-target (iocurve's own)."""
-    errors: list[Diagnostic] = field(default_factory=list)
-    notes: list[PlanNote] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Argument:
+class _Argument(msgspec.Struct, frozen=True):
     """A command-line argument."""
 
     text: str
@@ -308,7 +308,7 @@ def _with_path(target: TargetParameters, word: _Argument, parsed: ParsedFlags) -
     except ValueError as error:
         parsed.errors.append(word.error(str(error)))
         path = "?"
-    return replace(target, path=path, positions=target.positions | {"path": word.where})
+    return dataclasses.replace(target, path=path, positions=target.positions | {"path": word.where})
 
 
 def _printable(text: str) -> str:

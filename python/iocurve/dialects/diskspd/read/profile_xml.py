@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from iocurve.dialects.diskspd.read import xml_text
 from iocurve.dialects.diskspd.read.options import ETW_EVENTS
@@ -22,13 +23,12 @@ from iocurve.job.model import PlanNote
 _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
-@dataclass
-class ParsedProfile:
+class ParsedProfile(msgspec.Struct):
     """A profile with its errors and notes."""
 
     profile: Profile
-    errors: list[Diagnostic] = field(default_factory=list)
-    notes: list[PlanNote] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
 
 def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
 from iocurve.foundation.errors import Diagnostic, Where
@@ -13,12 +14,11 @@ SECTOR_BYTES = 512
 """Offset and length of unbuffered I/O must be multiples of it."""
 
 
-@dataclass
-class Findings:
+class Findings(msgspec.Struct):
     """Errors and notes about a profile."""
 
-    errors: list[Diagnostic] = field(default_factory=list)
-    notes: list[PlanNote] = field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
     def error(self, text: str, where: Where | None, hint: str | None = None) -> None:
         """Adds an error; the profile cannot run."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from iocurve.foundation.errors import Where
 from iocurve.job.model import Level, PlanNote
@@ -23,8 +24,7 @@ _DIGITS = re.compile(r"\d+", re.ASCII)
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A part of a distribution: a share of the operations, and the part of the target they access."""
 
     io_percent: int
@@ -34,8 +34,7 @@ class Span:
     """In an absolute distribution 0 means up to the end of the target."""
 
 
-@dataclass
-class Given:
+class Given(msgspec.Struct):
     """A flag that is being read, and what its meaning depends on."""
 
     fresh_seed: Callable[[], int]
@@ -45,7 +44,7 @@ class Given:
     """The text after the flag's letter."""
     where: Where | None = None
     block_bytes: int = 0
-    notes: list[PlanNote] = field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
     def note(self, code: str, text: str, level: Level = "info") -> None:
         """Adds a note about the flag."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
+
+import msgspec
 
 from iocurve.foundation.errors import Diagnostic, DialectError, Where
 from iocurve.job.model import PlanNote
@@ -18,14 +19,13 @@ MAX_DEPTH = 32
 _UNSIGNED = re.compile(r"\+?\d{1,40}", re.ASCII)
 
 
-@dataclass
-class Node:
+class Node(msgspec.Struct):
     """An element of the tree."""
 
     name: str
     attributes: dict[str, str]
     where: Where
-    children: list[Node] = field(default_factory=list)
+    children: list[Node] = msgspec.field(default_factory=list)
     text: str = ""
 
     def child(self, name: str) -> Node | None:

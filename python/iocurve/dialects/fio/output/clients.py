@@ -6,7 +6,8 @@ fio 3.33 prints the same lines; its own "All clients" is missing where a job fil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.job_stats import JobStats, job_stats

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from iocurve.engine.plan import NfsEngine, NullEngine, Plan
 from iocurve.machine.block_devices import counters, device_name, nearest_status
@@ -23,8 +24,7 @@ _STAT_FIELDS = {
 _BUSY_MS = 9
 
 
-@dataclass(frozen=True)
-class DiskUse:
+class DiskUse(msgspec.Struct, frozen=True):
     """Use of one disk between two readings."""
 
     name: str
@@ -32,13 +32,12 @@ class DiskUse:
     util_percent: float
 
 
-@dataclass
-class DiskWatch:
+class DiskWatch(msgspec.Struct):
     """Reads the counters of disks at the start of a run and at its end. Disks without counters are omitted."""
 
     root: Path = Path("/sys/dev/block")
-    _started: dict[str, list[int]] = field(default_factory=dict)
-    _ended: dict[str, list[int]] = field(default_factory=dict)
+    _started: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    _ended: dict[str, list[int]] = msgspec.field(default_factory=dict)
     _start_s: float = 0.0
     _elapsed_s: float = 0.0
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import get_args
+
+import msgspec
 
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.job import SectionReport
@@ -37,8 +38,7 @@ LATENCY_BUCKETS = {
 """Upper bounds in nanoseconds with fio's labels, ascending over the three scales."""
 
 
-@dataclass(frozen=True)
-class Direction(View):
+class Direction(View, frozen=True):
     """The reads, writes or trims of a reported job. fio's lat is ``service``, its slat ``submission``, its clat
     ``completion``."""
 
@@ -71,8 +71,7 @@ class Direction(View):
         return self.bytes * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
 
 
-@dataclass(frozen=True)
-class SteadyMeans:
+class SteadyMeans(msgspec.Struct, frozen=True):
     """Means of the samples of a steady state test; 0 without samples."""
 
     iops: float
@@ -87,8 +86,7 @@ class SteadyMeans:
         return cls(**{name: math.fsum(getattr(each, name) for each in steady.samples) / count for name in names})
 
 
-@dataclass(frozen=True)
-class JobStats:
+class JobStats(msgspec.Struct, frozen=True):
     """One job entry of fio's output: a job of a section, or with group_reporting all jobs of a group."""
 
     report: SectionReport

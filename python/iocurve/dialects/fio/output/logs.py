@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from iocurve._native import Histogram
 from iocurve.dialects.fio.invocation import FioCommand
@@ -26,8 +27,7 @@ from iocurve.foundation.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.document import Result
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One operation, or all operations of one kind in a window."""
 
     at_ns: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, ParamSpec
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.plan import Blocks, VerifyMethod
@@ -49,8 +51,7 @@ DEFAULTS = Said.of(
 _FILLED = Section.of(Said(), DEFAULTS)
 
 
-@dataclass
-class Logs:
+class Logs(msgspec.Struct):
     """Log files of a section: file name prefixes by kind of log (default: the job's name) and their format."""
 
     bandwidth: str | None = None
@@ -94,8 +95,7 @@ class Logs:
         return any((self.bandwidth, self.latency, self.iops, self.histogram, self.iolog))
 
 
-@dataclass
-class Reporting:
+class Reporting(msgspec.Struct):
     """Output options of a section."""
 
     percentiles: tuple[float, ...] = FIO_PERCENTILES
@@ -107,7 +107,7 @@ class Reporting:
     """lat_percentiles."""
     mixed: Literal["none", "mixed", "both"] = "none"
     """unified_rw_reporting."""
-    logs: Logs = field(default_factory=Logs)
+    logs: Logs = msgspec.field(default_factory=Logs)
     state_save: bool = True
     """verify_state_save."""
     state_load: bool = False
@@ -131,8 +131,7 @@ _NO_BLOCKS = PerKind[Blocks | None].same(None)
 _IOPS_SLOPE = Criterion("iops", "slope", 0.01, is_percent=True)
 
 
-@dataclass
-class Deferred:
+class Deferred(msgspec.Struct):
     """Values of options whose meaning depends on other options; ``combine`` turns them into fields of the section."""
 
     bs: PerKind[int] = _4_KIB
@@ -203,8 +202,7 @@ class Deferred:
         return not (self.disable_slat or self.gtod_reduce)
 
 
-@dataclass
-class Draft:
+class Draft(msgspec.Struct):
     """A section while its options are read one after another; a later option overrides an earlier one."""
 
     section: Section = _FILLED
@@ -216,20 +214,20 @@ class Draft:
     ending: Ending = _FILLED.ending
     data: Data = _FILLED.data
     report: model.Reporting = _FILLED.report
-    given: set[str] = field(default_factory=set)
+    given: set[str] = msgspec.field(default_factory=set)
     """Names of the fields that are set so far."""
-    reporting: Reporting = field(default_factory=Reporting)
-    deferred: Deferred = field(default_factory=Deferred)
-    option_positions: dict[str, Where] = field(default_factory=dict)
+    reporting: Reporting = msgspec.field(default_factory=Reporting)
+    deferred: Deferred = msgspec.field(default_factory=Deferred)
+    option_positions: dict[str, Where] = msgspec.field(default_factory=dict)
     """Position of the last setting of each option."""
-    field_positions: dict[str, Where] = field(default_factory=dict)
+    field_positions: dict[str, Where] = msgspec.field(default_factory=dict)
     """Position of the last setting of each field."""
     depth_asked: int = 1
     """iodepth as written; fio may run with less."""
     engine_refused: bool = False
     """True if fio has the section's ioengine and iocurve does not. Errors in that engine's options are dropped."""
-    notes: list[PlanNote] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def copy(self) -> Draft:
         """A draft that continues from here."""
@@ -289,8 +287,7 @@ _ATTRIBUTES: Mapping[Callable[..., Struct], str] = {Section: "section"} | {part:
 Effect = Callable[[Draft, str, Context], None]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One fio option."""
 
     name: str

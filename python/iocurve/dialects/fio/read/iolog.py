@@ -11,9 +11,10 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, get_args
+
+import msgspec
 
 from iocurve.dialects.fio.read import iolog
 from iocurve.dialects.fio.read.draft import Draft
@@ -35,8 +36,7 @@ _LINE_BYTES = 4096
 """A longer line is read as several lines, as in fio."""
 
 
-@dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(msgspec.Struct, frozen=True):
     """How a trace is replayed."""
 
     stalls: bool = True
@@ -51,16 +51,15 @@ class ReplayOptions:
     skipped_actions: frozenset[str] = frozenset()
 
 
-@dataclass
-class Trace:
+class Trace(msgspec.Struct):
     """A trace that was read."""
 
     path: str = ""
     """Temporary file with the records."""
     records: int = 0
-    blocks: dict[OperationKind, Counter[int]] = field(default_factory=dict)
+    blocks: dict[OperationKind, Counter[int]] = msgspec.field(default_factory=dict)
     """Number of operations of each size, by kind."""
-    files: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = msgspec.field(default_factory=dict)
     """Index of each file, by name."""
     end_bytes: int = 0
     """Largest end offset of all operations."""
@@ -100,8 +99,7 @@ def _remove(path: str) -> None:
     Path(path).unlink(missing_ok=True)
 
 
-@dataclass
-class _TraceReader:
+class _TraceReader(msgspec.Struct):
     version: int
     options: ReplayOptions
     trace: Trace

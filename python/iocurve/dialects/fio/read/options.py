@@ -6,8 +6,9 @@ gives the reason), or is refused with the reason. An option that is not in the t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from iocurve.dialects.fio.read import effects, patterns, splits, values
 from iocurve.dialects.fio.read.draft import Option

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.dialects.base import read_job_file
 from iocurve.dialects.fio.read.options import BY_NAME
@@ -38,8 +40,7 @@ MAX_INCLUDES = 1000
 MAX_INCLUDE_DEPTH = 16
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One option as written."""
 
     name: str
@@ -62,8 +63,7 @@ class Setting:
         return f"{names} {'is' if len(self.unset) == 1 else 'are'} not set: set {self.unset[0]}=…" if names else None
 
 
-@dataclass(frozen=True)
-class RawSection:
+class RawSection(msgspec.Struct, frozen=True):
     """A job section with the globals in force where it begins."""
 
     name: str
@@ -78,24 +78,22 @@ class RawSection:
     """Values of the --client that its job file follows; empty: it is for all hosts that have no other."""
 
 
-@dataclass
-class Parsed:
+class Parsed(msgspec.Struct):
     """The parsed command line and job files, with every error in them."""
 
-    sections: list[RawSection] = field(default_factory=list)
-    commands: list[Setting] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
-    unknown: list[Diagnostic] = field(default_factory=list)
+    sections: list[RawSection] = msgspec.field(default_factory=list)
+    commands: list[Setting] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    unknown: list[Diagnostic] = msgspec.field(default_factory=list)
     """Command-line options that fio does not have; they may belong to an external engine."""
-    notes: list[PlanNote] = field(default_factory=list)
-    command_lines: list[str] = field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    command_lines: list[str] = msgspec.field(default_factory=list)
     """The equivalent command line of each job file (--showcmd)."""
     only_globals: Where | None = None
     """Position of the last [global]; reported if no job follows."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """Values of this machine that ``${VARIABLES}``, ``$keywords`` and relative names in a job file refer to."""
 
     directory: Path

@@ -9,17 +9,17 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from iocurve.foundation.errors import Where, nearest
 from iocurve.foundation.units import MICROSECOND_NS
 from iocurve.job.model import Amount, Level, Percent, PerKind, PlanNote
 
 
-@dataclass
-class Context:
+class Context(msgspec.Struct):
     """The state that the meaning of a value's text depends on."""
 
     kb_base: int = 1024
@@ -27,7 +27,7 @@ class Context:
     """Base of relative file names."""
     where: Where | None = None
     option: str = ""
-    notes: list[PlanNote] = field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
     def note(self, code: str, text: str, level: Level = "info") -> None:
         """Adds a note about the option that is being read."""

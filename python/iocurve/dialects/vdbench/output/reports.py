@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Literal
+
+import msgspec
 
 LINKS_MAX = 1000
 """Limit of the links of one kind in a report."""
@@ -41,8 +42,7 @@ _HISTOGRAM_TITLES: Mapping[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """The report on one host, slave, SD or workload."""
 
     kind: Kind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from statistics import stdev
+
+import msgspec
 
 from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
@@ -53,8 +54,7 @@ Cell = float | str | None
 """A value of the flat file; None: n/a."""
 
 
-@dataclass(frozen=True)
-class OutputTable:
+class OutputTable(msgspec.Struct, frozen=True):
     """The columns of intervals, and the kinds of the reports that have them."""
 
     target: Kind
@@ -262,8 +262,7 @@ def _file_values(row: Row) -> dict[str, float]:
 TRANSFERS = frozenset({"read", "write"})
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One interval, or the average of several."""
 
     label: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from iocurve.dialects.vdbench.read import keywords
 from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statement, host_labels
@@ -16,21 +17,20 @@ ERRORS_MAX = 1_000
 _ORDER = {kind: number for number, kind in enumerate(("general", "hd", "rg", "sd", "fsd", "wd", "fwd", "rd"))}
 
 
-@dataclass
-class Definition:
+class Definition(msgspec.Struct):
     """One ``sd=``, ``wd=``, ``rd=``, … with the defaults of its kind."""
 
     kind: str
     name: str
     where: Where
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
     """Values by the keyword's full name."""
-    positions: dict[str, Where] = field(default_factory=dict)
-    loops: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    positions: dict[str, Where] = msgspec.field(default_factory=dict)
+    loops: dict[str, tuple[Any, ...]] = msgspec.field(default_factory=dict)
     """Values of forxx loops, and of a fwdrate= with several, in the order they are written."""
-    pairs: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    pairs: list[tuple[str, tuple[str, ...]]] = msgspec.field(default_factory=list)
     """host= and lun= of an SD in the order they are written."""
-    wrong: set[str] = field(default_factory=set)
+    wrong: set[str] = msgspec.field(default_factory=set)
     """Keywords with a value that could not be read; their errors are recorded."""
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -46,8 +46,7 @@ class Definition:
         return Definition(self.kind, name, where, dict(self.values), dict(self.positions), dict(self.loops))
 
 
-@dataclass
-class Definitions:
+class Definitions(msgspec.Struct):
     """All definitions of the parameter files."""
 
     general: Definition

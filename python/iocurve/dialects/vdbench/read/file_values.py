@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
+
+import msgspec
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.lines import Parameter
@@ -18,8 +19,7 @@ FORMATS = ("directories", "restart", "only", "once", "clean", "limited", "comple
 """Values of ``format=`` other than no."""
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(msgspec.Struct, frozen=True):
     """Sizes with the percentage of the files or transfers that have them."""
 
     parts: tuple[tuple[int, Decimal], ...]
@@ -117,8 +117,7 @@ def _operation(word: str) -> str:
     return word.lower()
 
 
-@dataclass(frozen=True)
-class FileIo:
+class FileIo(msgspec.Struct, frozen=True):
     """Value of ``fileio=``."""
 
     access: Literal["random", "sequential"]
@@ -140,8 +139,7 @@ def file_io(parameter: Parameter) -> FileIo:
     return FileIo("sequential", delete=bool(more))
 
 
-@dataclass(frozen=True)
-class FileSelect:
+class FileSelect(msgspec.Struct, frozen=True):
     """Value of ``fileselect=``."""
 
     order: Literal["random", "sequential"] = "sequential"

@@ -6,16 +6,16 @@ Names are those of vdbench 5.04.06. A keyword may be abbreviated to two or more 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+import msgspec
 
 from iocurve.dialects.vdbench.read import file_values, values
 from iocurve.dialects.vdbench.read.values import Reader
 from iocurve.job.model import Level
 
 
-@dataclass(frozen=True)
-class Keyword:
+class Keyword(msgspec.Struct, frozen=True):
     """One keyword of one kind of definition."""
 
     name: str

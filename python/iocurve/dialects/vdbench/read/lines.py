@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from iocurve.dialects.base import read_job_file
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
@@ -36,8 +37,7 @@ _COMMANDS = ("dataerrors", "startcmd", "endcmd", "timeout")
 """Parameters whose values may contain variables of vdbench ($output)."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """``keyword=value`` or ``keyword=(value,value)``."""
 
     keyword: str
@@ -53,8 +53,7 @@ class Parameter:
         return self.values[0]
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """A definition with its parameters, or general parameters."""
 
     parameters: tuple[Parameter, ...]
@@ -68,13 +67,12 @@ class Statement:
         return word if word in DEFINITIONS else "general"
 
 
-@dataclass
-class ParsedText:
+class ParsedText(msgspec.Struct):
     """Statements, lines and errors of the parameter files."""
 
-    statements: list[Statement] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
-    lines: list[tuple[Where, str]] = field(default_factory=list)
+    statements: list[Statement] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    lines: list[tuple[Where, str]] = msgspec.field(default_factory=list)
     """Every line with its position, for ``parmfile.html``."""
     is_whole: bool = True
     """False if a file could not be read: definitions that seem to be missing may be in that file."""

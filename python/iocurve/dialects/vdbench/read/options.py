@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_letters
@@ -45,8 +46,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 FormatOverride = Literal["only", "yes", "no"]
 
 
-@dataclass
-class Overrides:
+class Overrides(msgspec.Struct):
     """Options of the command line that override run definitions."""
 
     elapsed_ns: int | None = None
@@ -59,8 +59,7 @@ class Overrides:
     """-co, -cy, -cn"""
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(msgspec.Struct, frozen=True):
     """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
 
     origin: str
@@ -68,8 +67,7 @@ class Mapping:
     where: Where
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """Repetition of all runs."""
 
     times: int | None = 1
@@ -78,34 +76,33 @@ class Loop:
     """None: no time limit."""
 
 
-@dataclass
-class Options:
+class Options(msgspec.Struct):
     """The options of a command line."""
 
-    files: list[tuple[Path, Where]] = field(default_factory=list)
+    files: list[tuple[Path, Where]] = msgspec.field(default_factory=list)
     text: str | None = None
     """Parameters of the sample (-t, -tf), in place of files."""
     sample: str = ""
     """Option that requested the sample."""
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
     output: str = "output"
-    overrides: Overrides = field(default_factory=Overrides)
+    overrides: Overrides = msgspec.field(default_factory=Overrides)
     cleans: bool = False
     """-c: delete the files and directories of an anchor before the first run that uses it."""
     simulate: bool = False
     loop: Loop | None = None
-    validation: ValidationRequest = field(default_factory=ValidationRequest)
+    validation: ValidationRequest = msgspec.field(default_factory=ValidationRequest)
     first_run: str | None = None
     """Name of the run definition to start with (-r)."""
-    host_maps: list[Mapping] = field(default_factory=list)
-    lun_maps: list[Mapping] = field(default_factory=list)
+    host_maps: list[Mapping] = msgspec.field(default_factory=list)
+    lun_maps: list[Mapping] = msgspec.field(default_factory=list)
     size: int | None = None
     """Size of every SD; overrides size=."""
     cluster: str | None = None
     """The cluster whose load clients are the hosts; None: the hosts are workers on this machine."""
     out: Path | None = None
-    notes: list[PlanNote] = field(default_factory=list)
-    errors: list[Diagnostic] = field(default_factory=list)
+    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
 
 def parse(arguments: Sequence[str], directory: Path) -> Options:

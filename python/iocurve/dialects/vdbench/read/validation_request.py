@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
 
-@dataclass(frozen=True)
-class ValidationRequest:
+class ValidationRequest(msgspec.Struct, frozen=True):
     """Data validation requested by the command line and the general parameters."""
 
     active: bool = False
@@ -20,7 +21,7 @@ class ValidationRequest:
     journal: bool = False
     recover: bool = False
     recover_only: bool = False
-    notes: tuple[PlanNote, ...] = field(default=())
+    notes: tuple[PlanNote, ...] = msgspec.field(default=())
 
 
 def read_letters(

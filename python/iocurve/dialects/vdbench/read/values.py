@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from fnmatch import translate
 from typing import Any, Literal
+
+import msgspec
 
 from iocurve.dialects.vdbench.read.lines import Parameter
 from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, Durability, FixedBlocks
@@ -150,8 +151,7 @@ def _percent(value: Decimal) -> Decimal:
     return value
 
 
-@dataclass(frozen=True)
-class Seek:
+class Seek(msgspec.Struct, frozen=True):
     """Value of ``seekpct=``."""
 
     percent: Decimal
@@ -230,8 +230,7 @@ def _block(word: str) -> int:
     return value
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(msgspec.Struct, frozen=True):
     """``range=(40,60)`` in percent, or ``range=(1g,2g)`` in bytes."""
 
     low: Decimal
@@ -272,8 +271,7 @@ def start_and_count(parameter: Parameter) -> tuple[int, int]:
     raise ValueError("count takes the first number and the number of definitions: count=(1,8)")
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """Requested rate of a run (iorate=)."""
 
     kind: Literal["number", "max", "curve", "variable"]
@@ -401,8 +399,7 @@ _DSYNC, _SYNC, _DIRECT = 0x1000, 0x101000, 0x4000
 """Flag bits of open(2) on Linux x86."""
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """Open flags of a file, and its flush at the end."""
 
     direct: bool
