@@ -65,7 +65,7 @@ class _Table(msgspec.Struct):
     shape: Shape
     rates: dict[str, list[float]] = msgspec.field(default_factory=dict)
     """By phase: operations per second in each iteration."""
-    times: dict[str, list[float]] = field(default_factory=dict)
+    times: dict[str, list[float]] = msgspec.field(default_factory=dict)
     """By phase: seconds of each iteration."""
     phase: Phase | None = None
     """As it runs."""
