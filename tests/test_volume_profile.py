@@ -10,6 +10,7 @@ import pytest
 
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, MIB, TIB
+from iocurve.machine.files import memory_available
 from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import profile
@@ -22,6 +23,7 @@ from iocurve.volume.limits import (
 )
 from iocurve.volume.profile_limits import resolve
 from iocurve.volume.profile_text import describe
+from iocurve.volume.spec import memory_limit_bytes
 
 
 @pytest.mark.parametrize(
@@ -340,3 +342,37 @@ def test_limits_of_one_kind_that_the_limit_of_both_keeps_are_left_out() -> None:
     facts = VolumeTarget.of("volume:anf-ultra?quota=100TiB&speed=0.1").export.limits()
     assert (facts.value("connection.iops_read"), facts.value("connection.iops_write")) == (6_700, 4_400)
     assert facts.value("throughput_bytes_per_s") == 450 * MIB
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "available"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": 4 * GIB, "a/b/memory.current": GIB}, 3 * GIB),
+        ("0::/a/b\n", {"a/memory.max": 2 * GIB, "a/memory.current": GIB, "a/b/memory.max": "max"}, GIB),
+        (
+            "0::/gone\n",
+            {"memory.max": GIB, "memory.current": GIB, "memory.stat": f"anon 1\ninactive_file {MIB}\n"},
+            MIB,
+        ),
+        ("3:cpu:/\n4:memory:/c\n", {"memory/c/memory.limit_in_bytes": GIB, "memory/c/memory.usage_in_bytes": 0}, GIB),
+        ("4:memory:/c\n", {"memory/c/memory.limit_in_bytes": 1 << 62, "memory/c/memory.usage_in_bytes": 5}, 8 * GIB),
+        ("", {}, 8 * GIB),
+    ],
+)
+def test_a_control_group_bounds_the_memory_of_files(
+    groups: str, files: dict[str, object], available: int, tmp_path: Path
+) -> None:
+    texts = {f"sys/fs/cgroup/{name}": f"{content}\n" for name, content in files.items()}
+    meminfo = f"MemTotal: 9999999 kB\nMemAvailable: {8 * GIB // 1024} kB\n"
+    for name, text in {"proc/meminfo": meminfo, "proc/self/cgroup": groups, **texts}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory_available(tmp_path) == available
+
+
+@pytest.mark.parametrize(("available", "limit"), [(GIB, GIB // 2), (2 * GIB, 2 * GIB - 650 * MIB), (8 * GIB, 6 * GIB)])
+def test_files_in_memory_leave_room_for_connections_and_state(
+    available: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iocurve.volume.spec.memory_available", lambda: available)
+    assert (memory_limit_bytes(), memory_limit_bytes(2)) == (limit, limit // 2)

@@ -12,9 +12,16 @@ use std::time::{Duration, Instant};
 use iocurve_volume::{Cap, ExportConfig, Limits, StoreConfig, Volume, VolumeConfig};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3};
 use iocurve_wire::nfs3::*;
+use iocurve_wire::nfs4::attributes::{bitmap4, fattr4};
+use iocurve_wire::nfs4::operations::share::{OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH};
+use iocurve_wire::nfs4::operations::*;
+use iocurve_wire::nfs4::{
+    NFS_V4, NFSPROC4_COMPOUND, channel_attrs4, client_owner4, compound4_head, compound4_result_head, nfs_fh4, nfsstat4,
+    owner_name4, sessionid4, state_owner4,
+};
 use iocurve_wire::record::{RecordMark, write_record};
 use iocurve_wire::rpc::{CallHeader, ReplyHeader, auth_flavor, authsys_parms, opaque_auth};
-use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
+use iocurve_wire::xdr::{Decode, Encode, Reader, Writer, from_bytes, to_bytes};
 
 /// Connections that attack at once.
 const CONNECTIONS: usize = 5000;
@@ -47,8 +54,10 @@ fn start() -> Volume {
     Volume::start(&VolumeConfig { exports, connection_memory_bytes: LIMIT_BYTES, ..VolumeConfig::default() }).unwrap()
 }
 
-/// Memory of this process that is not backed by a file.
+/// Memory of this process that is not backed by a file, without what earlier tests have given back.
 fn memory_bytes() -> u64 {
+    // SAFETY: it takes nothing that is in use.
+    unsafe { libc::malloc_trim(0) };
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
@@ -241,4 +250,171 @@ fn idle_connections_give_way() {
 /// True if the server has closed a connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
+/// A volume in so much memory, with a connection and its root.
+fn start_small(limit_bytes: u64) -> (Volume, TcpStream, nfs_fh3) {
+    let export = ExportConfig { store: StoreConfig::Memory { limit_bytes }, ..ExportConfig::default() };
+    let volume = Volume::start(&VolumeConfig { exports: vec![export], ..VolumeConfig::default() }).unwrap();
+    let mut stream = connect(&volume);
+    let mount = call((MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT), &b"/vol".as_slice());
+    let root = from_bytes::<mountres3>(&results(&mut stream, &mount)).unwrap().unwrap().fhandle;
+    (volume, stream, root)
+}
+
+/// Makes things of one kind, each by its number, until the volume has no space; returns their number, and the memory that they take.
+fn fill(make: impl Fn(&mut TcpStream, nfs_fh3, u64) -> nfsstat3) -> (u64, u64) {
+    let (_volume, mut stream, root) = start_small(SMALL_BYTES);
+    let before = memory_bytes();
+    let made = (0..SMALL_BYTES).find(|number| make(&mut stream, root, *number) != nfsstat3::NFS3_OK).unwrap();
+    (made, memory_bytes() - before)
+}
+
+/// Memory of a small volume.
+const SMALL_BYTES: u64 = 32 * MIB;
+
+/// Memory that a full volume takes at most: a quarter more for what allocators and tables keep, and data on their way.
+const SMALL_BYTES_MAX: u64 = SMALL_BYTES + SMALL_BYTES / 4 + 8 * MIB;
+
+#[test]
+fn what_clients_make_takes_no_more_memory_than_it_counts() {
+    let _alone = ALONE.lock();
+    let links = fill(|stream, dir, number| {
+        let name = format!("{number}");
+        let symlink = symlinkdata3 { symlink_attributes: sattr3::default(), symlink_data: &[b'x'; 4095] };
+        let arguments = SYMLINK3args { r#where: diropargs3 { dir, name: name.as_bytes() }, symlink };
+        let made: CREATE3res = from_bytes(&results(stream, &nfs_call(nfsproc3::NFSPROC3_SYMLINK, &arguments))).unwrap();
+        made.map_or_else(|failed| failed.status, |_| nfsstat3::NFS3_OK)
+    });
+    let names = fill(|stream, dir, number| {
+        let name = format!("{number:0>255}");
+        let how = createhow3::UNCHECKED(sattr3::default());
+        let arguments = CREATE3args { r#where: diropargs3 { dir, name: name.as_bytes() }, how };
+        let made: CREATE3res = from_bytes(&results(stream, &nfs_call(nfsproc3::NFSPROC3_CREATE, &arguments))).unwrap();
+        made.map_or_else(|failed| failed.status, |_| nfsstat3::NFS3_OK)
+    });
+    println!("links, names: {links:?}, {names:?}; {SMALL_BYTES_MAX} may be taken");
+    assert!(links.1 <= SMALL_BYTES_MAX && names.1 <= SMALL_BYTES_MAX);
+    assert!(links.0 > SMALL_BYTES / 6000 && names.0 > SMALL_BYTES / 1100);
+}
+
+/// An NFSv4.1 client with one session.
+struct Client4 {
+    stream: TcpStream,
+    session: sessionid4,
+    sequence: u32,
+}
+
+struct Compound<'a>(&'a [nfs_argop4<'a>]);
+
+impl Encode for Compound<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        compound4_head { tag: b"", minorversion: 1, count: self.0.len() as u32 }.encode(writer);
+        self.0.iter().for_each(|operation| operation.encode(writer));
+    }
+}
+
+/// Sends a COMPOUND; its status, and the bytes of its results.
+fn compound(stream: &mut TcpStream, operations: &[nfs_argop4<'_>]) -> (nfsstat4, Vec<u8>) {
+    let found = results(stream, &call((NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND), &Compound(operations)));
+    let mut reader = Reader::new(&found);
+    let head = compound4_result_head::decode(&mut reader).unwrap();
+    (head.status, reader.rest().to_vec())
+}
+
+/// The result of the only operation of a COMPOUND.
+fn one_result<'r, R: Decode<'r>>(results: &'r [u8]) -> R {
+    let result: Result<R, nfsstat4> = from_bytes(&results[4..]).unwrap();
+    result.unwrap()
+}
+
+impl Client4 {
+    fn new(volume: &Volume) -> Self {
+        let mut stream = connect(volume);
+        let exchange = EXCHANGE_ID4args {
+            eia_clientowner: client_owner4 { co_verifier: [1; 8], co_ownerid: owner_name4(b"client") },
+            eia_flags: 0,
+            eia_state_protect: state_protect4_a::SP4_NONE(()),
+            eia_client_impl_id: None,
+        };
+        let exchanged = compound(&mut stream, &[nfs_argop4::EXCHANGE_ID(exchange)]).1;
+        let channel = channel_attrs4 {
+            ca_headerpadsize: 0,
+            ca_maxrequestsize: 1 << 20,
+            ca_maxresponsesize: 1 << 20,
+            ca_maxresponsesize_cached: 1024,
+            ca_maxoperations: 128,
+            ca_maxrequests: 1,
+            ca_rdma_ird: None,
+        };
+        let create = CREATE_SESSION4args {
+            csa_clientid: one_result::<EXCHANGE_ID4resok<'_>>(&exchanged).eir_clientid,
+            csa_sequence: 1,
+            csa_flags: 0,
+            csa_fore_chan_attrs: channel,
+            csa_back_chan_attrs: channel,
+            csa_cb_program: 0,
+            csa_sec_parms: vec![callback_sec_parms4::AUTH_NONE(())],
+        };
+        let created = compound(&mut stream, &[nfs_argop4::CREATE_SESSION(create)]).1;
+        let session = one_result::<CREATE_SESSION4resok>(&created).csr_sessionid;
+        let mut client = Self { stream, session, sequence: 0 };
+        let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
+        assert_eq!(client.call(&[complete]), nfsstat4::NFS4_OK);
+        client
+    }
+
+    fn call(&mut self, operations: &[nfs_argop4<'_>]) -> nfsstat4 {
+        self.sequence += 1;
+        let sequence = nfs_argop4::SEQUENCE(SEQUENCE4args {
+            sa_sessionid: self.session,
+            sa_sequenceid: self.sequence,
+            sa_slotid: 0,
+            sa_highest_slotid: 0,
+            sa_cachethis: false,
+        });
+        compound(&mut self.stream, &[&[sequence], operations].concat()).0
+    }
+}
+
+/// Opens the file that the last eight bytes of the owner name, with every access and against every other.
+fn open(owner: &[u8]) -> nfs_argop4<'_> {
+    let attributes = fattr4 { attrmask: bitmap4::default(), attr_vals: &[] };
+    nfs_argop4::OPEN(OPEN4args {
+        seqid: 0,
+        share_access: OPEN4_SHARE_ACCESS_BOTH,
+        share_deny: OPEN4_SHARE_DENY_BOTH,
+        owner: state_owner4 { clientid: 0, owner: owner_name4(owner) },
+        openhow: openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(attributes)),
+        claim: open_claim4::CLAIM_NULL(&owner[owner.len() - 8..]),
+    })
+}
+
+/// Opens files until there is no room for more state; the memory that this takes beyond that of the files. Each has another owner of so
+/// many bytes.
+fn open_all(owner_bytes: usize) -> (usize, u64) {
+    let (volume, _stream, root) = start_small(256 * MIB);
+    let (mut client, before, mut opened) = (Client4::new(&volume), memory_bytes(), 0);
+    let putfh = || nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(root.as_bytes()) });
+    loop {
+        let names: Vec<_> = (opened..opened + 50).map(|number| format!("{number:0>owner_bytes$}")).collect();
+        let operations: Vec<_> = names.iter().flat_map(|name| [putfh(), open(name.as_bytes())]).collect();
+        if client.call(&operations) == nfsstat4::NFS4ERR_DELAY {
+            let files = volume.stats().exports[0].used_bytes;
+            return (opened, memory_bytes().saturating_sub(before + files));
+        }
+        opened += 50;
+    }
+}
+
+/// Memory of the states that one client may have.
+const STATE_BYTES_MAX: u64 = 65_536 << 10;
+
+#[test]
+fn state_takes_a_bounded_amount_whatever_its_owners_are_called() {
+    let _alone = ALONE.lock();
+    let (short, long) = (open_all(16), open_all(1024));
+    println!("opens and bytes: {short:?} with short owners, {long:?} with long ones");
+    assert!(short.0 > 65_000 && short.1 <= STATE_BYTES_MAX);
+    assert!(long.0 > 65_000 / 10 && long.1 <= STATE_BYTES_MAX);
 }

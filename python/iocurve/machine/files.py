@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 UNKNOWN = "unknown"
@@ -34,6 +35,36 @@ def cpu_model(root: Path) -> str:
 def memory(meminfo: str) -> dict[str, int]:
     """The values of ``/proc/meminfo``: KiB, or pages where the name counts pages."""
     return {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+)", meminfo, re.MULTILINE)}
+
+
+def memory_available(root: Path = Path("/")) -> int:
+    """The bytes that this process can still take: the machine's, or fewer if a control group (v1, v2) has a limit."""
+    found = memory(text_of(root / "proc/meminfo")).get("MemAvailable")
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if found is None else found * 1024
+    return min([available, *_left_in_groups(root)])
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """The bytes that are left of the limits of this process's control groups, the groups above them included.
+
+    A container sees its group as the topmost one, and may find its path missing.
+    """
+    for line in text_of(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top = root / "sys/fs/cgroup" / controllers
+        limit, usage = (
+            ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        )
+        group = Path(path.lstrip("/"))
+        for directory in (top / group, *(top / parent for parent in group.parents)):
+            most, used = text_of(directory / limit).strip(), text_of(directory / usage).strip()
+            if most.isdecimal() and used.isdecimal():
+                file_cache = re.search(
+                    r"^(?:total_)?inactive_file (\d+)", text_of(directory / "memory.stat"), re.MULTILINE
+                )
+                yield max(0, int(most) - int(used) + (int(file_cache[1]) if file_cache else 0))
 
 
 def distribution(root: Path) -> str:

@@ -15,7 +15,7 @@ from msgspec import Meta
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
-from iocurve.machine.files import memory, text_of
+from iocurve.machine.files import memory_available
 from iocurve.result.document import TargetFacts
 from iocurve.volume.config import (
     CONNECTIONS_MAX,
@@ -54,6 +54,8 @@ REPLACING = ("throughput", "iops", "latency", "pool", "client_egress", "client_i
 """The settings that replace figures of a profile."""
 MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""
+OTHER_BYTES = 650 << 20
+"""Most memory of connections and of NFSv4.1 state: as much stays free of files, but no more than half."""
 
 
 class ExportSpec(LimitSettings):
@@ -285,8 +287,9 @@ def facts(address: str, spec: ExportSpec) -> TargetFacts:
 
 
 def memory_limit_bytes(exports: int = 1) -> int:
-    """The memory that each of several exports in memory may use."""
-    return int(_memory_available() * MEMORY_SHARE / exports)
+    """The memory that each of several exports in memory may use: the rest is for connections and state."""
+    available = memory_available()
+    return int(min(available * MEMORY_SHARE, max(available - OTHER_BYTES, available / 2)) / exports)
 
 
 def _validated(document: object, kind: type[T], prefix: str) -> T:
@@ -319,8 +322,3 @@ def _store(export: ExportSpec, exports_in_memory: int) -> MemoryStore | Director
             f"{option('store')} {export.store}: there is no such directory; create it, or use {option('store')} memory"
         )
     return DirectoryStore(path=str(Path(export.store).resolve()), is_async=not export.sync)
-
-
-def _memory_available() -> int:
-    found = memory(text_of(Path("/proc/meminfo"))).get("MemAvailable")
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if found is None else found * 1024

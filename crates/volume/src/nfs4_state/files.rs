@@ -54,7 +54,15 @@ pub(super) struct FileState {
     pub(super) ranges: Ranges,
 }
 
+/// An owner may have as many bytes in the room of one state.
+const OWNER_BYTES: usize = 128;
+
 impl StateKey {
+    /// The states as which it counts: more than one if its owner is long.
+    pub(super) fn room(&self) -> usize {
+        1 + self.owner.len() / OWNER_BYTES
+    }
+
     pub(super) fn new(client: clientid4, file: &nfs_fh3, is_lock: bool, owner: &[u8]) -> Self {
         Self { client, file: *file, is_lock, owner: owner.into() }
     }

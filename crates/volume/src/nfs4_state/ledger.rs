@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Clients,
     /// Slots of sessions. A slot takes some 200 bytes, and `SLOT_REPLY_BYTES`.
     Slots,
-    /// Opens and lock owners.
+    /// Opens and lock owners, with some 400 bytes each; one with a long owner counts as several.
     States,
     /// Locked ranges. One takes some 150 bytes.
     Ranges,

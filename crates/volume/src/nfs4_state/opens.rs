@@ -94,7 +94,7 @@ impl State {
         let own = tables.by_key.get(&key).copied();
         tables.settle_share_conflicts(asked, own, now)?;
         if own.is_none() {
-            tables.make_room_of(client, Kind::States, now)?;
+            tables.make_room_of(client, (Kind::States, key.room()), now)?;
         }
         tables.record(client);
         let number = own.unwrap_or_else(|| tables.add_open(key));
@@ -185,12 +185,13 @@ impl State {
         if tables.files.get(asked.file).is_some_and(|file| file.ranges.len() >= FILE_RANGES_MAX) {
             return Err(nfsstat4::NFS4ERR_DELAY.into());
         }
-        tables.make_room_of(client, Kind::Ranges, now)?;
+        tables.make_room_of(client, (Kind::Ranges, 1), now)?;
         let number = match (known, &asked.locker) {
             (Some(number), _) => number,
             (None, Locker::New { owner, .. }) => {
-                tables.make_room_of(client, Kind::States, now)?;
-                tables.add_lock_state(StateKey::new(client.id, asked.file, true, owner), open)
+                let key = StateKey::new(client.id, asked.file, true, owner);
+                tables.make_room_of(client, (Kind::States, key.room()), now)?;
+                tables.add_lock_state(key, open)
             }
             (None, Locker::Known(_)) => return Err(nfsstat4::NFS4ERR_BAD_STATEID.into()),
         };

@@ -134,23 +134,28 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes room for one more of a kind of state of a client: for another open or lock owner, its own lock owners without locks go
-    /// first.
-    pub(super) fn make_room_of(&mut self, client: &NfsClient, kind: Kind, now: Nanos) -> Result<(), nfsstat4> {
-        let is_full = |tables: &Self| !tables.ledger.has_room(kind, 1) || !tables.ledger.may_take(client.id, kind, 1);
+    /// Makes room for more of a kind of state of a client: for another open or lock owner, its own lock owners without locks go first.
+    pub(super) fn make_room_of(
+        &mut self,
+        client: &NfsClient,
+        (kind, amount): (Kind, usize),
+        now: Nanos,
+    ) -> Result<(), nfsstat4> {
+        let may_take = |tables: &Self| tables.ledger.may_take(client.id, kind, amount);
+        let is_full = |tables: &Self| !tables.ledger.has_room(kind, amount) || !may_take(tables);
         while kind == Kind::States && is_full(self) {
             let Some(idle) = self.clients.get(client.id).and_then(|known| known.idle_locks.values().next()) else {
                 break;
             };
             self.remove_lock_state(*idle);
         }
-        if !self.ledger.may_take(client.id, kind, 1) {
+        if !may_take(self) {
             return Err(nfsstat4::NFS4ERR_DELAY);
         }
         let origin = self.ledger.origin_of(client.id).ok_or(nfsstat4::NFS4ERR_EXPIRED)?;
         // The client lives, so it does not make room for itself.
         client.renew(now);
-        self.make_room((kind, 1), origin, Some(client.id), now)
+        self.make_room((kind, amount), origin, Some(client.id), now)
     }
 
     pub(super) fn add_open(&mut self, key: StateKey) -> u64 {
@@ -177,12 +182,12 @@ impl Tables {
     fn add_state(&mut self, number: u64, key: &StateKey) {
         self.files.entry(key.file).or_default().states += 1;
         self.by_key.insert(key.clone(), number);
-        self.ledger.take(key.client, Kind::States, 1);
+        self.ledger.take(key.client, Kind::States, key.room());
     }
 
     fn remove_state(&mut self, key: &StateKey) {
         self.by_key.remove(key);
-        self.ledger.give_back(key.client, Kind::States, 1);
+        self.ledger.give_back(key.client, Kind::States, key.room());
         let Some(file) = self.files.get_mut(&key.file) else { return };
         file.states -= 1;
         if file.states == 0 {
@@ -280,6 +285,7 @@ impl Tables {
         assert_eq!(self.by_key.len(), self.opens.len() + self.locks.len());
         let states: usize = self.files.values().map(FileState::states).sum();
         assert_eq!(states, self.by_key.len());
+        let states = self.by_key.keys().map(StateKey::room).sum();
         let ranges: usize = self.files.values().map(FileState::ranges).sum();
         let slots: usize = self.sessions.values().map(|session| session.fore.ca_maxrequests as usize).sum();
         let reply_bytes: usize = self.sessions.values().map(|session| session.reply_bytes()).sum();

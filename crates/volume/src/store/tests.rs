@@ -52,6 +52,7 @@ suite! {
     handles_of_others_are_refused,
     a_flipped_bit_of_a_handle_is_no_other_file,
     names_count_against_the_quota,
+    targets_count_against_the_quota,
     a_create_that_fails_leaves_nothing,
     wrong_types_are_refused,
     data_are_for_owners_and_for_whom_the_mode_allows,
@@ -457,6 +458,25 @@ fn names_count_against_the_quota<S: Store>(store: &S) {
     let how = createhow3::UNCHECKED(sattr3::default());
     assert_eq!(create(store, "five", &how), Err(nfsstat3::NFS3ERR_DQUOT));
     assert_eq!((lookup(store, "five"), used(store)), (Err(nfsstat3::NFS3ERR_NOENT), before));
+}
+
+/// The target of a symbolic link counts as data do.
+fn targets_count_against_the_quota<S: Store>(store: &S) {
+    let (root, before) = (store.root(), store.budget().used());
+    let make = |target: &[u8]| {
+        let what = Creation::Symlink(sattr3::default(), target);
+        store.create(&CALLER, root.as_bytes(), b"link", what, &mut wcc_data::default()).map(handle_of)
+    };
+    let link = make(&[b'x'; 4000]).unwrap();
+    assert_eq!(store.budget().used() - before, NAME_BYTES + 4000);
+    store.link(&CALLER, link.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
+    remove(store, "link").unwrap();
+    assert_eq!(store.budget().used() - before, NAME_BYTES + 4000);
+    remove(store, "two").unwrap();
+    assert_eq!(store.budget().used(), before);
+    store.budget().set_quota(before + NAME_BYTES + 3999);
+    assert_eq!(make(&[b'x'; 4000]), Err(nfsstat3::NFS3ERR_DQUOT));
+    assert_eq!((lookup(store, "link"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
 }
 
 /// A CREATE that cannot be finished, here for a size beyond all bounds, leaves no name and no charge.

@@ -57,7 +57,7 @@ impl Inodes {
 
     /// Notes that a file is found under a name. What was unknown of it counts from now on, even beyond the quota.
     pub(super) fn discover(&self, stat: &Stat, parent: u64, name: &[u8]) {
-        let size = if stat.file_type == ftype3::NF3REG { stat.size } else { 0 };
+        let size = if matches!(stat.file_type, ftype3::NF3REG | ftype3::NF3LNK) { stat.size } else { 0 };
         let mut known = self.write();
         let entry = self.entry(&mut known, stat.id);
         if entry.has(parent, name) {

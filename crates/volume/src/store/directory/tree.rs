@@ -97,7 +97,11 @@ impl DirectoryStore {
         })?;
         let id = made.stat.id;
         self.inodes.add(id, directory.inode(), name);
-        let finished = self.finish_make(made, what, owner);
+        let counted = match what {
+            Creation::Symlink(_, target) => self.inodes.count(id, target.len() as u64),
+            _ => Ok(()),
+        };
+        let finished = counted.and_then(|()| self.finish_make(made, what, owner));
         if finished.is_err() {
             self.undo_make(directory, name, id, what);
         }

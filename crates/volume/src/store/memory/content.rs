@@ -16,12 +16,17 @@ const LEAF_CHUNKS: usize = 1024;
 /// Shortest leaf with chunks.
 const LEAF_CHUNKS_MIN: usize = 4;
 
+/// Most bytes of a leaf beside its places: its entry in the table, which may be half empty, and what an allocation takes.
+const LEAF_BYTES: usize = 2 * size_of::<Box<[ChunkId]>>() + 16;
+
 /// Maps the parts of a file to chunks; 0 is a hole.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     /// Each leaf is as long as its last chunk needs.
     leaves: Vec<Box<[ChunkId]>>,
-    chunks: u64,
+    filled: u32,
+    /// Lengths of all leaves together.
+    places: u32,
 }
 
 /// A part of a transfer that lies in one chunk.
@@ -97,12 +102,13 @@ impl Chunks {
         }
         let leaf = &mut self.leaves[leaf];
         if index >= leaf.len() {
-            let mut longer = vec![0; (index + 1).next_power_of_two().max(LEAF_CHUNKS_MIN)];
+            let mut longer = vec![0; leaf_places(index)];
             longer[..leaf.len()].copy_from_slice(leaf);
+            self.places += (longer.len() - leaf.len()) as u32;
             *leaf = longer.into();
         }
         let old = std::mem::replace(&mut leaf[index], id);
-        self.chunks += u64::from(old == 0);
+        self.filled += u32::from(old == 0);
         old
     }
 
@@ -111,10 +117,23 @@ impl Chunks {
         spans(offset, length).filter(|span| self.get(span.number) == 0).count() as u64
     }
 
-    /// Bytes of memory that the table itself takes once it extends to `end`.
-    pub(super) fn table_bytes(&self, end: u64) -> u64 {
-        let leaves = (self.leaves.len() as u64).max(end.div_ceil((CHUNK_BYTES * LEAF_CHUNKS) as u64));
-        leaves * size_of::<Box<[ChunkId]>>() as u64
+    /// Bytes of memory that the table itself takes.
+    pub(super) fn table_bytes(&self) -> u64 {
+        bytes_of_table(self.leaves.len(), self.places as usize)
+    }
+
+    /// As [`Self::table_bytes`], once all of a part of the file has chunks.
+    pub(super) fn table_bytes_with(&self, offset: u64, length: usize) -> u64 {
+        let (mut leaves, mut places) = (self.leaves.len(), self.places as usize);
+        // The last chunk in each leaf is the last one that counts.
+        let mut grown = (usize::MAX, 0);
+        for (leaf, index) in spans(offset, length).map(|span| place(span.number)) {
+            let before = self.leaves.get(leaf).map_or(0, |leaf| leaf.len());
+            let growth = leaf_places(index).saturating_sub(before);
+            places += if grown.0 == leaf { growth - grown.1 } else { growth };
+            (leaves, grown) = (leaves.max(leaf + 1), (leaf, growth));
+        }
+        bytes_of_table(leaves, places)
     }
 
     /// Removes all chunks from this number on and returns them.
@@ -125,20 +144,31 @@ impl Chunks {
             let start = if number == leaf { index } else { 0 };
             cut.extend(ids.iter_mut().skip(start).map(std::mem::take).filter(|id| *id != 0));
         }
-        self.leaves.truncate(leaf + usize::from(index > 0));
-        self.chunks -= cut.len() as u64;
+        let kept = (leaf + usize::from(index > 0)).min(self.leaves.len());
+        self.places -= self.leaves.drain(kept..).map(|leaf| leaf.len() as u32).sum::<u32>();
+        self.leaves.shrink_to(2 * kept);
+        self.filled -= cut.len() as u32;
         cut
     }
 
     /// Bytes of data memory in the file.
     pub(super) fn bytes(&self) -> u64 {
-        self.chunks * CHUNK_BYTES as u64
+        u64::from(self.filled) * CHUNK_BYTES as u64
     }
 
     /// True if a part of the file has no holes.
     pub(super) fn covers(&self, offset: u64, length: usize) -> bool {
         spans(offset, length).all(|span| self.get(span.number) != 0)
     }
+}
+
+/// Places of a leaf whose last chunk is at an index.
+fn leaf_places(index: usize) -> usize {
+    (index + 1).next_power_of_two().max(LEAF_CHUNKS_MIN)
+}
+
+fn bytes_of_table(leaves: usize, places: usize) -> u64 {
+    (leaves * LEAF_BYTES + places * size_of::<ChunkId>()) as u64
 }
 
 fn place(number: u64) -> (usize, usize) {
@@ -162,6 +192,29 @@ mod tests {
             ]
         );
         assert_eq!(spans(5, 0).count(), 0);
+    }
+
+    #[test]
+    fn the_table_takes_what_was_said_before() {
+        let leaf = (LEAF_CHUNKS * CHUNK_BYTES) as u64;
+        let mut content = Chunks::default();
+        for (offset, length) in
+            [(0, 1), (leaf - 1, 2), (5 * leaf + 100, 1 << 20), (leaf * 6 - 9, 1 << 20), (3, 1 << 20)]
+        {
+            let expected = content.table_bytes_with(offset, length);
+            for span in spans(offset, length) {
+                content.put(span.number, 7);
+            }
+            assert_eq!(content.table_bytes(), expected);
+            let of_leaves: usize = content.leaves.iter().map(|leaf| size_of_val(&**leaf)).sum();
+            // The four entries of the shortest table are in what the name counts.
+            let table = content.leaves.capacity().saturating_sub(4) * size_of::<Box<[ChunkId]>>();
+            assert!(table + of_leaves <= expected as usize);
+        }
+        content.cut(LEAF_CHUNKS as u64 + 1);
+        assert_eq!(content.table_bytes(), (2 * LEAF_BYTES + (LEAF_CHUNKS + LEAF_CHUNKS_MIN) * 4) as u64);
+        content.cut(0);
+        assert_eq!((content.table_bytes(), content.places), (0, 0));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl DataMemory {
         length: usize,
         count: usize,
     ) -> Result<Vec<OwnedChunk>, nfsstat3> {
-        let table_bytes = chunks.table_bytes(offset + length as u64) - chunks.table_bytes(0);
+        let table_bytes = chunks.table_bytes_with(offset, length) - chunks.table_bytes();
         let cost = chunks.missing(offset, length) * CHUNK_BYTES as u64 + table_bytes;
         self.budget.take(cost)?;
         self.arena.take(file, count).ok_or_else(|| {
@@ -205,9 +205,9 @@ impl DataMemory {
 
     /// Removes a file's chunks from this number on.
     fn remove_from(&self, chunks: &mut Chunks, first: u64) {
-        let table_bytes = chunks.table_bytes(0);
+        let table_bytes = chunks.table_bytes();
         let cut = chunks.cut(first);
-        self.budget.give_back((cut.len() * CHUNK_BYTES) as u64 + table_bytes - chunks.table_bytes(0));
+        self.budget.give_back((cut.len() * CHUNK_BYTES) as u64 + table_bytes - chunks.table_bytes());
         self.retire(cut);
     }
 

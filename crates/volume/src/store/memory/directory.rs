@@ -215,7 +215,7 @@ impl Directory {
         self.places[upper..upper + places].fill(new);
     }
 
-    /// Removes the entry of a cookie. The table keeps its buckets until it is empty, and these the memory that they need.
+    /// Removes the entry of a cookie. Buckets keep the memory that they need; when there are more of them than names, the table is made again.
     fn remove_at(&mut self, cookie: u64) {
         let bucket = self.bucket_mut(cookie);
         bucket.entries.remove(bucket.position(cookie));
@@ -223,8 +223,10 @@ impl Directory {
             bucket.entries.shrink_to(bucket.entries.len() * 2);
         }
         self.length -= 1;
-        if self.length == 0 {
-            (self.places, self.buckets) = (Vec::new(), Vec::new());
+        if self.length < self.buckets.len() {
+            let buckets = std::mem::take(&mut self.buckets);
+            (self.places, self.length) = (Vec::new(), 0);
+            buckets.into_iter().flat_map(|bucket| bucket.entries).for_each(|entry| self.insert_at(entry));
         }
     }
 }
@@ -315,7 +317,8 @@ mod tests {
         let mut expected: Vec<u32> = iter::once(7).chain((3..100_000).step_by(3)).collect();
         expected.sort_unstable();
         assert_eq!((indexes, directory.length), (expected, 33_334));
-        for (_, name, _) in &listed {
+        for (removed, (_, name, _)) in listed.iter().enumerate() {
+            assert!(directory.buckets.len() <= (listed.len() - removed).max(1), "{} buckets", directory.buckets.len());
             directory.remove(name);
         }
         assert!(directory.is_empty() && directory.places.is_empty() && directory.buckets.is_empty());

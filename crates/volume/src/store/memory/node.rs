@@ -45,11 +45,13 @@ pub(super) enum Body {
 impl Node {
     pub(super) fn new(file_type: ftype3, mode: u32, caller: Caller, body: Body) -> Self {
         let now = wall_ns();
-        let size = if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 };
         let nlink = if file_type == ftype3::NF3DIR { 2 } else { 1 };
         let Caller { uid, gid, .. } = caller;
         let (mtime, ctime) = (now.into(), now.into());
-        Self { file_type, mode, nlink, uid, gid, size, atime: now, mtime, ctime, createverf: None, body }
+        let mut node =
+            Self { file_type, mode, nlink, uid, gid, size: 0, atime: now, mtime, ctime, createverf: None, body };
+        node.size = node.target_bytes();
+        node
     }
 
     #[inline]
@@ -74,6 +76,11 @@ impl Node {
             Body::Directory(_) => Err(nfsstat3::NFS3ERR_ISDIR),
             _ => Err(nfsstat3::NFS3ERR_INVAL),
         }
+    }
+
+    /// Bytes of a symbolic link's target, which count as data do.
+    pub(super) fn target_bytes(&self) -> u64 {
+        if let Body::Symlink(target) = &self.body { target.len() as u64 } else { 0 }
     }
 
     /// Names in a directory, or the error for anything else.

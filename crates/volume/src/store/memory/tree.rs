@@ -112,10 +112,11 @@ impl MemoryStore {
 
     /// Puts a new node into a slot and under a name.
     fn add(&self, free_slots: &mut FreeSlots, directory: &Parent, name: &[u8], node: Node) -> Result<Named, nfsstat3> {
-        self.data.budget.take(NAME_BYTES)?;
+        let bytes = NAME_BYTES + node.target_bytes();
+        self.data.budget.take(bytes)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
         let Some((index, generation)) = free_slots.take() else {
-            self.data.budget.give_back(NAME_BYTES);
+            self.data.budget.give_back(bytes);
             return Err(nfsstat3::NFS3ERR_NOSPC);
         };
         let link = self.link(index, generation);
@@ -283,6 +284,7 @@ impl MemoryStore {
             node.touch_ctime();
             return;
         }
+        self.data.budget.give_back(node.target_bytes());
         let removed = held.node.take();
         drop(held);
         if let Some(Node { body: Body::File(mut content), .. }) = removed {
