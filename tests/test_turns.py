@@ -18,7 +18,7 @@ from iocurve.foundation.errors import Interrupted
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
-from iocurve.measure.campaign import Campaign, Measurement, turn_places
+from iocurve.measure.campaign import Campaign, Measurement, tell_waits, turn_places
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import ROUNDS, TURN_NS_MIN, load
 from iocurve.measure.scenario.groups import groups_of
@@ -264,6 +264,70 @@ def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.
     )
     assert told.to_records()[0]["disturbance"] == "other processes used 48% of the processors"
     assert result_table(read(told)).rows[0][-1].endswith("disturbed")
+
+
+STARVED = BUSY.replace(target_delay_share=0.9)
+
+
+class Stalling(Runs):
+    """Runs of 10 s at 100 IOPS; a negative number is that of the seconds for which the target stalled."""
+
+    def measure(self, plan: Plan, *_: object) -> local.Measured:
+        end = self.ends.pop(0)
+        assert not isinstance(end, BaseException)
+        count, machine, _state = end
+        latencies = {1_000_000: 1000} if count > 0 else {1_000_000: 1000, -count * SECOND_NS: 1}
+        worker = synthetic.worker_outcome(
+            {"read": synthetic.kind(latencies, 4096)}, window_ns=(0, 10 * SECOND_NS), intervals=[]
+        )
+        return local.Measured(plan, synthetic.outcome(worker), None, machine)
+
+
+@pytest.mark.parametrize(
+    ("ends", "counts", "repeats"),
+    [
+        pytest.param([done(-3, BUSY)], 3.0, 0, id="a disturbed run with a stall is not repeated"),
+        pytest.param([done(1, BUSY), done(-3, BUSY)], 3.0, 1, id="nor is the stall of a repeat left out"),
+        pytest.param([done(1, BUSY), done(-3)], 3.0, 1, id="nor that of a quiet one"),
+        pytest.param([done(-3, STARVED), done(1)], 0.001, 1, id="unless the target had no processor"),
+    ],
+)
+def test_a_stall_of_the_target_is_never_repeated_away(
+    monkeypatch: pytest.MonkeyPatch, ends: list[tuple[int, MachineUse, State]], counts: float, repeats: int
+) -> None:
+    runs = Stalling(*ends)
+    monkeypatch.setattr(local, "measure", runs.measure)
+    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
+    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
+    longest_s = point.summary().service.max_ns / SECOND_NS
+    assert (longest_s, point.repeats, len(point.discarded), runs.ends) == (counts, repeats, repeats, [])
+    again = carried_out(monkeypatch, Stalling(*ends, done(1)), 1).points
+    assert (again[0].summary().service.max_ns / SECOND_NS, len(again[0].discarded)) == (counts, repeats)
+
+
+def test_the_runs_that_do_not_count_stand_in_every_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Stalling(done(-3, STARVED), done(1))
+    monkeypatch.setattr(local, "measure", runs.measure)
+    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
+    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
+    result = Result.from_builtins(synthetic.result([point]).to_builtins())
+    (one,) = result.points[0].discarded
+    assert (one.max_ns, one.disturbance) == (3 * SECOND_NS, STARVED_TEXT)
+    told = (
+        "a was measured again 1 time because others used this machine; runs that do not count: "
+        f"100 IOPS, longest operation 3 s ({STARVED_TEXT})"
+    )
+    assert f"{told}." in read(result).doubts
+    assert result.to_records()[0]["discarded"] == f"100 IOPS, longest operation 3 s ({STARVED_TEXT})"
+    tell_waits(result)
+    assert told in capsys.readouterr().err
+
+
+STARVED_TEXT = (
+    "other processes used 48% of the processors, a thread of the target waited for a processor for 90% of the time"
+)
 
 
 def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from iocurve.report.page import rendered
 from iocurve.result.document import Result, write_atomically
 from iocurve.result.version import iocurve_version
 
-COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "why", "source")
+COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "worst run", "why", "source")
 WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}
 
 
@@ -27,6 +27,7 @@ def rows(proof: Proof) -> list[tuple[str, ...]]:
             one.promise.name,
             one.promise.bound_text,
             one.value_text,
+            one.worst_text,
             one.why,
             one.promise.source,
         )
@@ -78,13 +79,14 @@ def _method(proof: Proof, result: Result, size_bytes: int) -> Iterator[str]:
     yield f"Client: {machine}."
     yield (
         f"Data: new files of {format_bytes(size_bytes)} together. Each load is a closed loop with {DEPTHS[0]} in "
-        f"flight, and with more (up to {DEPTHS[-1]}) where the promise is not reached; the fastest run counts. "
-        "Times are from submission to completion."
+        f"flight, and with more (up to {DEPTHS[-1]}) where the promise is not reached; the fastest run counts, and the "
+        "table has the worst one, too. Times are from submission to completion."
     )
     yield (
         "A promise is kept if the 95 % interval of the value lies beyond the promise less the tolerance, and broken if "
         "it lies below and three runs did. It cannot be told if the interval spans that bound, if more in flight still "
-        "gave more, if others disturbed the runs and they do not agree, or if this client does not carry 1.1 times the "
+        "gave more, if others disturbed the runs and they do not agree, if the target stalled in a "
+        "run that breaks it or an undisturbed run exceeds a latency, or if this client does not carry 1.1 times the "
         "promise of the same load on a volume without limits."
     )
     if any(one.promise.measure.startswith("burst") for one in proof.judged):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from iocurve.analysis.checks import Verdict, judged
 from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import MIB, SECOND_NS
+from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS, counted, format_latency
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable
@@ -31,6 +32,7 @@ from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
 from iocurve.report.view import View
+from iocurve.result import stalls
 from iocurve.result.document import Point, Result, SearchFacts
 from iocurve.result.stats import sample_mean
 from iocurve.targets import opened_target
@@ -82,6 +84,12 @@ class JudgedPromise(Struct):
     """Operations in flight of the point that counts."""
     limited_by: str = ""
     """The verdict on the limit of that point, with its confidence."""
+    worst: float | None = None
+    """The worst value of all runs of the promise, in its unit; None where there is none, as of a burst."""
+    longest_us: float | None = None
+    """The longest operation of all these runs."""
+    stalled: bool = False
+    """The target stalled in one of these runs."""
 
     @property
     def value_text(self) -> str:
@@ -96,6 +104,17 @@ class JudgedPromise(Struct):
         if all(bound.endswith(f" {unit}") for bound in bounds):
             bounds = [bound.removesuffix(f" {unit}") for bound in bounds]
         return f"{text} [{', '.join(bounds)}]"
+
+    @property
+    def worst_text(self) -> str:
+        """``9.1 ms is the worst of 3 runs, longest operation 3 s (a stall)``."""
+        if self.longest_us is None:
+            return "–"
+        runs = counted(len(self.points), "run")
+        if self.worst is not None and len(self.points) > 1:
+            runs = f"{value_text(self.promise.measure, self.worst)} is the worst of {runs}"
+        stall = " (a stall)" if self.stalled else ""
+        return f"{runs}, longest operation {format_latency(self.longest_us * MICROSECOND_NS)}{stall}"
 
 
 class Proof(Struct):
@@ -212,7 +231,7 @@ class Prover(msgspec.Struct):
             best = max(points, key=lambda one: _value_of(promise, one))
             passed = next((one for one in points if self._check(promise, one)[0] == "passed"), None)
             if passed is not None:
-                return self._hidden(self._found(promise, passed, points))
+                return self._hidden(self._contradicted(self._found(promise, passed, points), points))
             grows = bool(before) and _value_of(promise, point) > before * (1 + GROWS)
         found = self._found(promise, best, points)
         if found.verdict == "cannot_tell":
@@ -291,7 +310,7 @@ class Prover(msgspec.Struct):
             why += f"; --burst-time {math.ceil(promise.bound)}s decides it"
         found = JudgedPromise(
             promise=promise, verdict=verdict, value=length_s, low=length_s, high=high_s, why=why,
-            points=(point.name,), depth=DEPTHS[1],
+            points=(point.name,), depth=DEPTHS[1], **_worst_of(promise, [point]),
         )  # fmt: skip
         # A limit shows in a level that stays where the burst ended, also where others disturbed the run.
         is_clear = _agree(_thirds(rates[:held])) and _agree(_thirds(rates[held + 1 :]))
@@ -317,7 +336,7 @@ class Prover(msgspec.Struct):
         verdict, why = self._compared(promise, value, point)
         found = JudgedPromise(
             promise=promise, verdict=verdict, value=mean.mean, low=value.low, high=value.high, why=why,
-            points=(point.name,), depth=DEPTHS[1],
+            points=(point.name,), depth=DEPTHS[1], **_worst_of(promise, [point]),
         )  # fmt: skip
         return self._excused(found, point, _thirds(rates)) if verdict == "failed" else found
 
@@ -330,7 +349,7 @@ class Prover(msgspec.Struct):
             points.append(loads.closed_point(promise.depth or 1))
             found = min((self._found(promise, one, points) for one in points), key=lambda one: one.value or math.inf)
             if found.verdict == "passed":
-                return found
+                return self._contradicted(found, points)
         excuse = ""
         if found.verdict == "failed":
             values = [self._found(promise, one, points).value or 0.0 for one in points]
@@ -342,6 +361,18 @@ class Prover(msgspec.Struct):
         return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
 
     # ---- judging
+
+    def _contradicted(self, found: JudgedPromise, points: Sequence[Point]) -> JudgedPromise:
+        """A promise that one run keeps cannot be told where another broke it, and neither depth nor others are why."""
+        for point in points:
+            stall = stalls.of_target(point)
+            counts = stall is not None or (not found.promise.is_least and not point.disturbance)
+            verdict, _, value = self._check(found.promise, point)
+            if counts and verdict == "failed" and value:
+                had = value_text(found.promise.measure, float(value.value))
+                stalled = f": the target stalled for {format_latency(stall[1])}" if stall else ""
+                return found.replace(verdict="cannot_tell", why=f"{found.why}; another run had {had}{stalled}")
+        return found
 
     def _found(self, promise: Promise, point: Point, points: Sequence[Point]) -> JudgedPromise:
         verdict, why, value = self._check(promise, point)
@@ -356,6 +387,7 @@ class Prover(msgspec.Struct):
             points=tuple(one.name for one in points),
             depth=int(point.axes.get("depth", 0)) or None,
             limited_by=f"{limit.text} ({limit.confidence})" if limit and is_sure(limit) else "",
+            **_worst_of(promise, points),
         )
 
     def _check(self, promise: Promise, point: Point) -> tuple[Verdict, str, Value | None]:
@@ -401,6 +433,17 @@ def _value_of(promise: Promise, point: Point) -> float:
     figures = point.figures
     values = {"mib_per_s": figures.mib_per_s, "mean": figures.mean_us, "p99": figures.p99_us}
     return values.get(promise.measure, figures.iops) or 0.0
+
+
+def _worst_of(promise: Promise, points: Sequence[Point]) -> dict[str, Any]:
+    """The fields of a promise that tell of all its runs."""
+    values = [_value_of(promise, one) for one in points]
+    is_burst = promise.measure in ("burst_iops", "burst_s")
+    return {
+        "worst": None if is_burst else min(values) if promise.is_least else max(values),
+        "longest_us": max(one.summary().latency.max_ns for one in points) / MICROSECOND_NS,
+        "stalled": any(stalls.of_target(one) for one in points),
+    }
 
 
 def intervals_held(rates: Sequence[float], least: float) -> int:

@@ -23,7 +23,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import is_brief
+from iocurve.result.stalls import is_brief, repeats_text
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -65,6 +65,7 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *_skew(measured),
         *_errors(measured),
         *(f"{text[:1].upper()}{text[1:]}." for text in _starved_volume(measured)),
+        *(f"{text}." for text in (repeats_text(member.point) for member in measured) if text),
         *_disturbed(measured),
         *(_single_gains(families) if result.scenario else []),
     ]

@@ -178,7 +178,7 @@ class Campaign:
         kept = before
         while attempts.wants_more:
             attempts.add(self._run(one, one.plan, is_again=kept is not None))
-            point = turns.with_run(before, attempts.best, attempts.repeats) if before else attempts.point
+            point = turns.with_run(before, attempts.best, attempts.discarded) if before else attempts.point
             kept = self._put(point, kept)
             self._require_finished(one, attempts.runs[-1])
         assert kept is not None, "there is at least one attempt"
@@ -240,7 +240,7 @@ class Campaign:
             attempts.add(run)
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
-                point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.repeats)
+                point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.discarded)
                 compared = point.replace(compared_with=one.compared or names, margin=one.margin)
                 kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
@@ -409,7 +409,10 @@ class Campaign:
 
 
 class Attempts(msgspec.Struct):
-    """The runs of one point, or of one of its turns: a disturbed run is repeated while repeats are left."""
+    """The runs of one point, or of one of its turns: a disturbed run is repeated while repeats are left.
+
+    What the target did is never repeated away: a run in which it stalled is not measured again, and counts.
+    """
 
     repeats_max: int
     runs: list[Point] = msgspec.field(default_factory=list)
@@ -421,13 +424,22 @@ class Attempts(msgspec.Struct):
     @property
     def wants_more(self) -> bool:
         """True before the first run, and as long as all runs were disturbed and repeats are left."""
-        return not self.runs or (self.repeats < self.repeats_max and all(map(_disturbance, self.runs)))
+        return not self.runs or (self.repeats < self.repeats_max and not any(map(_counts, self.runs)))
 
     @property
     def best(self) -> Point:
-        """The run that others disturbed least; one that finished goes before one that did not."""
+        """The run that others disturbed least, after one with a stall; one that did not finish is the last choice."""
         finished = [run for run in self.runs if run.outcome.state == "finished"]
-        return min(finished or self.runs, key=lambda run: (bool(_disturbance(run)), severity(run.machine)))
+        return min(
+            finished or self.runs,
+            key=lambda run: (stalls.of_target(run) is None, bool(_disturbance(run)), severity(run.machine)),
+        )
+
+    @property
+    def discarded(self) -> list[Point]:
+        """All runs but the best."""
+        best = self.best
+        return [run for run in self.runs if run is not best]
 
     @property
     def repeats(self) -> int:
@@ -437,12 +449,18 @@ class Attempts(msgspec.Struct):
     @property
     def point(self) -> Point:
         """The best run, with the fields that tell of disturbances."""
-        return self.best.replace(repeats=self.repeats, disturbance=_disturbance(self.best))
+        replaced = tuple(turns.turn_of(run, (1, 1)) for run in self.discarded)
+        return self.best.replace(repeats=self.repeats, discarded=replaced, disturbance=_disturbance(self.best))
 
 
 def _with_joined_intervals(plan: Plan) -> Plan:
     kept = singly(sum(len(group.workers) for group in plan.groups))
     return with_workers(plan, lambda _, worker: worker.replace(intervals_singly=kept))
+
+
+def _counts(run: Point) -> bool:
+    """True if the run is not measured again: others did not disturb it, or the target stalled."""
+    return not _disturbance(run) or stalls.of_target(run) is not None
 
 
 def _disturbance(run: Point) -> str | None:
@@ -539,7 +557,9 @@ def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) ->
 
 
 def tell_waits(result: Result) -> None:
-    """Prints the remarks on stalls and other waits to stderr."""
+    """Prints the remarks on stalls and other waits, and the runs that do not count, to stderr."""
+    for text in filter(None, map(stalls.repeats_text, result.points)):
+        print(f"info: {text}", file=sys.stderr)
     for note in result.notes:
         if note.code in stalls.CODES:
             print(f"{note.level}: {note.text}", file=sys.stderr)

@@ -23,7 +23,7 @@ from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOut
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import SECOND_NS, counted, format_duration, format_number
+from iocurve.foundation.units import SECOND_NS, counted, format_count, format_duration, format_latency, format_number
 from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.course import course, course_of, for_document, records, series
@@ -435,6 +435,8 @@ class Turn(Struct):
     """Percentiles of the latency; None in results of earlier versions."""
     p99_ns: int | None = None
     p99_9_ns: int | None = None
+    max_ns: int | None = None
+    """The longest operation; None in results of earlier versions."""
     cpu_us_per_operation: float | None = None
     """CPU time of the workers' threads per operation, in µs."""
     kinds: dict[str, KindFigures] = {}
@@ -445,6 +447,12 @@ class Turn(Struct):
     """Number of times that the turn was measured again because others disturbed it."""
     disturbance: str | None = None
     """How others disturbed the turn, also when it was measured again; None if they did not."""
+
+    @property
+    def text(self) -> str:
+        """``50 IOPS, longest operation 3 s (other processes used 48% of the processors)``."""
+        longest = f", longest operation {format_latency(self.max_ns)}" if self.max_ns else ""
+        return f"{format_count(self.iops)} IOPS{longest} ({self.disturbance or self.state})"
 
 
 NO_PLAN = Plan(name="", interval_ns=SECOND_NS, groups=())
@@ -491,6 +499,8 @@ class Point(Struct, dict=True, omit_defaults=True):
     """Intervals at the start that chose the length of the point; intervals of its rates come from those after them."""
     repeats: int = 0
     """Number of runs that were measured again because others disturbed them."""
+    discarded: tuple[Turn, ...] = ()
+    """These runs, which count in no value of the point. A run in which the target stalled is none of them."""
     disturbance: str | None = None
     """How others on this machine disturbed the point, also when it was measured again; None if they did not."""
 
@@ -850,6 +860,8 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
     record: dict[str, Axis | None] = {}
     if point.repeats or point.disturbance:
         record = {"repeats": point.repeats, "disturbance": point.disturbance or ""}
+    if point.discarded:
+        record["discarded"] = "; ".join(run.text for run in point.discarded)
     base = next((one for one in points if point.compared_with and one.name == point.compared_with[0]), None)
     if base is None or base is point:
         return record

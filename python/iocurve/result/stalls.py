@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
+from iocurve.result.disturbance import STARVED, starved_share
+from iocurve.result.document import Point
 from iocurve.result.summary import Summary, View
 
 STALL_NS = SECOND_NS
@@ -37,6 +39,23 @@ def longest_stall(workers: Sequence[WorkerOutcome]) -> Stall | None:
     kinds = {kind for worker in workers for kind in worker.operations}
     found = [stall for kind in sorted(kinds) if (stall := _stall(workers, kind))]
     return max(found, key=lambda stall: stall[1], default=None)
+
+
+def of_target(point: Point) -> Stall | None:
+    """The longest stall, unless a starved thread of the load or of the target had no processor for half of its time."""
+    found = longest_stall(point.outcome.workers)
+    share = starved_share(point.machine)
+    is_machine = share >= STARVED and found is not None and share * point.summary().window_ns >= found[1] / 2
+    return None if is_machine else found
+
+
+def repeats_text(point: Point) -> str:
+    """A sentence on the runs of a point that do not count, without a full stop; empty if there are none."""
+    if not point.discarded:
+        return ""
+    runs = "; ".join(run.text for run in point.discarded)
+    times = counted(len(point.discarded), "time")
+    return f"{point.name} was measured again {times} because others used this machine; runs that do not count: {runs}"
 
 
 def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:

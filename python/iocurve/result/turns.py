@@ -21,28 +21,34 @@ TURN_PERCENTILES = {"p50_ns": 50.0, "p99_ns": 99.0, "p99_9_ns": 99.9}
 """The percentiles that turns keep."""
 
 
-def with_turn(point: Point | None, run: Point, place: tuple[int, int], repeats: int = 0) -> Point:
-    """A point with one more run; ``place`` is its round and its order. None makes a point of the first run."""
-    turn = _turn(run, place, repeats)
+def with_turn(point: Point | None, run: Point, place: tuple[int, int], discarded: Sequence[Point] = ()) -> Point:
+    """A point with one more run; ``place`` is its round and its order. None makes a point of the first run.
+
+    ``discarded`` has the runs that it replaces.
+    """
+    turn = turn_of(run, place, len(discarded))
+    others = tuple(turn_of(one, place) for one in discarded)
     if point is None:
-        return run.replace(turns=(turn,), repeats=repeats, disturbance=_disturbed([turn]))
+        return run.replace(turns=(turn,), repeats=len(others), discarded=others, disturbance=_disturbed([turn]))
     turns = (*point.turns, turn)
     return point.replace(
         outcome=merged(point.outcome, run.outcome),
         layout=point.layout or run.layout,
         machine=_mean_use(point, run),
         turns=turns,
-        repeats=point.repeats + repeats,
+        repeats=point.repeats + len(others),
+        discarded=(*point.discarded, *others),
         disturbance=_disturbed(turns),
     )
 
 
-def with_run(point: Point, run: Point, repeats: int) -> Point:
+def with_run(point: Point, run: Point, discarded: Sequence[Point]) -> Point:
     """A point with one more run, as its next turn; a point that was measured once has had its first."""
     if not point.turns:
-        point = with_turn(None, point, (1, 1), point.repeats)
+        turn = turn_of(point, (1, 1), point.repeats)
+        point = point.replace(turns=(turn,), disturbance=_disturbed([turn]))
     number = len(point.turns) + 1
-    return with_turn(point, run, (number, number), repeats)
+    return with_turn(point, run, (number, number), discarded)
 
 
 def in_state(point: Point, state: State) -> Point:
@@ -56,7 +62,8 @@ def has_turn(point: Point | None, number: int) -> bool:
     return point is not None and any(turn.round == number and turn.state == "finished" for turn in point.turns)
 
 
-def _turn(run: Point, place: tuple[int, int], repeats: int) -> Turn:
+def turn_of(run: Point, place: tuple[int, int], repeats: int = 0) -> Turn:
+    """The values of a run; ``place`` is its round and its order."""
     summary = run.summary()
     return Turn(
         round=place[0],
@@ -68,6 +75,7 @@ def _turn(run: Point, place: tuple[int, int], repeats: int) -> Turn:
         bytes_per_s=summary.bytes_per_s,
         mean_ns=summary.latency.mean_ns,
         **{name: round(summary.latency.percentile(percent)) or None for name, percent in TURN_PERCENTILES.items()},
+        max_ns=round(summary.latency.max_ns) or None,
         cpu_us_per_operation=summary.cpu_us_per_operation,
         kinds=run.kind_figures if len(run.kind_figures) > 1 else {},
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
