@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 
 from data import synthetic
+from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check
+from iocurve.cli import main
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks
+from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
+from iocurve.foundation.units import SECOND_NS
 
 MS = 1_000_000
 
@@ -94,6 +98,53 @@ def test_missed_and_unfinished_operations_are_remarked() -> None:
     assert codes(worker.replace(operations={"read": kind.replace(missed=1)})) == []
     left = kind.replace(missed=20, unfinished=1)
     assert codes(worker.replace(operations={"read": left})) == ["operations_unfinished", "operations_missed"]
+
+
+@pytest.mark.parametrize(
+    ("counters", "told"),
+    [
+        pytest.param({}, None, id="data"),
+        pytest.param({"unwritten_bytes": 48, "file_bytes": 64}, "75 % of the files", id="holes"),
+        pytest.param(
+            {"unwritten_bytes": 48, "file_bytes": 64, "zero_reads": 9, "sampled_reads": 10},
+            "75 % of the files",
+            id="both",
+        ),
+        pytest.param({"zero_reads": 90, "sampled_reads": 100}, "90 % of 100 sampled reads", id="zeros"),
+        pytest.param({"zero_reads": 1, "sampled_reads": 1_000}, None, id="a few zeros are usual"),
+    ],
+)
+def test_reads_of_what_was_never_written_are_remarked(counters: dict[str, int], told: str | None) -> None:
+    text = unwritten_text([run({MS: 100}, counters=counters)])
+    assert text.startswith(told) and "Fill the target first" in text if told else text == ""
+    assert codes(run({MS: 100}, counters=counters)) == (["reads_unwritten"] if told else [])
+
+
+def test_a_sparse_file_is_named_on_stderr_and_in_every_form_of_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sparse, written, zeros = (tmp_path / name for name in ("sparse", "written", "zeros"))
+    with sparse.open("wb") as file:
+        file.write(os.urandom(1 << 20))
+        file.truncate(4 << 20)
+    written.write_bytes(os.urandom(4 << 20))
+    zeros.write_bytes(bytes(4 << 20))
+    found = {}
+    for file in (sparse, written, zeros):
+        out = str(tmp_path / f"out-{file.name}")
+        load = ("--name=r", f"--filename={file}", "--rw=randread", "--bs=4k", "--size=4m")
+        with pytest.raises(SystemExit) as ended:
+            main(["fio", *load, "--out", out])
+        assert ended.value.code in (None, 0)
+        (point,) = Result.read(out).points
+        told = f"r: {unwritten_text(point.outcome.workers)}"
+        found[file.name] = (told[:12], told in capsys.readouterr().err, *point.summary().labels)
+        assert (told in read(Result.read(out)).doubts) is (file is not written)
+    assert found == {
+        "sparse": ("r: 75 % of t", True, "file_has_holes", "reads_zeros"),
+        "written": ("r: ", False),
+        "zeros": ("r: 100 % of ", True, "reads_zeros"),
+    }
 
 
 def test_a_condition_finds_the_stall() -> None:

@@ -142,7 +142,8 @@ pub struct WorkerOutcome {
     /// Connections that were re-established (NFS).
     pub reconnects: u64,
     /// Counters of the engine, by name: of an emulated disk `reads`, `cache_read_hits`, `waited_for_disk_iops`; of NFSv4.1
-    /// `session_slots`, `session_calls`, `slot_waits`, `slot_wait_ns`, `session_recoveries`.
+    /// `session_slots`, `session_calls`, `slot_waits`, `slot_wait_ns`, `session_recoveries`; of reads `sampled_reads` and `zero_reads` (blocks of zeros), and
+    /// `file_bytes` with `unwritten_bytes`, where there are any.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
     /// TCP connections at the end of the run (NFS).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from iocurve.analysis import target_limits
 from iocurve.analysis.cache_evidence import cache_doubts, cache_remarks
@@ -23,7 +23,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import is_brief, repeats_text
+from iocurve.result.stalls import READS_UNWRITTEN, is_brief, repeats_text
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -37,6 +37,7 @@ LABELS = {
     "payload_discarded": "READ payload was discarded in the kernel, neither copied nor read",
     "write_verifier_changed": "the server restarted and may have lost unstable writes (its write verifier changed)",
     "file_has_holes": "parts of the files were never written: reading them takes no I/O, so reads look too fast",
+    "reads_zeros": "blocks of zeros were read: they may never have been written, and then reads look too fast",
     "aio_buffered_is_synchronous": "without O_DIRECT native AIO waits for each operation: the depth had no effect",
     "aio_waits_for_trims_and_flushes": "native AIO has no trim and no flush of a range: the worker waited for each",
     "uring_waits_for_trims": "io_uring has no trim of devices: the worker waited for each",
@@ -49,6 +50,7 @@ LABELS = {
     "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",
 }
 """The meaning of each label of the engine; an unknown label is shown as it is."""
+UNWRITTEN = ("file_has_holes", "reads_zeros")
 
 
 def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
@@ -59,7 +61,7 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *_emulation(result),
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),
-        *_labels(families),
+        *_labels(families, {note.code for note in result.notes}),
         *(f"{text}." for text in _unfinished(result)),
         *_concurrency(measured),
         *_skew(measured),
@@ -150,13 +152,16 @@ def _drift_text(name: str, drift: Drift, intervals: Sequence[SeriesInterval]) ->
     )
 
 
-def _labels(families: Iterable[PointFamily]) -> list[str]:
-    """Each label of the engine once, with the families that have it where not all have it."""
+def _labels(families: Iterable[PointFamily], told: Container[str] = ()) -> list[str]:
+    """Each label of the engine once, with the families that have it where not all have it.
+
+    A note of a code in ``told`` says more than the label does.
+    """
     families = list(families)
     holders: dict[str, list[str]] = {}
     for family in families:
         for label in sorted({label for member in family.members for label in member.summary.labels}):
-            if not label.startswith(target_limits.PREFIX):
+            if not label.startswith(target_limits.PREFIX) and not (READS_UNWRITTEN in told and label in UNWRITTEN):
                 holders.setdefault(label, []).append(family.heading)
     return [
         _label(LABELS.get(label, label), names if len(names) < len(families) else [])

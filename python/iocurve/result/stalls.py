@@ -1,6 +1,6 @@
-"""Waits in a run that its percentiles and rates do not tell apart from the usual speed of a target.
+"""Facts of a run that its percentiles and rates do not tell apart from the usual speed of a target.
 
-A stall is the target's. While the load client itself did not run (``Absence``), the target is not to blame. Each has a
+Reads of what was never written cost the target little or nothing. A stall is the target's. While the load client itself did not run (``Absence``), the target is not to blame. Each has a
 remark, a code and a sentence, which a result keeps and every command prints.
 """
 
@@ -14,6 +14,8 @@ from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_
 from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point
 from iocurve.result.summary import Summary, View
+from iocurve.result.summary import Summary, View, add_counts
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 
 STALL_NS = SECOND_NS
 """An operation that takes this long, and ``TIMES`` the median, has met a stall."""
@@ -22,6 +24,8 @@ SHORT_STALL_NS = 100 * MILLISECOND_NS
 TIMES = 10
 WINDOW_LATENCIES = 4
 """A window with room for fewer operations in sequence is short: the queue fills and drains in a similar time."""
+ZEROS_SHARE = 0.01
+"""A smaller share of blocks of zeros is that of usual data."""
 MISSED_SHARE = 0.001
 """A greater share of due operations that were never sent is remarked: p99.9 would be another with them."""
 
@@ -30,7 +34,8 @@ Stall: TypeAlias = tuple[int, int]
 """Start, since the start of the group, and length, in ns."""
 CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET = "client_absent", "target_stalled", "slow_target"
 UNFINISHED, MISSED = "operations_unfinished", "operations_missed"
-CODES = frozenset({CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET, UNFINISHED, MISSED})
+READS_UNWRITTEN = "reads_unwritten"
+CODES = frozenset({CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET, UNFINISHED, MISSED, READS_UNWRITTEN})
 """Codes of the remarks."""
 
 
@@ -75,6 +80,27 @@ def missed_share(summary: Summary) -> float:
     return summary.missed / due if due else 0.0
 
 
+def unwritten_text(workers: Sequence[WorkerOutcome]) -> str:
+    """The share of the files, or of the reads, that holds no data, with the remedy; empty if little or none is known."""
+    counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
+    unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
+    zeros = counters.get("zero_reads", 0)
+    if unwritten:
+        share = 100 * unwritten / max(unwritten, counters["file_bytes"])
+        found = (
+            f"{share:.3g} % of the files that it reads were never written (holes, or space that is only allocated): such "
+            "reads need no I/O"
+        )
+    elif sampled and zeros >= ZEROS_SHARE * sampled:
+        found = (
+            f"{100 * zeros / sampled:.3g} % of {sampled:,} sampled reads were blocks of zeros, as if never written: such "
+            "reads may need no I/O"
+        )
+    else:
+        return ""
+    return f"{found}, and rates are too high. Fill the target first (rw=write bs=1m, once over all of it)"
+
+
 def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tuple[str, str]]:
     """Code and sentence of each remark on a point."""
     for absence in absences(workers):
@@ -90,6 +116,8 @@ def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tupl
             f"{summary.name}: the target stalled {format_duration(stall[0])} after the start of the load: "
             f"an operation took {format_latency(stall[1])}",
         )
+    if text := unwritten_text(workers):
+        yield READS_UNWRITTEN, f"{summary.name}: {text}"
     if summary.unfinished:
         yield (
             UNFINISHED,

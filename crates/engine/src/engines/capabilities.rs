@@ -21,6 +21,13 @@ pub(crate) struct Capabilities {
     pub(crate) keeps_payload: bool,
 }
 
+impl Capabilities {
+    /// Reads, or those that the loop inspects, fill the worker's buffers.
+    pub(crate) fn fills_reads(self) -> bool {
+        self.moves_data && !self.does_metadata && (self.keeps_payload || !self.local)
+    }
+}
+
 /// The capabilities of the engine that a plan names.
 pub(crate) fn capabilities(engine: &EnginePlan) -> Capabilities {
     let kernel = Capabilities {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
-use crate::engines::files::{check_direct_blocks, has_hole, is_regular_file};
+use crate::engines::files::{check_direct_blocks, is_regular_file, unwritten_bytes};
 use crate::engines::nfs::{NfsEngine, NfsMetadataEngine, Opening, with_version};
 use crate::engines::request::Engine;
 use crate::engines::{
@@ -36,10 +36,12 @@ pub(super) fn open_and_run(
     let aligned = |open| check_direct_blocks(open, &worker.files, &worker.operations).map(|()| setup(open));
     let mut labels = verify::labels(worker);
     let engine = capabilities(&worker.engine);
+    let mut unwritten = None;
     if disk.is_none() && engine.local && engine.moves_data && !engine.does_metadata {
+        unwritten = worker.does(OperationKind::Read).then(|| unwritten_of(worker));
         labels.extend(labels_of_files(worker));
     }
-    let run = Runner { worker, buffers, shared, disk, labels, wait_for_start, publish };
+    let run = Runner { worker, buffers, shared, disk, labels, unwritten, wait_for_start, publish };
     match &worker.engine {
         EnginePlan::Null {} => run.drive(NullEngine::default()),
         EnginePlan::Sync { open } => run.drive(SyncEngine::open(aligned(open)?)?),
@@ -76,6 +78,8 @@ struct Runner<'a> {
     disk: Option<Disk>,
     /// Labels that are known before the engine is opened.
     labels: Vec<String>,
+    /// Bytes of the files that were never written, where that is known.
+    unwritten: Option<u64>,
     wait_for_start: &'a mut dyn FnMut() -> Option<Start>,
     publish: &'a mut Publish<'a>,
 }
@@ -101,8 +105,19 @@ impl Runner<'_> {
             (ended.state, ended.error) = (State::Failed, Some(error));
         }
         let (described, reconnects) = (engine.describe(), engine.reconnects());
-        let labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
-        let (counters, connections) = (engine.counters(), engine.connections());
+        let mut labels = [self.labels, engine.labels(), std::mem::take(&mut ended.labels)].concat();
+        let (mut counters, connections) = (engine.counters(), engine.connections());
+        let mut count = |name: &str, value: u64| counters.insert(name.to_owned(), value);
+        if let Some(unwritten) = self.unwritten.filter(|&bytes| bytes > 0) {
+            labels.push("file_has_holes".to_owned());
+            count("unwritten_bytes", unwritten);
+            count("file_bytes", worker.files.iter().map(|file| file.bytes).sum());
+        }
+        if let (sampled, zeros @ 1..) = ended.zeros {
+            labels.push("reads_zeros".to_owned());
+            count("sampled_reads", sampled);
+            count("zero_reads", zeros);
+        }
         let recorded = recorder.finish();
         Ok(Some(Ran { ended, recorded, engine: described, reconnects, counters, connections, labels }))
     }
@@ -120,10 +135,12 @@ pub(super) struct Ran {
 }
 
 /// Labels for properties of a worker's local files that affect its figures.
-fn labels_of_files(worker: &Worker) -> Vec<String> {
-    let labels = [
-        ("file_has_holes", worker.does(OperationKind::Read) && worker.files.iter().any(has_hole)),
-        ("trim_punches_holes", worker.does(OperationKind::Trim) && worker.files.iter().any(is_regular_file)),
-    ];
-    labels.into_iter().filter(|(_, applies)| *applies).map(|(label, _)| label.to_owned()).collect()
+fn labels_of_files(worker: &Worker) -> Option<String> {
+    let punches = worker.does(OperationKind::Trim) && worker.files.iter().any(is_regular_file);
+    punches.then(|| "trim_punches_holes".to_owned())
+}
+
+/// Bytes of a worker's files that were never written.
+fn unwritten_of(worker: &Worker) -> u64 {
+    worker.files.iter().map(unwritten_bytes).sum()
 }

@@ -17,8 +17,10 @@ use super::supply::Supply;
 use super::timeline::{Publish, Timeline};
 use super::wake::Wake;
 use super::walk::Walk;
+use super::zeros::ZeroSample;
 use super::{Ended, STOP_CHECK, Shared, Start};
 use crate::engines::buffers::Buffers;
+use crate::engines::capabilities;
 use crate::engines::request::{Completion, Engine};
 use crate::error::EngineError;
 use crate::outcome::State;
@@ -50,6 +52,7 @@ struct Data<'a> {
     verifier: Option<Verifier<'a>>,
     locks: RangeLocks,
     read_back: ReadBack,
+    zeros: ZeroSample,
     /// A write failed for lack of space: written data are not read back, as in fio.
     is_full: bool,
 }
@@ -79,6 +82,7 @@ impl<'a> Load<'a> {
                 verifier: Verifier::new(plan, depth, shared.tree.as_ref())?,
                 locks: RangeLocks::new(depth),
                 read_back: ReadBack::default(),
+                zeros: ZeroSample::new(capabilities(&plan.engine).fills_reads() && plan.does(OperationKind::Read)),
                 is_full: false,
             },
             failures: Failures::new(plan, &shared.failed),
@@ -118,6 +122,7 @@ impl<'a> Load<'a> {
             cpu: timeline.cpu(),
             read_back: self.data.read_back.ends(timeline.window_end),
             depth_found: self.gate.as_ref().and_then(SubmitGate::depth_found),
+            zeros: self.data.zeros.counts(),
             failures: self.failures.into_rows(),
             labels: self.data.verifier.as_ref().map_or_else(Vec::new, Verifier::labels),
             differences,

@@ -26,6 +26,7 @@ pub(crate) mod tickets;
 mod timeline;
 mod wake;
 mod walk;
+mod zeros;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,6 +111,8 @@ pub(crate) struct Ended {
     pub read_back: Nanos,
     /// Labels for the result.
     pub labels: Vec<String>,
+    /// Reads that were looked at, and those of them that held only zeros.
+    pub zeros: (u64, u64),
     /// Operations that failed and did not end the worker.
     pub failures: Vec<FailureOutcome>,
     /// Differences found by verification.

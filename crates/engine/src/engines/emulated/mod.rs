@@ -112,6 +112,10 @@ impl<E: Engine> Engine for Emulated<E> {
         self.inner.submit(request)
     }
 
+    fn inspect(&mut self, slot: u32) {
+        self.inner.inspect(slot);
+    }
+
     fn sending_blocks(&self) -> bool {
         self.inner.sending_blocks()
     }

@@ -113,18 +113,32 @@ impl LocalFiles {
     }
 }
 
-/// Returns `true` if part of the region holds no data: reading that part takes no I/O, and returns zeros at memory
-/// speed.
+/// Most holes of a region that are counted: a file of more fragments has been written to.
+const HOLES_MAX: usize = 100_000;
+
+/// The bytes of the region that hold no data: reading them takes no I/O, and returns zeros at memory speed.
 ///
 /// Preallocated space without data counts as a hole, if the file system reports it. Devices have none.
-pub(crate) fn has_hole(plan: &FilePlan) -> bool {
-    let Ok(file) = File::open(&plan.path) else { return false };
+pub(crate) fn unwritten_bytes(plan: &FilePlan) -> u64 {
+    // By path first: opening a pipe could block for ever.
     if !is_regular_file(plan) {
-        return false;
+        return 0;
     }
-    // SAFETY: a system call without pointers.
-    let hole = unsafe { libc::lseek(file.as_raw_fd(), plan.offset_bytes as i64, libc::SEEK_HOLE) };
-    u64::try_from(hole).is_ok_and(|hole| hole < plan.offset_bytes + plan.bytes)
+    let Ok(file) = File::open(&plan.path) else { return 0 };
+    let length = file.metadata().map_or(0, |status| status.len());
+    let (mut at, end) = (plan.offset_bytes, plan.offset_bytes.saturating_add(plan.bytes).min(length));
+    let seek = |from: u64, whence| {
+        // SAFETY: a system call without pointers.
+        u64::try_from(unsafe { libc::lseek(file.as_raw_fd(), from as i64, whence) }).ok()
+    };
+    let mut unwritten = 0;
+    for _ in 0..HOLES_MAX {
+        let Some(hole) = seek(at, libc::SEEK_HOLE).filter(|&hole| hole < end) else { break };
+        // No data follow: the hole reaches to the end.
+        at = seek(hole, libc::SEEK_DATA).map_or(end, |data| data.min(end));
+        unwritten += at - hole;
+    }
+    unwritten
 }
 
 /// Returns `true` if the file exists and is a regular file.
@@ -225,6 +239,8 @@ fn misfit(request: &Request, files: usize, slots: &SlotMap) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use crate::engines::testing::{Scratch, open};
 
@@ -237,12 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_found_in_the_region_that_has_it() {
+    fn holes_are_counted_in_the_region_that_has_them() {
         let scratch = Scratch::with_file("hole", 1 << 20);
         OpenOptions::new().write(true).open(scratch.path()).unwrap().set_len(2 << 20).unwrap();
-        assert!(!has_hole(&plan(scratch.path(), 0, 1 << 20)));
-        assert!(has_hole(&plan(scratch.path(), 0, 2 << 20)));
-        assert!(has_hole(&plan(scratch.path(), 3 << 19, 1 << 19)));
+        let unwritten = |offset, bytes| unwritten_bytes(&plan(scratch.path(), offset, bytes));
+        assert_eq!(unwritten(0, 1 << 20), 0);
+        assert_eq!(unwritten(0, 2 << 20), 1 << 20);
+        assert_eq!(unwritten(3 << 19, 1 << 19), 1 << 19);
+        assert_eq!(unwritten(0, 8 << 20), 1 << 20, "nothing lies behind the end");
+        let file = OpenOptions::new().write(true).open(scratch.path()).unwrap();
+        file.write_all_at(&[1; 4096], 3 << 19).unwrap();
+        assert_eq!(unwritten(0, 2 << 20), (1 << 20) - 4096);
+        // SAFETY: a system call without pointers.
+        assert_eq!(unsafe { libc::fallocate(file.as_raw_fd(), 0, 1 << 20, 1 << 20) }, 0);
+        assert!(unwritten(0, 2 << 20) <= (1 << 20) - 4096);
     }
 
     #[test]

@@ -88,6 +88,18 @@ fn unwanted_payload_is_dropped_and_the_result_says_so() {
     }
     assert_eq!(client.engine.labels(), ["payload_discarded"]);
     assert_eq!(client.buffer(0, 100_000), vec![0; 100_000]);
+    for length in [4_000, 99_999] {
+        client.engine.inspect(0);
+        client.submit(0, READ, 3, length);
+        client.submit(1, READ, 3, length);
+        client.reap(2).unwrap();
+        let kept = pattern(1 << 20)[3..3 + length as usize].to_vec();
+        assert_eq!(client.buffer(0, length as usize), kept, "what is inspected is kept");
+        assert_eq!(client.buffer(1, length as usize), vec![0; length as usize]);
+    }
+    client.submit(0, READ, 7, 4_000);
+    client.reap(1).unwrap();
+    assert_eq!(client.buffer(0, 4_000), pattern(1 << 20)[3..4_003].to_vec(), "the next one is not");
 }
 
 #[test]
@@ -216,7 +228,7 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     for slot in 0..2 {
         let length = length(slot) as usize;
         let buffer = wire.buffers.slot_mut(slot, length);
-        assert!(!wire.flight.keep_payload() || buffer == &content[..length], "split at {split}");
+        assert!(!wire.flight.keeps_payload(0) || buffer == &content[..length], "split at {split}");
         buffer.fill(0);
     }
 }

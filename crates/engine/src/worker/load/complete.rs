@@ -55,6 +55,9 @@ impl Load<'_> {
         let Completion { slot, result } = completion;
         let done = self.slots.release(slot);
         let counts = timeline.completed(done.submitted);
+        if self.data.zeros.is_of(slot) {
+            self.data.zeros.end(self.data.buffers.slot(slot, result.max(0) as usize));
+        }
         if result < 0 {
             return self.failed(slot, &done, std::io::Error::from_raw_os_error(-result as i32), counts);
         }

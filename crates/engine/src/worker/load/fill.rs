@@ -160,6 +160,8 @@ impl Load<'_> {
         let kind = self.kinds[operation];
         if kind != OperationKind::Read {
             self.prepare(kind, slot, address);
+        } else if self.data.zeros.is_due() && self.data.zeros.begin(slot) {
+            engine.inspect(slot);
         }
         if let Some(gate) = &mut self.gate {
             gate.submitted();

@@ -21,8 +21,8 @@ use crate::offsets::SharedPositions;
 use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{
-    Access, Arrivals, Cover, Durability, End, EnginePlan, NfsMount, OperationKind, OperationPlan, Passes, Rate,
-    RateUnit, Worker,
+    Access, Arrivals, Cover, Durability, End, EnginePlan, FileOpen, NfsMount, OperationKind, OperationPlan, Passes,
+    Rate, RateUnit, Worker,
 };
 use crate::record::Recorded;
 
@@ -396,4 +396,14 @@ fn a_worker_asked_to_finish_ends_its_window_there() {
     let ran = simulate_with(&late, MS, |_, shared| shared.finish.store(true, Ordering::Relaxed));
     assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 0));
     assert_eq!(ran.ended.window, (500 * MS, 500 * MS));
+}
+
+#[test]
+fn blocks_of_zeros_are_counted_in_a_sample_where_payload_reaches_the_buffers() {
+    // The simulated engine leaves the buffers as they are: zeros.
+    let plan = Worker { depth: 8, end: for_ms(1000), ..worker() };
+    assert_eq!(simulate(&plan, MS).ended.zeros, (0, 0), "the null engine has no payload");
+    let open = FileOpen { direct: false, durability: Durability::None, invalidate: true };
+    let (reads, zeros) = simulate(&Worker { engine: EnginePlan::Sync { open }, ..plan }, MS).ended.zeros;
+    assert!(reads > 64 && reads == zeros, "{reads} {zeros}");
 }

@@ -111,6 +111,8 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     slots: SlotMap,
     limits: CallLimits,
     keep_payload: bool,
+    /// Slot of a READ whose payload is kept in any case.
+    inspected: u32,
     jukebox_retries_max: u16,
     loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
@@ -191,6 +193,7 @@ impl<P: Protocol> Flight<P> {
             slots,
             limits,
             keep_payload,
+            inspected: NO_SLOT,
             jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
             loads: vec![ConnectionLoad::default(); connections],
             verifier: None,
@@ -458,8 +461,14 @@ impl<P: Protocol> Flight<P> {
         self.calls[index as usize].length
     }
 
-    pub(in crate::engines::nfs) fn keep_payload(&self) -> bool {
-        self.keep_payload
+    /// Keeps the payload of the next READ in this slot.
+    pub(in crate::engines::nfs) fn inspect(&mut self, slot: u32) {
+        self.inspected = slot;
+    }
+
+    /// Returns `true` if the payload of a call is copied to its slot.
+    pub(in crate::engines::nfs) fn keeps_payload(&self, index: u32) -> bool {
+        self.keep_payload || self.calls[index as usize].slot == self.inspected
     }
 
     pub(in crate::engines::nfs) fn slots(&self) -> &SlotMap {
@@ -666,6 +675,9 @@ impl<P: Protocol> Flight<P> {
         if operation.calls_left == 0 {
             let result = if operation.errno == 0 { i64::from(operation.bytes) } else { -i64::from(operation.errno) };
             done.push(Completion { slot, result });
+            if slot == self.inspected {
+                self.inspected = NO_SLOT;
+            }
         }
     }
 

@@ -66,7 +66,7 @@ impl Payload {
     /// Copies received bytes to the slot's buffer, or drops them; bytes behind the payload are padding.
     fn place<P: Protocol>(&mut self, bytes: &[u8], flight: &mut Flight<P>) {
         let taken = bytes.len().min(self.left() as usize);
-        if flight.keep_payload() && taken > 0 {
+        if flight.keeps_payload(self.call) && taken > 0 {
             flight.destination(self.call, self.placed, taken as u32).copy_from_slice(&bytes[..taken]);
         }
         self.placed += taken as u32;
@@ -135,7 +135,8 @@ impl Incoming {
         connection: usize,
         flight: &mut Flight<P>,
     ) -> (usize, io::Result<usize>) {
-        match self.target(P::READ_REPLY_HEAD_BYTES, flight.load(connection).large_reads > 0, flight.keep_payload()) {
+        let keeps = self.payload.is_some_and(|payload| flight.keeps_payload(payload.call));
+        match self.target(P::READ_REPLY_HEAD_BYTES, flight.load(connection).large_reads > 0, keeps) {
             Target::Staging { bytes } => {
                 let received = socket.receive(&mut self.staging[self.end..self.end + bytes], flags);
                 self.end += *received.as_ref().unwrap_or(&0);

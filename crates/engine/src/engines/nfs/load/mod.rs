@@ -471,6 +471,10 @@ impl<P: Protocol> Engine for NfsEngine<P> {
         Ok(())
     }
 
+    fn inspect(&mut self, slot: u32) {
+        self.flight.inspect(slot);
+    }
+
     fn send(&mut self) -> Result<(), EngineError> {
         self.flush()
     }
