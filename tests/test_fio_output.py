@@ -19,7 +19,7 @@ from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
-from iocurve.engine.outcome import CpuTime, SteadyOutcome, SteadySample, WorkerOutcome
+from iocurve.engine.outcome import CpuTime, FailureOutcome, SteadyOutcome, SteadySample, WorkerOutcome
 from iocurve.result.document import Point, Result
 
 SECOND = 1_000_000_000
@@ -223,6 +223,27 @@ def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
     assert f"a: (groupid=0, jobs=3): {words}" in text
     assert f"\n3;fio-3.33;a;0;{number};" in text
     assert json.loads(text[text.index("\n{") :])["jobs"][0]["error"] == number
+
+
+@pytest.mark.parametrize(
+    ("options", "counted", "line"),
+    [
+        ("", 0, None),
+        ("--continue_on_error=none", 0, None),
+        # As fio 3.33: without an error, too.
+        ("--continue_on_error=all", 0, "     errors    : total=0, first_error=0/<Success>"),
+        ("--continue_on_error=read", 128, "     errors    : total=128, first_error=5/<Input/output error>"),
+        ("--ignore_error=EIO", 2_901, "     errors    : total=2901, first_error=5/<Input/output error>"),
+    ],
+)
+def test_counted_errors_have_fios_line(options: str, counted: int, line: str | None) -> None:
+    prepared = fio(f"--name=a --size=1m --rw=randrw --ioengine=libaio --direct=1 {options}")
+    failure = FailureOutcome(kind="read", path="/d/a", errno=5, error="Input/output error", count=counted)
+    worker = fio_job(0).replace(failures=(failure,) if counted else ())
+    text = render(prepared, measured(prepared, worker)).splitlines()
+    found = [number for number, one in enumerate(text) if one.lstrip().startswith("errors  ")]
+    assert [text[number] for number in found] == ([line] if line else [])
+    assert all(text[number - 1].startswith("     issued rwts") for number in found)
 
 
 def test_nothing_measured_is_zeros_not_a_crash() -> None:

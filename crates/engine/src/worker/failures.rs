@@ -26,11 +26,14 @@ impl Failures {
 
     /// Counts a failure; `false` if it ends the worker.
     pub(super) fn count(&mut self, kind: OperationKind, path: &str, error: &io::Error) -> bool {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let errno = error.raw_os_error();
+        // A transfer that came up short has no errno: only what tolerates all errors tolerates it.
         let fits = |tolerance: &&Tolerance| {
             let Tolerance { kinds, errnos, .. } = tolerance;
-            (kinds.is_empty() || kinds.contains(&kind)) && (errnos.is_empty() || errnos.contains(&errno))
+            let is_tolerated = errnos.is_empty() || errno.is_some_and(|errno| errnos.contains(&errno));
+            (kinds.is_empty() || kinds.contains(&kind)) && is_tolerated
         };
+        let errno = errno.unwrap_or(libc::EIO);
         let is_tolerated = match self.tolerates.iter().find(fits) {
             None => false,
             Some(Tolerance { errors_max: None, .. }) => true,

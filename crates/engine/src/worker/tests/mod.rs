@@ -22,7 +22,7 @@ use crate::outcome::IntervalOutcome;
 use crate::plan::tests::{file, operation, worker};
 use crate::plan::{
     Access, Arrivals, Cover, Durability, End, EnginePlan, FileOpen, NfsMount, OperationKind, OperationPlan, Passes,
-    Rate, RateUnit, Worker,
+    Rate, RateUnit, Tolerance, Worker,
 };
 use crate::record::Recorded;
 
@@ -50,6 +50,8 @@ struct Simulated {
     /// Submitted, but not sent.
     unsent: u64,
     fail_at: Option<usize>,
+    /// From this request on, operations move half of their bytes.
+    short_at: Option<usize>,
     /// From this request on, writes find no space.
     full_at: Option<usize>,
     /// The flag that is set after this many requests.
@@ -74,6 +76,7 @@ impl Simulated {
             send_ns: 0,
             unsent: 0,
             fail_at: None,
+            short_at: None,
             full_at: None,
             end_at: None,
             drop_ns: 0,
@@ -96,6 +99,7 @@ impl Engine for Simulated {
         let result = match () {
             () if self.fail_at == Some(number) => -i64::from(libc::EIO),
             () if self.full_at.is_some_and(|full| number >= full) => -i64::from(libc::ENOSPC),
+            () if self.short_at.is_some_and(|short| number >= short) => moved / 2,
             () => moved,
         };
         let done = self.clock.now() + (self.service)(&request, self.in_flight.len() + 1);
@@ -396,6 +400,19 @@ fn a_worker_asked_to_finish_ends_its_window_there() {
     let ran = simulate_with(&late, MS, |_, shared| shared.finish.store(true, Ordering::Relaxed));
     assert_eq!((ran.ended.state, ran.requests.len()), (State::Finished, 0));
     assert_eq!(ran.ended.window, (500 * MS, 500 * MS));
+}
+
+#[test]
+fn short_transfers_end_a_worker_that_tolerates_some_errors() {
+    let tolerance = |errnos| Tolerance { kinds: vec![OperationKind::Read], errnos, errors_max: None };
+    let run = |tolerates| {
+        let plan = Worker { tolerates, whole_transfers: true, end: for_ms(100), ..worker() };
+        let ran = simulate_with(&plan, MS, |engine, _| engine.short_at = Some(10));
+        (ran.ended.state, ran.kinds["read"].operations, ran.kinds["read"].errors)
+    };
+    assert_eq!(run(vec![]), (State::Failed, 10, 1));
+    assert_eq!(run(vec![tolerance(vec![libc::EIO])]), (State::Failed, 10, 1));
+    assert_eq!(run(vec![tolerance(vec![])]), (State::Finished, 10, 90));
 }
 
 #[test]

@@ -125,9 +125,18 @@ def _job(job: JobStats, result: Result) -> list[str]:
         f"     submit    : {_levels(job.submit_percent())}",
         f"     complete  : {_levels(job.complete_percent())}",
         f"     issued rwts: total={totals},{job.sync_count} short={shorts},0 dropped=0,0,0,0",
+        *_errors(job),
         f"     latency   : {_latency_target(job)}, depth={job.depth}",
         *_steady_state(job),
     ]
+
+
+def _errors(job: JobStats) -> list[str]:
+    """The line that fio has with continue_on_error and ignore_error, errors or not."""
+    if not job.errors:
+        return []
+    total, first = job.errors.values()
+    return [f"     errors    : total={total}, first_error={first}/<{os.strerror(first)}>"]
 
 
 def _levels(shares: Mapping[str, float]) -> str:
