@@ -232,6 +232,23 @@ def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
     assert limit_of(point(700, kinds=("read", "write"), rate=rate), NFS) is None
 
 
+def test_a_rate_above_the_requested_one_is_a_backlog_and_no_limit() -> None:
+    """What was due in a ramp in which the target stalled completes in the window: 51,308 IOPS at 38,199."""
+    for arrivals, above in (("even", 1.03), ("poisson", 1.13)):
+        rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS, arrivals=arrivals)
+        within = limit_of(point(810, kinds=("read", "write"), rate=rate), NFS)
+        assert within is not None
+        assert within.code == "rate"
+        found = limit_of(point(round(800 * above), kinds=("read", "write"), rate=rate), NFS)
+        assert found is not None
+        assert (found.code, found.label) == ("backlog", "backlog (certain)")
+        assert found.text.startswith(f"catching up: {1600 * above:,.0f} IOPS at a requested rate of 1,600")
+    slow = Rate(unit="operations", count=2, per_ns=SECOND_NS)
+    few = limit_of(point(3, rate=slow), NFS)
+    assert few is not None
+    assert few.code == "rate", "an operation at the edge of the window is no backlog"
+
+
 def jobs(*workers: Worker, operations: tuple[int, ...]) -> Point:
     outcomes = [
         worker_outcome({"read": kind({1_000_000: count}, BLOCK)}, number=number, report_group=number)

@@ -158,6 +158,11 @@ LIMIT_KINDS = {
     ),
     "rate": LimitKind(short_name="rate asked", twice=TWICE_RATE, experiment=FASTER),
     "group_rate": LimitKind(short_name="group's rate", twice=TWICE_RATE, experiment=FASTER),
+    "backlog": LimitKind(
+        short_name="backlog",
+        next_step="The load caught up with its schedule: measure again, with a longer ramp.",
+        twice="measure again with a longer ramp: the load was behind its schedule",
+    ),
     "think_time": LimitKind(
         short_name="think time",
         next_step="The load pauses between operations: shorten the think time for more.",

@@ -57,6 +57,11 @@ def _rate_limit(load: MeasuredLoad) -> Limit | None:
     missing = max(TOLERANCE, POISSON_ERRORS / math.sqrt(expected) if _is_random(load) and expected else 0.0)
     if achieved < total * (1 - missing):
         return None
+    # The window may begin and end right next to an operation of each worker.
+    if expected and achieved > total * (1 + missing + len(load.workers) / expected):
+        text = f"catching up: {achieved:,.0f} IOPS at a requested rate of {format_number(total)}"
+        behind = "operations that were due before the window completed in it: the ramp was short, or held up"
+        return limit("backlog", text, load.target, evidence=[behind])
     evidence = (
         [f"{achieved:,.0f} IOPS measured, {format_number(total)} requested ({achieved / total:.1%})"] if total else []
     )
