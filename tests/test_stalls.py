@@ -124,9 +124,9 @@ def test_a_sparse_file_is_named_on_stderr_and_in_every_form_of_the_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sparse, written, zeros = (tmp_path / name for name in ("sparse", "written", "zeros"))
-    with sparse.open("wb") as file:
-        file.write(os.urandom(1 << 20))
-        file.truncate(4 << 20)
+    with sparse.open("wb") as made:
+        made.write(os.urandom(1 << 20))
+        made.truncate(4 << 20)
     written.write_bytes(os.urandom(4 << 20))
     zeros.write_bytes(bytes(4 << 20))
     found = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -233,8 +233,9 @@ def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
 
 
 def test_a_rate_above_the_requested_one_is_a_backlog_and_no_limit() -> None:
-    """What was due in a ramp in which the target stalled completes in the window: 51,308 IOPS at 38,199."""
-    for arrivals, above in (("even", 1.03), ("poisson", 1.13)):
+    """Operations that were due in a ramp in which the target stalled complete in the window: 51,308 IOPS at 38,199."""
+    cases: list[tuple[Literal["even", "poisson"], float]] = [("even", 1.03), ("poisson", 1.13)]
+    for arrivals, above in cases:
         rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS, arrivals=arrivals)
         within = limit_of(point(810, kinds=("read", "write"), rate=rate), NFS)
         assert within is not None

@@ -1,7 +1,8 @@
 """Facts of a run that its percentiles and rates do not tell apart from the usual speed of a target.
 
-Reads of what was never written cost the target little or nothing. A stall is the target's. While the load client itself did not run (``Absence``), the target is not to blame. Each has a
-remark, a code and a sentence, which a result keeps and every command prints.
+Reads of what was never written cost the target little or nothing. A stall is the target's. While the load client itself
+did not run (``Absence``), the target is not to blame. Each has a remark, a code and a sentence, which a result keeps and
+every command prints.
 """
 
 from __future__ import annotations
@@ -81,24 +82,21 @@ def missed_share(summary: Summary) -> float:
 
 
 def unwritten_text(workers: Sequence[WorkerOutcome]) -> str:
-    """The share of the files, or of the reads, that holds no data, with the remedy; empty if little or none is known."""
+    """The share of the files, or of the reads, that holds no data, with the remedy; empty if that is little."""
     counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
     unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
     zeros = counters.get("zero_reads", 0)
     if unwritten:
         share = 100 * unwritten / max(unwritten, counters["file_bytes"])
-        found = (
-            f"{share:.3g} % of the files that it reads were never written (holes, or space that is only allocated): such "
-            "reads need no I/O"
-        )
+        found = f"{share:.3g} % of the files that it reads were never written (holes, or space that is only allocated)"
+        cost = "need"
     elif sampled and zeros >= ZEROS_SHARE * sampled:
-        found = (
-            f"{100 * zeros / sampled:.3g} % of {sampled:,} sampled reads were blocks of zeros, as if never written: such "
-            "reads may need no I/O"
-        )
+        found = f"{100 * zeros / sampled:.3g} % of {sampled:,} sampled reads were blocks of zeros, as if never written"
+        cost = "may need"
     else:
         return ""
-    return f"{found}, and rates are too high. Fill the target first (rw=write bs=1m, once over all of it)"
+    remedy = "Fill the target first (rw=write bs=1m, once over all of it)"
+    return f"{found}: such reads {cost} no I/O, and rates are too high. {remedy}"
 
 
 def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tuple[str, str]]:
