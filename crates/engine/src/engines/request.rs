@@ -76,7 +76,8 @@ pub trait Engine {
     /// completions to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
 
-    /// The payload of the next read in this slot is looked at: an engine that discards payload keeps this one.
+    /// Announces that the loop inspects the payload of the next read in this slot: an engine that discards payload keeps this
+    /// one.
     fn inspect(&mut self, _slot: u32) {}
 
     /// Called once after a clean end, when nothing is in flight: completes pending guarantees (an NFS COMMIT).

@@ -111,7 +111,7 @@ pub(crate) struct Ended {
     pub read_back: Nanos,
     /// Labels for the result.
     pub labels: Vec<String>,
-    /// Reads that were looked at, and those of them that held only zeros.
+    /// Sampled reads, and those of them that held only zeros.
     pub zeros: (u64, u64),
     /// Operations that failed and did not end the worker.
     pub failures: Vec<FailureOutcome>,

@@ -1,37 +1,37 @@
 //! A sample of the blocks that are read: those that hold nothing but zeros were perhaps never written.
 
-/// Reads between two that are looked at double after this many.
+/// The distance between two sampled reads doubles after this many.
 const DOUBLES_AFTER: u64 = 64;
 /// Most bytes of a block that are compared.
 const BYTES_MAX: usize = 64 << 10;
 const NO_SLOT: u32 = u32::MAX;
 
-/// Looks at one read at a time: at the first ones, then at ever fewer.
+/// Inspects one read at a time: the first ones, then ever fewer.
 #[derive(Debug)]
 pub(super) struct ZeroSample {
-    /// Reads until the next one that is looked at.
+    /// Reads until the next sampled one.
     left: u64,
     step: u64,
-    /// Slot of the read that is looked at once it has completed.
+    /// Slot of the read that is inspected once it has completed.
     slot: u32,
     reads: u64,
     zeros: u64,
 }
 
 impl ZeroSample {
-    /// Looks at nothing unless payload reaches the buffers.
+    /// Samples nothing unless payload reaches the buffers.
     pub(super) fn new(is_on: bool) -> Self {
         Self { left: if is_on { 1 } else { u64::MAX }, step: 1, slot: NO_SLOT, reads: 0, zeros: 0 }
     }
 
-    /// Counts a read; returns `true` if it is to be looked at.
+    /// Counts a read; returns `true` if it is to be sampled.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
         self.left -= 1;
         self.left == 0
     }
 
-    /// The read in this slot is looked at, unless another one still is.
+    /// Samples the read in this slot, unless another one is still in flight.
     #[cold]
     pub(super) fn begin(&mut self, slot: u32) -> bool {
         let is_free = self.slot == NO_SLOT;
@@ -61,7 +61,7 @@ impl ZeroSample {
         }
     }
 
-    /// Reads that were looked at, and those of them that were all zeros.
+    /// Sampled reads, and those of them that were all zeros.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.reads, self.zeros)
     }
@@ -72,21 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_looked_at_one_at_a_time_and_ever_fewer() {
+    fn reads_are_sampled_one_at_a_time_and_ever_fewer() {
         let mut sample = ZeroSample::new(true);
-        let mut looked_at = Vec::new();
+        let mut sampled = Vec::new();
         for read in 0..100_000 {
             if sample.is_due() && sample.begin(3) {
-                looked_at.push(read);
+                sampled.push(read);
                 assert!(sample.is_of(3));
                 sample.end(&[0, 0, u8::from(read % 4 == 0)]);
                 assert!(!sample.is_of(3));
             }
         }
-        assert_eq!(looked_at[..64], (0..64).collect::<Vec<_>>());
-        assert_eq!(looked_at[64..66], [64, 66]);
-        assert_eq!(sample.counts().0, looked_at.len() as u64);
-        assert!(looked_at.len() < 64 * 11 && looked_at.len() > 64 * 9, "{}", looked_at.len());
+        assert_eq!(sampled[..64], (0..64).collect::<Vec<_>>());
+        assert_eq!(sampled[64..66], [64, 66]);
+        assert_eq!(sample.counts().0, sampled.len() as u64);
+        assert!(sampled.len() < 64 * 11 && sampled.len() > 64 * 9, "{}", sampled.len());
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn unwanted_payload_is_dropped_and_the_result_says_so() {
         client.submit(1, READ, 3, length);
         client.reap(2).unwrap();
         let kept = pattern(1 << 20)[3..3 + length as usize].to_vec();
-        assert_eq!(client.buffer(0, length as usize), kept, "what is inspected is kept");
+        assert_eq!(client.buffer(0, length as usize), kept, "an inspected payload is kept");
         assert_eq!(client.buffer(1, length as usize), vec![0; length as usize]);
     }
     client.submit(0, READ, 7, 4_000);
