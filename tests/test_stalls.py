@@ -20,9 +20,7 @@ from iocurve.cli import main
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import Point, Result
-from iocurve.result.stalls import absences, longest_stall, remarks
 from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
-from iocurve.foundation.units import SECOND_NS
 
 MS = 1_000_000
 

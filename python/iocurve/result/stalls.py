@@ -1,8 +1,8 @@
 """Facts of a run that its percentiles and rates do not tell apart from the usual speed of a target.
 
 Reads of what was never written cost the target little or nothing. A stall is the target's. While the load client itself
-did not run (``Absence``), the target is not to blame. Each has a remark, a code and a sentence, which a result keeps and
-every command prints.
+did not run (``Absence``), the target is not to blame. Each has a remark, a code and a sentence, which a result keeps
+and every command prints.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point
-from iocurve.result.summary import Summary, View
 from iocurve.result.summary import Summary, View, add_counts
-from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 
 STALL_NS = SECOND_NS
 """An operation that takes this long, and ``TIMES`` the median, has met a stall."""
