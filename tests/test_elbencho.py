@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from bench.servers import Server
 from fio_machine import HeldMachine
+from iocurve.cli import main
+from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.command import Phases, parsed, prepare, read_command
@@ -132,7 +134,7 @@ def test_the_last_block_of_a_file_is_shorter(tmp_path: Path) -> None:
 
 def test_direct_and_random_transfers_have_whole_blocks(tmp_path: Path) -> None:
     one = prepared("-w -t 3 -s 100k -b 16k --rand f[1-2]", tmp_path)
-    assert [note.text for note in one.notes] == [
+    assert [note.text for note in one.notes if note.code == "size_reduced"] == [
         "direct and random transfers have whole blocks: of each file 96 KiB are used, not 100 KiB"
     ]
     (plan,) = parsed(one).plans()
@@ -351,7 +353,7 @@ def test_any_command_line_is_prepared_or_refused(words: list[str]) -> None:
 
 
 def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Path) -> None:
-    (note,) = prepared("-d -w -s 4k --iodepth 16 .", tmp_path).notes
+    (note,) = prepared("-d -w -s 4k --direct --iodepth 16 .", tmp_path).notes
     assert "--iodepth has no effect on directories" in note.text
 
 
@@ -382,6 +384,69 @@ def test_a_dry_run_prints_the_data_set(tmp_path: Path) -> None:
     assert parsed(one).only_prints == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
 
 
+def test_a_path_may_have_the_prefix_of_file_systems(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    one = prepared(f"-d -w -s 4k file://{tmp_path}/d", tmp_path)
+    assert (one.options.paths, one.data_set.is_tree) == ((f"{tmp_path}/d",), True)
+
+
+def test_threads_may_share_the_directories_of_the_first(tmp_path: Path) -> None:
+    ran("-d -w --dirsharing -t 3 -n 2 -N 2 -s 4k .", tmp_path)
+    assert below(tmp_path) == sorted(
+        ["r0", "r0/d0", "r0/d1", *(f"r0/d{d}/r{rank}-f{f}" for d in (0, 1) for rank in (0, 1, 2) for f in (0, 1))]
+    )
+    ran("-r -F -D --dirsharing -t 3 -n 2 -N 2 -s 4k .", tmp_path)
+    assert below(tmp_path) == []
+
+
+def test_files_of_directories_are_read_at_random_places(tmp_path: Path) -> None:
+    ran("-d -w -t 2 -n 1 -N 2 -s 64k -b 4k .", tmp_path)
+    one = prepared("-r --rand -t 2 -n 1 -N 2 -s 64k -b 4k .", tmp_path)
+    (plan,) = parsed(one).plans()
+    reads = [kind for worker in plan.groups[0].workers for kind in worker.operations if kind.kind == "read"]
+    assert [kind.random_percent for kind in reads] == [100, 100]
+    outcome = local.run(plan)
+    # As many bytes of each file as it has.
+    assert sum(worker.operations["read"].operations for worker in outcome.workers) == 2 * 2 * 16
+    with pytest.raises(PlanError, match="random writes"):
+        prepared("-d -w --rand -s 64k -b 4k .", tmp_path)
+
+
+def test_throughput_is_in_units_of_1000_with_base10(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_dialect("elbencho", ["--base10", "-w", "-s", "1m", "-b", "64k", str(tmp_path / "f")]) == 0
+    shown = capsys.readouterr().out
+    assert ("Throughput MB/s" in shown, "Throughput MiB/s" in shown, "Total MiB" in shown) == (True, False, True)
+
+
+def test_plans_have_the_warnings_of_all_dialects(tmp_path: Path) -> None:
+    def codes(text: str) -> list[str]:
+        return [note.code for note in prepared(text, tmp_path).notes]
+
+    assert codes("-w -s 1m -b 64k f") == ["page_cache"]
+    assert codes("-w -s 1m -b 64k --direct --iodepth 4 f") == []
+    assert codes("-d -w -s 64k -b 64k .") == ["page_cache"]
+    assert codes("-d -w -s 64k -b 64k --direct .") == []
+    assert codes("-d -F .") == []
+    assert codes("-w -s 1m -b 64k --direct --blockvarpct 0 f") == ["payload_repeats"]
+    assert codes("-w -s 1m -b 64k --direct --livecsv live.csv f") == ["no_effect"]
+    (note,) = prepared("-w -s 1m -b 64k --iodepth 4 f", tmp_path).notes
+    assert "Linux native AIO without --direct blocks on submission" in note.text
+
+
+def test_hosts_work_in_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "hosts").write_text("vm1\nvm2\n")
+
+    def explained(*words: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["explain", *words])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    for words in (["--hosts", "vm[1-2]"], ["--hostsfile", str(tmp_path / "hosts")], [f"--hostsfile={tmp_path}/hosts"]):
+        assert "4 threads" in explained("elbencho", *words, "-d", "-t", "2", "-n", "3", str(tmp_path))
+    assert "2 tasks" in explained("mdtest", "--hosts", "vm1,vm2", "--np", "2", "-n", "4", "-d", str(tmp_path))
+
+
 def test_explain_says_what_each_phase_does(tmp_path: Path) -> None:
     assert prepared("-d -w -r -t 2 -n 2 -N 3 -s 60k -b 16k --timelimit 5 .", tmp_path).explanation().splitlines() == [
         f"{tmp_path}: 2 threads, 2 directories of each thread, 3 files of 60 KiB in each",
@@ -389,5 +454,7 @@ def test_explain_says_what_each_phase_does(tmp_path: Path) -> None:
         f"MKDIRS: 4 dirs, at most 5 s (first below {tmp_path}/r0)",
         f"WRITE: 12 files: open, 4 writes, close, at most 5 s (first below {tmp_path}/r0)",
         f"READ: 12 files: open, 4 reads, close, at most 5 s (first below {tmp_path}/r0)",
+        "",
+        "warning: without --direct I/O goes through the page cache: the figures may be those of memory",
     ]
     assert "write: 16 KiB random writes" in prepared("-w -t 2 -s 1m -b 16k --rand f", tmp_path).explanation()

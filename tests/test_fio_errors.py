@@ -216,6 +216,11 @@ ONE_ERROR = [
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
     ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
     ("--size=1m --readonly --rw=write", "this job writes, which --readonly forbids"),
+    (
+        "\u2013\u2013size=1m",
+        "this begins with the dash '\u2013'; options begin with '--' (write --size=1m)",
+    ),
+    ("\u2014rw=read --size=1m", "write --rw=read"),
     ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
     ("--size=1m --ioengine=io_uring_cmd", "use ioengine=io_uring on the block device"),
     ("--size=1m --num_range=8", "num_range=8 is not supported: a trim has one range"),
@@ -415,3 +420,13 @@ def test_what_cannot_be_written_after_a_run_is_said_before_it(tmp_path: Path, mo
         with pytest.raises(TargetError, match=f"^{file} cannot be written: there is no directory no$"):
             jobs.run(DIALECT, ["--name=a", "--size=64k", "--rw=write", option])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "runs"),
+    [("windowsaio", "aio", "Linux native AIO"), ("splice", "sync", "pread and pwrite, one at a time")],
+)
+def test_engines_of_other_systems_run_as_the_nearest_with_a_note(engine: str, kind: str, runs: str) -> None:
+    made = fio("--name=a", "--size=1m", f"--ioengine={engine}", "--iodepth=2")
+    assert {worker.engine.kind for group in made.plan.groups for worker in group.workers} == {kind}
+    assert f"ioengine={engine} runs as {runs}" in [note.text for note in made.notes]

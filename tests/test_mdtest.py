@@ -233,6 +233,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         ("-n 4 --clients 2 --np 3", "--np) must be a multiple of the load clients"),
         ("-n 4 -s 2", "-s: a series of numbers of tasks is not supported"),
         ("-n 4 --verify-write", "--verify-write is not supported"),
+        ("\u2013n 4", "this begins with the dash '\u2013'; options begin with '-' (write -n or --n)"),
         ("-n 4 -J", "mdtest has no option -J"),
         ("-n 4 -a HDFS", "-a HDFS: the only API is POSIX"),
         ("-n many", "'many' is not a number"),

@@ -611,3 +611,8 @@ def test_a_text_without_end_is_refused_quickly(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("unknown=1\n" * 250_000)
     with pytest.raises(DialectError, match="cannot be read: it is larger than 2 MiB"):
         read_command(["-f", "p"], cwd=tmp_path)
+
+
+def test_a_typographic_dash_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match="this begins with the dash '\u2013'; options begin with '-'"):
+        read_command(["\u2013f", "p"], cwd=tmp_path)

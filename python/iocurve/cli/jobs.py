@@ -54,7 +54,9 @@ def _explains(name: str) -> Callable[..., int]:
     def explain_words(*arguments: Words) -> int:
         if arguments == ("--help",):
             return dialects.run(name, arguments)
-        return _print_explanation(load(name).prepare(arguments))
+        from iocurve.cli import shared
+
+        return _print_explanation(shared.prepared(load(name), arguments))
 
     return explain_words
 
@@ -72,7 +74,9 @@ def convert(*arguments: Words) -> int:
     if not words or words[0] not in REGISTRY:
         print(CONVERT_HELP)
         return 0 if words in ([], ["--help"], ["-h"]) else EXIT_USAGE
-    _write(jobs.convert(load(words[0]).prepare(words[1:])), path)
+    from iocurve.cli import shared
+
+    _write(jobs.convert(shared.prepared(load(words[0]), words[1:])), path)
     return 0
 
 

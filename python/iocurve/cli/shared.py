@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from iocurve.cli.common import served_metrics
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
 from iocurve.cli.quantities import parse_metrics_address
-from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, numbered
-from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS
+from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, ParsedCommand, numbered
+from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS, SHARED_SYNONYMS
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, Where
 from iocurve.measure import interrupts, jobs
 
@@ -38,19 +38,11 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
     options = CheckOptions(
         fail_if=tuple(own["--fail-if"]), junit=_path(own["--junit"]), markdown=_path(own["--markdown"])
     )
-    cluster = ClusterOptions(
-        hosts=_last(own["--hosts"]),
-        ssh=_last(own["--ssh"]) or SSH,
-        remote_dir=_last(own["--remote-dir"]) or "",
-        tls=bool(own["--tls"]),
-        allow_missing=bool(own["--allow-missing"]),
-        on_loss=_on_loss(own["--on-loss"]),
-    )
+    cluster = _cluster(own, rest)
     parsed: list[list[Expression]] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
     before_run = (lambda plans: parsed.append(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
     interrupts.install()
-    cluster.require_sense(names_cluster=any(word.partition("=")[0] in _OF_A_CLUSTER for word in rest))
     with served_metrics(_place(own["--metrics"])):
         if cluster.hosts is not None:
             result = _run_on_hosts(dialect, cluster, rest, numbers, before_run)
@@ -61,6 +53,28 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
         return 0
     checked = checks.report(result, parsed[-1] if parsed else [], options, sys.stderr)
     return status(result) or checked
+
+
+def prepared(dialect: Dialect, arguments: Sequence[str]) -> ParsedCommand:
+    """A command line of a dialect that may have options of iocurve, without running it. Raises as ``run``."""
+    own, rest, numbers = split(arguments)
+    cluster = _cluster(own, rest)
+    words = _added(dialect, cluster.listed(), rest) if cluster.hosts is not None else []
+    with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
+        return told.prepare([*words, *rest])
+
+
+def _cluster(own: Mapping[str, Sequence[str]], rest: Sequence[str]) -> ClusterOptions:
+    cluster = ClusterOptions(
+        hosts=_last(own["--hosts"]),
+        ssh=_last(own["--ssh"]) or SSH,
+        remote_dir=_last(own["--remote-dir"]) or "",
+        tls=bool(own["--tls"]),
+        allow_missing=bool(own["--allow-missing"]),
+        on_loss=_on_loss(own["--on-loss"]),
+    )
+    cluster.require_sense(names_cluster=any(word.partition("=")[0] in _OF_A_CLUSTER for word in rest))
+    return cluster
 
 
 @contextmanager
@@ -107,6 +121,7 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str], li
     waiting = ""
     for number, argument in enumerate(arguments, 1):
         name, equals, value = argument.partition("=")
+        name = SHARED_SYNONYMS.get(name, name)
         if waiting:
             own[waiting].append(argument)
             waiting = ""

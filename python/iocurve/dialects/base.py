@@ -49,6 +49,16 @@ def read_job_file(path: Path, encoding: str, errors: str) -> str:
     return data.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
+"""Dashes that word processors put in place of a hyphen."""
+
+
+def typographic_dash(word: str, hyphens: str = "-") -> str | None:
+    """The error of a word that begins with such a dash, where options begin with ``hyphens``; None without one."""
+    dash = word[:1]
+    return f"this begins with the dash '{dash}'; options begin with '{hyphens}'" if dash and dash in DASHES else None
+
+
 TITLE_LENGTH = 100
 """Most characters of a command line in a title."""
 

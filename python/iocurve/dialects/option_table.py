@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from iocurve.dialects.base import DASHES, typographic_dash
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where, nearest
 
 _TRUE, _FALSE = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -115,6 +116,8 @@ class OptionReader(msgspec.Struct):
             yield self.full_name(name), value if equals else None
         elif argument.startswith("-") and len(argument) > 1:
             yield from self._split_letters(argument)
+        elif wrong := typographic_dash(argument):
+            self.error(wrong, f"write -{argument.lstrip(DASHES)[:40]} or --{argument.lstrip(DASHES)[:40]}")
         elif self.operand:
             try:
                 self.operand(self, argument)

@@ -32,6 +32,8 @@ REGISTRY = {
 """The dialects of other tools. To add one, add a directory and a line here."""
 
 SHARED_FLAGS = ("--tls", "--allow-missing")
+SHARED_SYNONYMS = {"--hostsfile": "--hosts"}
+"""elbencho's option: --hosts takes the name of a file, too."""
 SHARED_OPTIONS = (
     "--fail-if",
     "--junit",

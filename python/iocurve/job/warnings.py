@@ -35,15 +35,23 @@ class _Case(msgspec.Struct, frozen=True):
 def warnings_of(words: Words, section: Section, workers: Sequence[planned.Worker]) -> list[PlanNote]:
     """All notes that apply to a section."""
     case = _Case(words, section, workers)
-    # The other warnings are about the reads and writes of a load.
-    is_of_data = section.load.metadata is None and section.load.tree is None
-    checks = (_only_lays_out,) if section.ending.only_lays_out else _CHECKS if is_of_data else (_ends_after_size,)
-    notes = [note for check in checks if (note := check(case)) is not None]
+    notes = [note for check in _checks_of(section) if (note := check(case)) is not None]
     return [
         note
         for note in notes
         if note.code not in words.silent_about and (note.code not in _OF_ONE_DIALECT or note.code in words.warns_about)
     ]
+
+
+def _checks_of(section: Section) -> Sequence[Callable[[_Case], PlanNote | None]]:
+    """The checks that apply: most are about the reads and writes of a load."""
+    if section.ending.only_lays_out:
+        return (_only_lays_out,)
+    moves_whole_files = section.load.metadata in ("read_file", "write_file")
+    if moves_whole_files or (section.load.tasks is not None and section.load.task_shares):
+        return (_page_cache,)
+    is_of_data = section.load.metadata is None and section.load.tree is None and section.load.tasks is None
+    return _CHECKS if is_of_data else (_ends_after_size,)
 
 
 def _only_lays_out(case: _Case) -> PlanNote | None:
@@ -84,10 +92,12 @@ def _page_cache(case: _Case) -> PlanNote | None:
     section = case.section
     if section.target.direct or section.target.engine in ("null", "nfs"):
         return None
-    text = f"without {case.words.asks['direct']} I/O goes through the page cache: the figures may be those of memory"
+    direct = case.words.asks.get("direct")
+    without = f"without {direct} " if direct else ""
+    text = f"{without}I/O goes through the page cache: the figures may be those of memory"
     if section.target.engine == "aio" and section.pace.depth > 1:
         text = (
-            f"{section.target.engine_asked or 'Linux native AIO'} without {case.words.asks['direct']} blocks on "
+            f"{section.target.engine_asked or 'Linux native AIO'} {without}blocks on "
             "submission: the queue depth stays near 1, and I/O goes through the page cache"
         )
     return case.note("page_cache", text, "direct", "engine", level="warning")

@@ -51,9 +51,10 @@ Runs elbencho's phases on directories, files, block devices or NFS exports, and 
   --limitread SIZE, --limitwrite SIZE  bytes per second of each thread
   --timelimit S, --infloop    end each phase after S seconds; start again until then
   -i N, --phasedelay S        iterations, pause between phases
-  --lat, --latpercent, --latpercent9s N, --lathisto, --allelapsed  more rows
+  --lat, --latpercent, --latpercent9s N, --lathisto, --allelapsed  more rows; --base10: MB/s
   --csvfile, --jsonfile, --resfile FILE  append the results; --label TEXT, --nocsvlabels
   --cores 0,2,4-7             bind threads to processors
+  --dirsharing                all threads use the directories of the first
   --trunctosize, --blockvarpct 0|100, --nodelerr, --nosvcshare, --sync, --dropcache, --dryrun, -c FILE
 iocurve adds
   --numhosts N, --on CLUSTER  run on N load clients of a cluster: auto (of this machine, default), or HOST:PORT
@@ -269,7 +270,12 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
                 "--iodepth has no effect on directories: each thread has one operation in flight; use more threads (-t)"
             )
             notes.append(PlanNote("depth_capped", text, None, "warning"))
-    return Phases(data_set, machine, tuple(notes))
+    if options.live_csv:
+        text = "--livecsv has no effect: --metrics PORT serves values while it runs"
+        notes.append(PlanNote("no_effect", text, None, "warning"))
+    for option in options_of(data_set.options):
+        notes += of_option(data_set, option).notes(machine)
+    return Phases(data_set, machine, tuple(dict.fromkeys(notes)))
 
 
 def _require_tree(data_set: DataSet, machine: Machine) -> None:
@@ -277,8 +283,9 @@ def _require_tree(data_set: DataSet, machine: Machine) -> None:
     options, errors = data_set.options, []
     if options.read_percent:
         errors.append(Diagnostic("--rwmixpct mixes reads and writes of files and devices, and the path is a directory"))
-    if options.random:
-        errors.append(Diagnostic("--rand is for files and devices, and the path is a directory"))
+    if options.random and "write" in options.phases:
+        hint = "write them without --rand, then read them with it"
+        errors.append(Diagnostic("random writes (-w --rand) of files in directories are not supported", hint=hint))
     if not options.files and options.phases - {"mkdirs", "deldirs"}:
         errors.append(Diagnostic("-N 0 leaves no files"))
     if len({place(path)[0] for path in options.paths}) > 1:

@@ -39,6 +39,8 @@ class Options(msgspec.Struct, frozen=True):
     hosts: int = 0
     """Load clients; 0 runs on this machine."""
     cluster: str | None = None
+    shares_directories: bool = False
+    """All threads use the directories of the first (--dirsharing)."""
     share_paths: bool = True
     """The data set is divided among the hosts; otherwise each has one of the same names."""
     directories: int = 1
@@ -74,6 +76,9 @@ class Options(msgspec.Struct, frozen=True):
     nines: int = 0
     shows_histogram: bool = False
     shows_elapsed: bool = False
+    base10: bool = False
+    """Throughput in MB/s (--base10)."""
+    live_csv: str = ""
     csv_path: Path | None = None
     csv_labels: bool = True
     json_path: Path | None = None
@@ -114,6 +119,8 @@ SHORT = {
 }
 FLAGS: Mapping[str, tuple[str, bool]] = {
     "allelapsed": ("shows_elapsed", True),
+    "base10": ("base10", True),
+    "dirsharing": ("shares_directories", True),
     "direct": ("direct", True),
     "dropcache": ("drops_caches", True),
     "dryrun": ("only_counts", True),
@@ -151,7 +158,7 @@ SIZES = {
     "size": "size",
 }
 PLACES = {"csvfile": "csv_path", "jsonfile": "json_path", "out": "out", "resfile": "results_path"}
-TEXTS = {"label": "label", "on": "cluster"}
+TEXTS = {"label": "label", "livecsv": "live_csv", "on": "cluster"}
 IGNORED_FLAGS = ("live1", "live1n", "no0usecerr", "nodiocheck", "nofdsharing", "nolive", "opsloglock")
 """Flags that change nothing here: there are no live statistics, and each thread opens its files."""
 IGNORED_VALUES = ("blockvaralgo", "liveint", "log", "port", "randalgo", "svcupint", "svcwait")
@@ -161,7 +168,6 @@ REFUSED_FLAGS = {
     "cufile": "there is no GPU engine",
     "cufiledriveropen": "there is no GPU engine",
     "cuhostbufreg": "there is no GPU engine",
-    "dirsharing": "-n 0 lets all threads use one directory",
     "dirstats": "leave it out; files are counted",
     "foreground": "hosts need no service: --hosts reaches them over ssh",
     "gds": "there is no GPU engine",
@@ -191,8 +197,6 @@ REFUSED_VALUES = {
     "fadv": "for access hints: iocurve fio --fadvise_hint",
     "flock": "leave it out",
     "gpuids": "there is no GPU engine",
-    "hostsfile": "give the hosts themselves: --hosts vm[1-12]",
-    "livecsv": "--metrics PORT serves values while it runs",
     "livejson": "--metrics PORT serves values while it runs",
     "madv": "for mapped files: iocurve fio --ioengine=mmap",
     "netdevs": "for a network alone: iperf3",
@@ -228,7 +232,12 @@ def parse(arguments: Sequence[str], directory: Path) -> Options:
     errors = reader.errors or [Diagnostic(text) for text, holds in CONTRADICTIONS.items() if holds(options)]
     if errors:
         raise DialectError(in_order(errors))
-    return replace(options, random_bytes=options.random_bytes if options.random else 0)
+    return replace(
+        options,
+        random_bytes=options.random_bytes if options.random else 0,
+        # All threads make and remove the directories.
+        ignores_missing=options.ignores_missing or options.shares_directories,
+    )
 
 
 def _options(directory: Path) -> dict[str, TableOption]:
@@ -306,13 +315,14 @@ def _config(directory: Path, reader: OptionReader, name: str) -> None:
         if option and not option.startswith("#"):
             reader.where = Where(name, number)
             full = reader.full_name(f"--{option.strip()}")
-            if full in ("--configfile", "--hosts"):
+            if full in ("--configfile", "--hosts", "--hostsfile"):
                 reader.error(f"{full[2:]} belongs on the command line")
             else:
                 reader.apply(full, value.strip())
 
 
 def _add_path(directory: Path, reader: OptionReader, text: str) -> None:
+    text = text.removeprefix("file://")
     paths = [text] if text.startswith("nfs:") else [str(directory / path) for path in expanded(text)]
     before = reader.values.get("paths")
     reader.values["paths"] = (*(before if isinstance(before, tuple) else ()), *paths)

@@ -15,7 +15,7 @@ from iocurve.dialects.elbencho.options import Options
 from iocurve.dialects.elbencho.phases import DataSet, Phase
 from iocurve.engine.derived import with_drained
 from iocurve.engine.outcome import State, WorkerOutcome
-from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
+from iocurve.foundation.units import MB, MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
 
 VERSION = "3.1"
@@ -117,12 +117,12 @@ def table(row: PhaseRow, options: Options) -> str:
     if entries:
         lines.append(_line(f"{phase.unit}/s", *map(_whole, entries.rates)))
     if len(phase.data) > 1:
-        lines += _mix_lines(row)
+        lines += _mix_lines(row, options)
     elif phase.data:
         data = row.values(phase.data)
         if not entries or options.size > options.block:
             lines.append(_line("IOPS", *map(_whole, data.rates)))
-        lines.append(_line("Throughput MiB/s", *map(_whole, data.mib_per_s)))
+        lines.append(_throughput("Throughput ", "", data, options))
         lines.append(_line("Total MiB", *map(_whole, data.mib)))
     if entries:
         lines.append(_line(f"{phase.unit} total", *map(_whole, entries.operations)))
@@ -140,12 +140,17 @@ def table(row: PhaseRow, options: Options) -> str:
     return "\n".join([first, *lines[1:], "---", ""])
 
 
-def _mix_lines(row: PhaseRow) -> Iterator[str]:
+def _throughput(before: str, after: str, values: Values, options: Options) -> str:
+    unit, scale = ("MB/s", MIB / MB) if options.base10 else ("MiB/s", 1.0)
+    return _line(f"{before}{unit}{after}", *(_whole(rate * scale) for rate in values.mib_per_s))
+
+
+def _mix_lines(row: PhaseRow, options: Options) -> Iterator[str]:
     """The rows of a mix: writes, reads, and both."""
     parts = [("write", row.values(("write",))), ("read", row.values(("read",)))]
     both = [*parts, ("total", row.values(("read", "write")))]
     yield from (_line(f"IOPS {name}", *map(_whole, values.rates)) for name, values in both)
-    yield from (_line(f"MiB/s {name}", *map(_whole, values.mib_per_s)) for name, values in both)
+    yield from (_throughput("", f" {name}", values, options) for name, values in both)
     yield from (_line(f"MiB {name}", *map(_whole, values.mib)) for name, values in parts)
 
 

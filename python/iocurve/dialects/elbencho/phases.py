@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -20,13 +22,14 @@ from iocurve.job.model import (
     Load,
     Pace,
     PerKind,
+    PlanNote,
     Reporting,
     Said,
     Section,
     Target,
     Words,
 )
-from iocurve.job.resolve import Machine, PathFacts, plan_here
+from iocurve.job.resolve import Machine, PathFacts, plan_here, resolve
 from iocurve.job.resolve.machine import ENDLESS
 from iocurve.targets.target import NfsTarget
 
@@ -41,7 +44,23 @@ TASKS: dict[str, plans.TreeTask] = {
     "delfiles": "delete",
     "deldirs": "rmdir",
 }
-WORDS = Words(names={}, joint=" ", asks={}, worker="thread")
+WORDS = Words(
+    names={"depth": "--iodepth", "direct": "--direct"},
+    joint=" ",
+    asks={"direct": "--direct"},
+    worker="thread",
+    # elbencho always does these, or says them itself.
+    silent_about=frozenset(
+        {
+            *("runtime_caps", "size_per_job", "file_shared", "offsets_once", "offsets_independent", "block_misfit"),
+            *("rate_per_job", "mix_lost"),
+        }
+    ),
+)
+
+
+_MADE_BY_OTHERS = plans.Tolerance(kinds=("mkdir", "rmdir"), errnos=(errno.EEXIST, errno.ENOENT))
+"""Failures with --dirsharing: each thread makes and removes all directories, and one of them succeeds."""
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -70,6 +89,11 @@ class Phase(msgspec.Struct, frozen=True):
             for number, section in enumerate(self.after)
         ]
         return Job(name=self.name, words=WORDS, sections=(*self.threads, *after), defaults=Said())
+
+    def notes(self, machine: Machine) -> tuple[PlanNote, ...]:
+        """Warnings about the load: threads differ in their shares alone, so that the first one has them all."""
+        job = self.job
+        return resolve(job.replace(sections=job.sections[:1]), machine, Path.cwd()).notes
 
     def plan(self, machine: Machine) -> plans.Plan:
         """The plan of the phase; the first group is timed."""
@@ -234,14 +258,17 @@ def _of_trees(options: Options, option: str) -> Phase:
     has_data = option in ("write", "read") and options.size
     directories = options.sharers * options.directories
     is_of_directories = option in ("mkdirs", "deldirs")
+    owners = 1 if options.shares_directories else options.sharers
     return Phase(
         name=name_of(options, option),
         threads=threads,
         unit="Dirs" if is_of_directories else "Files",
         entry=entry,
         data=((option,) if has_data else ()),
-        entries=directories if is_of_directories else max(directories, options.sharers) * options.files,
-        after=tuple(_remover(options, rank) for rank in range(options.sharers)) if option == "deldirs" else (),
+        entries=owners * options.directories
+        if is_of_directories
+        else max(directories, options.sharers) * options.files,
+        after=tuple(_remover(options, rank) for rank in range(owners)) if option == "deldirs" else (),
     )
 
 
@@ -260,7 +287,8 @@ def roots_of(options: Options, rank: int) -> tuple[NfsTarget | None, tuple[str, 
     (target, base), *_ = turned = placed[first:] + placed[:first]
     file = f"r{rank}-f{{}}"
     if options.directories:
-        below = tuple(posixpath.join(path, f"r{rank}") for _, path in turned)
+        owner = 0 if options.shares_directories else rank
+        below = tuple(posixpath.join(path, f"r{owner}") for _, path in turned)
         return target, below, plans.TreeNames(directory="d{}", file=file)
     above, name = posixpath.split(base)
     return target, (above,), plans.TreeNames(directory=name, file=file)
@@ -297,7 +325,12 @@ def _tree_thread(options: Options, option: str, number: int) -> Section:
     return _thread(options, option, number).replace(
         target=_target(options, target),
         files=Files(regions=((_region(roots[0], 0, block),),)),
-        load=Load(tasks=work, task_shares=shares, blocks=PerKind.same(plans.FixedBlocks(bytes=block))),
+        load=Load(
+            tasks=work,
+            task_shares=shares,
+            blocks=PerKind.same(plans.FixedBlocks(bytes=block)),
+            random=options.random and option == "read",
+        ),
         pace=Pace(rate_total_bytes=limit if task == "transfer" else 0),
     )
 
@@ -394,7 +427,11 @@ def _thread(options: Options, option: str, number: int) -> Section:
         clients=(number // options.threads,),
         cpus=cpus,
         data=Data(repeatable=False, payload_refill=options.refill_percent > 0, payload_scramble=False),
-        ending=Ending(runtime_ns=options.runtime_ns, ends_others="on_error"),
+        ending=Ending(
+            runtime_ns=options.runtime_ns,
+            ends_others="on_error",
+            tolerates=(_MADE_BY_OTHERS,) if options.shares_directories else (),
+        ),
         report=Reporting(report_as_one=True, intervals_singly=SINGLE_INTERVALS),
     )
 

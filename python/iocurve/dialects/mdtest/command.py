@@ -271,6 +271,9 @@ def prepare(
         # mdtest warns of it, too.
         text = "-e is 0: the read phase opens and closes the files"
         notes.append(PlanNote("mdtest_reads_nothing", text, None, "info"))
+    for phase in of_iteration(shape, 0):
+        if phase.kind in ("write_file", "read_file"):
+            notes += phase.notes(machine or ThisMachine())
     creates_directories = options.does("create") and options.cluster is None
     directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
     missing = tuple(path for path in directories if not Path(path).exists())
@@ -284,7 +287,7 @@ def prepare(
         title=base.command_title(source),
         source=source,
         steps=steps,
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
         needs=Needs(
             directories=directories,
             cluster=options.cluster,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -14,8 +15,8 @@ from msgspec.structs import replace
 from iocurve.dialects.mdtest.options import Options
 from iocurve.engine import plan as plans
 from iocurve.foundation.units import SECOND_NS
-from iocurve.job.model import Data, Ending, Files, Job, Load, Pace, Reporting, Said, Section, Target, Words
-from iocurve.job.resolve import Machine, plan_here
+from iocurve.job.model import Data, Ending, Files, Job, Load, Pace, PlanNote, Reporting, Said, Section, Target, Words
+from iocurve.job.resolve import Machine, plan_here, resolve
 from iocurve.targets.target import NfsTarget
 
 TREE = "mdtest_tree"
@@ -164,6 +165,11 @@ class Phase(msgspec.Struct, frozen=True):
             report=Reporting(report_as_one=True),
         )
         return Job(name=self.name, words=WORDS, sections=(section,), defaults=Said())
+
+    def notes(self, machine: Machine) -> tuple[PlanNote, ...]:
+        """Warnings about the load."""
+        first = replace(self, made=lambda: ([next(path for names in self.paths for path in names[:1])],))
+        return resolve(first.job, machine, Path.cwd()).notes
 
     def plan(self, machine: Machine) -> plans.Plan:
         """The plan of the phase."""

@@ -232,10 +232,10 @@ class _Resolver:
     # -- notes ---------------------------------------------------------------------------------------------------------
 
     def _note(self, section: Section, workers: Sequence[planned.Worker]) -> None:
+        self.diagnostics.notes += warnings_of(self.job.words, section, workers)
         # The dialect that computed the regions has examined their files.
         if section.files.regions:
             return
-        self.diagnostics.notes += warnings_of(self.job.words, section, workers)
         if section.load.metadata == "delete":
             self._note_deleted(section, workers)
         if not section.load.tree and (section.load.writes or section.load.trims or section.files.recreate):

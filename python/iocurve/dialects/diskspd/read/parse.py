@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
+from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
@@ -26,9 +26,6 @@ _WELL_FORMED = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """Well-formed flags. An argument that starts with a slash and does not match is a path."""
-
-_DASHES = tuple("\u2010\u2011\u2012\u2013\u2014\u2212")
-"""Dashes that word processors put in place of a hyphen."""
 
 _NEVER_BARE = tuple("bBcFfgiIjotTw")
 """Flags that need a value."""
@@ -103,7 +100,7 @@ class _Argument(msgspec.Struct, frozen=True):
     @property
     def has_dash(self) -> bool:
         """True if it is a flag with a typographic dash in place of the hyphen."""
-        return self.text[:1] in _DASHES and _WELL_FORMED.fullmatch(self.text[1:]) is not None
+        return self.text[:1] in tuple(DASHES) and _WELL_FORMED.fullmatch(self.text[1:]) is not None
 
     def takes_next(self, value: _Argument) -> bool:
         """True if the next argument is this flag's value, wrongly separated by a space."""

@@ -28,6 +28,8 @@ ENGINES: dict[str, EngineName] = {
     "nfs": "nfs",
 }
 """fio's I/O engines, each with iocurve's engine that runs instead."""
+FOREIGN_ENGINES: dict[str, EngineName] = {"splice": "sync", "windowsaio": "aio"}
+"""Engines of other systems, and of copies within this one, that run as the nearest: lines with them are accepted."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -54,8 +56,8 @@ _REASONS = {
 }
 """Reasons why engines are refused, with what to use instead."""
 OTHER_ENGINES = _names(
-    "cpuio net netsplice splice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
-    "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio windowsaio spdk spdk_bdev guasi external "
+    "cpuio net netsplice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
+    "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio spdk spdk_bdev guasi external "
     "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
 )
 
@@ -150,8 +152,8 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
     draft.put(Load, metadata=METADATA_ENGINES.get(name))
     draft.put(Files, are_directories=name in DIRECTORIES_FIRST)
     draft.put(Target, space_call=SPACE_ENGINES.get(name))
-    if name in ENGINES:
-        draft.put(Target, engine=ENGINES[name], engine_asked=name)
+    if engine := ENGINES.get(name) or FOREIGN_ENGINES.get(name):
+        draft.put(Target, engine=engine, engine_asked=name)
     elif name in (*METADATA_ENGINES, *SPACE_ENGINES):
         draft.put(Target, engine="sync", engine_asked=name)
     elif name.split(":")[0] in OTHER_ENGINES:

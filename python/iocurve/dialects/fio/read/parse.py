@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import read_job_file
+from iocurve.dialects.base import DASHES, read_job_file, typographic_dash
 from iocurve.dialects.fio.read.options import BY_NAME
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where, nearest
 from iocurve.job.model import PlanNote
@@ -196,6 +196,8 @@ def _arguments(arguments: list[str], parsed: Parsed) -> Iterator[Setting | tuple
         where = Where(COMMAND_LINE, number, argument=argument)
         if argument == "--":
             yield from ((name, Where(COMMAND_LINE, following)) for following, name in rest)
+        elif wrong := typographic_dash(argument, "--"):
+            parsed.errors.append(Diagnostic(wrong, where, f"write --{argument.lstrip(DASHES + '-')}"))
         elif not argument.startswith("-") or argument == "-":
             yield argument, where
         else:

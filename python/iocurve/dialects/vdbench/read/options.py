@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from iocurve.dialects.base import DASHES, typographic_dash
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_letters
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
@@ -130,6 +131,8 @@ class _Parser:
                 self._long(word)
             elif word.startswith("-") and len(word) > 1:
                 self._short(word)
+            elif wrong := typographic_dash(word):
+                self._error(wrong, f"write -{word.lstrip(DASHES)[:40]}")
             elif found := _VARIABLE.match(word):
                 self._options.variables[found[1]] = found[2]
             else:
