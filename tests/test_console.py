@@ -12,9 +12,9 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.foundation.units import MIB, SECOND_NS
+from iocurve.report.live import TerminalView
 from iocurve.report.progress import PlainView, StartedPoint, finished_line
 from iocurve.report.table import result_table
-from iocurve.report.view import TerminalView
 
 
 class Clock:

@@ -32,7 +32,6 @@ from iocurve.result import host
 from iocurve.result.disturbance import starved_volume_text
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets.nfs_url import nfs_address
-from iocurve.targets.target import disk_facts
 
 if TYPE_CHECKING:
     from iocurve.measure.run_files import RunFiles
@@ -358,6 +357,9 @@ class UsedTargets:
         if places > 1:
             return TargetFacts(kind="several", address=f"{places} places")
         for disk in self._disks:
+            # Other jobs need nothing of targets.
+            from iocurve.targets.target import disk_facts
+
             return disk_facts(disk)
         for address in self._mounts:
             return TargetFacts(kind="nfs", address=address)
