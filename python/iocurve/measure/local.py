@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from iocurve.result import host
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
 
 if TYPE_CHECKING:
-    from iocurve.volume.stats import VolumeStats
+    from iocurve.targets.opened_target import VolumeMeter
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -147,17 +147,15 @@ class _Meter:
     def __init__(self, files: Sequence[str], servers: Servers, ports: Sequence[int]) -> None:
         self._machine = host.MachineMeter(servers=servers)
         self._devices = DeviceMeter(files)
-        self._volumes = _volumes(ports)
+        self._volumes = _volume_meter(ports) if ports else None
 
     def poll(self) -> None:
         self._machine.poll()
 
     def use(self) -> MachineUse | None:
         use, moved = self._machine.use(), self._devices.moved()
-        if use is not None:
-            now = _volumes(self._volumes)
-            shares = [stats.starved_share(self._volumes[port]) for port, stats in now.items()]
-            use = use.replace(volume_starved_share=max(shares, default=None))
+        if use is not None and self._volumes is not None:
+            use = use.replace(volume_starved_share=self._volumes.starved_share())
         if use is None or moved is None:
             return use
         return use.replace(
@@ -165,16 +163,11 @@ class _Meter:
         )
 
 
-def _volumes(ports: Iterable[int]) -> dict[int, VolumeStats]:
-    """The counters of the volumes that serve at ports of this machine."""
-    found: dict[int, VolumeStats] = {}
-    for port in ports:
-        # A load on local files needs nothing of volumes.
-        from iocurve.volume.control import stats_of
+def _volume_meter(ports: Sequence[int]) -> VolumeMeter:
+    # A load on local files needs nothing of volumes.
+    from iocurve.targets.opened_target import VolumeMeter
 
-        if stats := stats_of(port):
-            found[port] = stats
-    return found
+    return VolumeMeter(ports)
 
 
 def _local_files(plan: Plan) -> list[str]:

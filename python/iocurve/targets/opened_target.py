@@ -17,7 +17,9 @@ from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
+from iocurve.volume.control import stats_of
 from iocurve.volume.spec import memory_limit_bytes
+from iocurve.volume.stats import VolumeStats
 
 
 class OpenedTarget(msgspec.Struct, frozen=True):
@@ -153,3 +155,19 @@ def is_ipv4_loopback(host: str) -> bool:
         return host == "localhost" or IPv4Address(host).is_loopback
     except AddressValueError:
         return False
+
+
+class VolumeMeter:
+    """The volumes of this user at ports of this machine, since now."""
+
+    def __init__(self, ports: Iterable[int]) -> None:
+        self._before = _counters(ports)
+
+    def starved_share(self) -> float | None:
+        """The largest share of the time in which a volume waited for processors; None without a volume."""
+        now = _counters(self._before)
+        return max((stats.starved_share(self._before[port]) for port, stats in now.items()), default=None)
+
+
+def _counters(ports: Iterable[int]) -> dict[int, VolumeStats]:
+    return {port: stats for port in ports if (stats := stats_of(port))}

@@ -30,8 +30,8 @@ from iocurve.job.model import (
     Words,
 )
 from iocurve.job.resolve import Machine, PathFacts, plan_here, resolve
+from iocurve.job.resolve.engines import checked_nfs_url
 from iocurve.job.resolve.machine import ENDLESS
-from iocurve.targets.target import NfsTarget
 
 INTERVAL_NS = 100 * MILLISECOND_NS
 """Resolution of the values up to the end of the fastest thread."""
@@ -221,7 +221,7 @@ def _of_export(options: Options) -> DataSet:
     return data_set
 
 
-def place(path: str) -> tuple[NfsTarget | None, str]:
+def place(path: str) -> tuple[str | None, str]:
     """The export and the path in it: ``nfs://host/export/dir`` has ``dir``. A local path has no export."""
     if not path.startswith("nfs:"):
         return None, posixpath.normpath(path)
@@ -229,7 +229,7 @@ def place(path: str) -> tuple[NfsTarget | None, str]:
     start, host, rest = url.removeprefix("nfs://"), "", ""
     host, _, rest = start.partition("/")
     export, _, name = rest.strip("/").partition("/")
-    return NfsTarget.of(f"nfs://{host}/{export}{mark}{query}"), name
+    return checked_nfs_url(f"nfs://{host}/{export}{mark}{query}"), name
 
 
 def options_of(options: Options) -> list[str]:
@@ -277,7 +277,7 @@ def rank_of(options: Options, number: int) -> int:
     return number if options.share_paths else number % options.threads
 
 
-def roots_of(options: Options, rank: int) -> tuple[NfsTarget | None, tuple[str, ...], plans.TreeNames]:
+def roots_of(options: Options, rank: int) -> tuple[str | None, tuple[str, ...], plans.TreeNames]:
     """The export, the directories that a rank's directories are in, in turn, and their names.
 
     Directory i of a rank is in path (rank + i) modulo the number of paths.
@@ -440,7 +440,7 @@ def _names(
     options: Options,
     name: str,
     number: int,
-    target: NfsTarget | None,
+    target: str | None,
     kind: plans.MetadataKind,
     regions: Sequence[plans.FilePlan],
 ) -> Section:
@@ -458,7 +458,7 @@ def _region(path: str, offset: int, size: int, layout: plans.Layout = "nothing")
     return plans.FilePlan(path=path, offset_bytes=offset, bytes=size, layout=layout, keep=True)
 
 
-def _target(options: Options, target: NfsTarget | None) -> Target:
+def _target(options: Options, target: str | None) -> Target:
     if target is not None:
-        return Target(engine="nfs", nfs_url=target.text)
+        return Target(engine="nfs", nfs_url=target)
     return Target(engine="aio" if options.depth > 1 else "sync", direct=options.direct)

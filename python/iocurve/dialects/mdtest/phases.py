@@ -17,7 +17,7 @@ from iocurve.engine import plan as plans
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Data, Ending, Files, Job, Load, Pace, PlanNote, Reporting, Said, Section, Target, Words
 from iocurve.job.resolve import Machine, plan_here, resolve
-from iocurve.targets.target import NfsTarget
+from iocurve.job.resolve.engines import checked_nfs_url
 
 TREE = "mdtest_tree"
 """Name of a tree's directories before their numbers."""
@@ -299,7 +299,7 @@ def _target(path: str, durability: plans.Durability) -> tuple[Target, Callable[[
     if not path.startswith("nfs:"):
         return Target(engine="sync", durability=durability), os.path.normpath
     url, _ = split(path)
-    target = Target(engine="nfs", nfs_url=NfsTarget.of(url).text, durability=durability)
+    target = Target(engine="nfs", nfs_url=checked_nfs_url(url), durability=durability)
     return target, lambda name: split(name)[1]
 
 

@@ -37,7 +37,7 @@ from iocurve.job.model import (
     Target,
 )
 from iocurve.job.resolve import Machine, plan_here
-from iocurve.targets.target import NfsTarget
+from iocurve.job.resolve.engines import checked_nfs_url
 
 FORMAT_THREADS = 8
 """vdbench's threads of a format; fwd=format overrides them."""
@@ -366,7 +366,7 @@ def _target(tree: Tree, opened: Opening) -> tuple[Target, str]:
     if not tree.anchor.startswith("nfs:"):
         return Target(engine="sync", direct=opened.direct, durability=opened.durability), tree.anchor
     url, root = split_anchor(tree.anchor)
-    url = NfsTarget.of(url).text
+    url = checked_nfs_url(url)
     return Target(engine="nfs", nfs_url=url, durability=opened.durability, keep_payload=True), root
 
 

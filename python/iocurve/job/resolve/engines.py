@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from iocurve.engine import plan as planned
+from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section
 from iocurve.job.resolve.checks import Diagnostics
@@ -15,6 +16,15 @@ from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
 NCONNECT_DEFAULT = 1
 TIMEOUT_DEFAULT_NS = 60 * SECOND_NS
 """Time after which a silent server fails the run."""
+
+
+def checked_nfs_url(text: str) -> str:
+    """The URL of an export, as a path of another tool names it. Raises ``DialectError``."""
+    try:
+        parse_nfs_url(text)
+    except ValueError as error:
+        raise DialectError([Diagnostic(str(error))]) from None
+    return text
 
 
 def nfs_url_of(section: Section, diagnostics: Diagnostics) -> NfsUrl | None:
