@@ -19,8 +19,7 @@ from iocurve.foundation.errors import DialectError, ResultError
 from iocurve.foundation.units import KIB, SECOND_NS
 from iocurve.measure import ab
 from iocurve.measure.campaign import into_directory
-from iocurve.measure.scenario.cases import Cases
-from iocurve.measure.scenario.groups import groups_of
+from iocurve.measure.scenario.cases import Cases, groups_of
 from iocurve.report import compared, compared_page
 from iocurve.report.compared import Compared
 from iocurve.result import turns

@@ -9,11 +9,10 @@ import pytest
 
 from iocurve.advice import measured
 from iocurve.advice.doctor.host import HostFiles
-from iocurve.advice.observation import KindObserved, Observation
+from iocurve.advice.observation import KindObserved, Observation, job_file
 from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import CounterSample, Processes, Subject, find_subject, observation
 from iocurve.advice.observe.counters import samples as watched
-from iocurve.advice.observe.job import job_file
 from iocurve.cli.commands import run
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import IocurveError, ResultError, TargetError

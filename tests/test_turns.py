@@ -21,7 +21,6 @@ from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement, tell_waits, turn_places
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import ROUNDS, TURN_NS_MIN, load
-from iocurve.measure.scenario.groups import groups_of
 from iocurve.report.table import result_table
 from iocurve.report.view import NoView
 from iocurve.result import turns

@@ -21,8 +21,7 @@ from iocurve.volume.limits import (
     Lognormal,
     Parallelism,
 )
-from iocurve.volume.profile_limits import resolve
-from iocurve.volume.profile_text import describe
+from iocurve.volume.profile_limits import describe, resolve
 from iocurve.volume.spec import memory_limit_bytes
 
 

@@ -301,7 +301,7 @@ def _chain_link(link: LinkLimit, demand: Demand) -> ChainLink:
 def sources() -> list[dict[str, str]]:
     """Every fact that sizings use: its subject, name, value, page and date."""
     from iocurve.advice import facts
-    from iocurve.volume.profile_text import describe
+    from iocurve.volume.profile_limits import describe
 
     rows: list[tuple[str, str, str, str]] = []
     for name in profiles.names():

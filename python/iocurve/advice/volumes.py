@@ -15,7 +15,7 @@ from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits
 from iocurve.volume.profile import Profile, Settable
-from iocurve.volume.profile_text import formula_text
+from iocurve.volume.profile_limits import formula_text
 
 Found = Iterator[Alternative | Impossible]
 

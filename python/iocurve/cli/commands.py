@@ -138,7 +138,7 @@ GROUPS = {
         ),
         Command(
             "profile",
-            "profile:app",
+            "volume:profile_commands",
             "List and show service levels of volumes.",
             "iocurve profile show anf-ultra",
             has_subcommands=True,

@@ -131,9 +131,9 @@ def show_history(
     runs = _runs(directory)
     found = History(tuple(runs), tuple(histories(runs, figure)))
     if html:
-        from iocurve.report.history_page import page
+        from iocurve.report.compared_page import history_page
 
-        write_atomically(html, page(found).encode())
+        write_atomically(html, history_page(found).encode())
     if json:
         show_json(history.document(found))
         return 0

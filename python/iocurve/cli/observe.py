@@ -10,8 +10,7 @@ from typing import Literal
 from cyclopts import Parameter
 
 from iocurve.advice.doctor.host import HostFiles, azure_instance
-from iocurve.advice.observation import KindObserved, Observation
-from iocurve.advice.observe import job as jobs
+from iocurve.advice.observation import KindObserved, Observation, job_file
 from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import CounterSample, Processes, find_subject, observation
 from iocurve.advice.observe.counters import interval as between
@@ -139,7 +138,7 @@ def observe(
     else:
         _show(observed)
     if job.job is not None and job.access is not None and job.data is not None:
-        _write(job.job, jobs.job_file(observed, job.access, job.data).encode(), "--job")
+        _write(job.job, job_file(observed, job.access, job.data).encode(), "--job")
         print(f"wrote {job.job}: iocurve run {job.job}", file=sys.stderr)
     return exit_status() if interrupted else 0
 

@@ -1,4 +1,4 @@
-"""Commands of the embedded volume: serve it, change it, watch it."""
+"""Commands of the embedded volume: serve it, change it, watch it; and of the service levels that it can have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, given, refuse, show_json
+from iocurve.cli.common import example, given, records, refuse, show, show_json
 from iocurve.cli.quantities import (
     AtLeast1,
     BandwidthText,
@@ -26,11 +26,13 @@ from iocurve.cli.quantities import (
 )
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration
+from iocurve.report.table import Table
 from iocurve.volume import control
 from iocurve.volume import profile as profiles
 from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.messages import SetRequest
+from iocurve.volume.profile_limits import describe
 from iocurve.volume.spec import REPLACING, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
@@ -306,3 +308,48 @@ def _hold_the_end_back() -> set[signal.Signals]:
         ending.add(signal.SIGHUP)
     signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     return ending
+
+
+profile_commands = App(name="profile", help="List and show service levels of volumes.")
+
+
+@profile_commands.command(name="list", help_epilogue=example("iocurve profile list"))
+def list_profiles(*, json: Flag = False) -> int:
+    """List the service levels of volumes. A volume also takes a profile file of your own.
+
+    Parameters
+    ----------
+    json
+        Print a JSON array.
+    """
+    columns = ("name", "title")
+    rows = [(name, profiles.load(name).title) for name in profiles.names()]
+    if json:
+        show_json(records(columns, rows))
+    else:
+        show(Table(columns, rows, sentences=["title"], has_header=False))
+    return 0
+
+
+@profile_commands.command(name="show", help_epilogue=example("iocurve profile show anf-ultra"))
+def show_profile(
+    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: Flag = False
+) -> int:
+    """Print the figures of a service level, each with its source.
+
+    Parameters
+    ----------
+    name
+        A service level (iocurve profile list), or a profile file that ends in .toml.
+    json
+        Print a JSON object.
+    """
+    title, rows = profiles.load(name).title, describe(name)
+    if json:
+        show_json({"name": name, "title": title, "figures": records(("figure", "value", "source"), rows)})
+        return 0
+    print(f"{name}: {title}")
+    if rows:
+        source = "page of learn.microsoft.com" if name in profiles.names() else "source"
+        show(Table(("figure", "value", source), rows, sentences=["value", source]))
+    return 0

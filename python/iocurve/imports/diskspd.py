@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, scaled, size, whole
+from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
 
 NO_LATENCY = "DiskSpd measured no latencies (-L was not given)."

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS
-from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
+from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedKind, ImportedLatency, total_of
 

@@ -9,8 +9,8 @@ import msgspec
 
 from iocurve.foundation.errors import ResultError
 from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
-from iocurve.imports.measured import ImportedMeasurement
 from iocurve.imports.parsing import SourceFile
+from iocurve.imports.points import ImportedMeasurement
 
 
 class Format(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from iocurve.foundation.units import SECOND_NS
-from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, whole
+from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedKind
 
 KINDS = {

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import msgspec
 
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.measured import ImportedLoad, ImportedMeasurement
 from iocurve.imports.parsing import SourceFile, number, scaled
+from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, histogram_of, total_of
 
 FILES = ("flatfile.html", "summary.html", "totals.html")

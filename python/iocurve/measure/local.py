@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,9 +14,6 @@ from iocurve.machine.processes import NFS_PORT, Servers, is_local, servers_of
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
-
-if TYPE_CHECKING:
-    from iocurve.targets.opened_target import VolumeMeter
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -147,15 +143,15 @@ class _Meter:
     def __init__(self, files: Sequence[str], servers: Servers, ports: Sequence[int]) -> None:
         self._machine = host.MachineMeter(servers=servers)
         self._devices = DeviceMeter(files)
-        self._volumes = _volume_meter(ports) if ports else None
+        self._starved_share = _starved_share_since(ports)
 
     def poll(self) -> None:
         self._machine.poll()
 
     def use(self) -> MachineUse | None:
         use, moved = self._machine.use(), self._devices.moved()
-        if use is not None and self._volumes is not None:
-            use = use.replace(volume_starved_share=self._volumes.starved_share())
+        if use is not None:
+            use = use.replace(volume_starved_share=self._starved_share())
         if use is None or moved is None:
             return use
         return use.replace(
@@ -163,11 +159,13 @@ class _Meter:
         )
 
 
-def _volume_meter(ports: Sequence[int]) -> VolumeMeter:
+def _starved_share_since(ports: Sequence[int]) -> Callable[[], float | None]:
+    if not ports:
+        return lambda: None
     # A load on local files needs nothing of volumes.
-    from iocurve.targets.opened_target import VolumeMeter
+    from iocurve.targets.opened_target import starved_share_since
 
-    return VolumeMeter(ports)
+    return starved_share_since(ports)
 
 
 def _local_files(plan: Plan) -> list[str]:

@@ -13,9 +13,8 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from iocurve.engine.plan import FLUSH_KINDS
-from iocurve.result.correlated import mean_interval
 from iocurve.result.document import Point
-from iocurve.result.stats import CONFIDENCE, VALUES_MIN, judged_mean, sample_mean
+from iocurve.result.stats import CONFIDENCE, VALUES_MIN, judged_mean, mean_interval, sample_mean
 from iocurve.result.summary import Latency
 
 EXACT_VARIANCE_MAX = 10_000.0

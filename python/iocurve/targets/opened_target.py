@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
@@ -157,16 +157,18 @@ def is_ipv4_loopback(host: str) -> bool:
         return False
 
 
-class VolumeMeter:
-    """The volumes of this user at ports of this machine, since now."""
+def starved_share_since(ports: Iterable[int]) -> Callable[[], float | None]:
+    """A function of the volumes of this user at ports of this machine.
 
-    def __init__(self, ports: Iterable[int]) -> None:
-        self._before = _counters(ports)
+    It gives the largest share of the time since now in which a volume waited for processors; None without a volume.
+    """
+    before = _counters(ports)
 
-    def starved_share(self) -> float | None:
-        """The largest share of the time in which a volume waited for processors; None without a volume."""
-        now = _counters(self._before)
-        return max((stats.starved_share(self._before[port]) for port, stats in now.items()), default=None)
+    def starved_share() -> float | None:
+        now = _counters(before)
+        return max((stats.starved_share(before[port]) for port, stats in now.items()), default=None)
+
+    return starved_share
 
 
 def _counters(ports: Iterable[int]) -> dict[int, VolumeStats]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from iocurve.advice.doctor import local, machine, nconnect, nfs
+from iocurve.advice.doctor import local, machine, nfs
 from iocurve.advice.doctor.checks import Diagnosis, Finding, Judgement, State, TunedSetting, diagnosis
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount, fstab_options, mounts
@@ -113,7 +113,7 @@ class _Examination:
         options = [f"nconnect={number}" for number in (connections, wanted or 8)]
         now, better = (_with_option(subject, option) for option in options)
         setting = TunedSetting(
-            now=str(connections), wanted=str(wanted or 8), load=nconnect.CONNECTIONS_LOAD, urls=(now, better)
+            now=str(connections), wanted=str(wanted or 8), load=nfs.CONNECTIONS_LOAD, urls=(now, better)
         )
         state: State = "green" if is_good else "yellow"
         yield "nfs.nconnect", subject, Judgement(state, text, fix=options[1], undo=options[0], setting=setting)
@@ -122,7 +122,7 @@ class _Examination:
     def _nfs(self, mount: ClientMount) -> Iterator[Finding]:
         service = nfs.service_of(mount, self.known.profile, self.known.nconnect)
         yield from nfs.check(mount, self.host, service, self.bytes_per_s)
-        yield from nconnect.check(mount, self.nfs, fstab_options(self.host), self.host, service)
+        yield from nfs.check_connections(mount, self.nfs, fstab_options(self.host), self.host, service)
 
     def _device_node(self, subject: str, by_name: dict[str, local.Device]) -> local.Device | None:
         """A device by its node; a link such as /dev/mapper/x is followed on a live machine."""

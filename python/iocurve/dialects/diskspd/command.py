@@ -17,12 +17,11 @@ from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.linux_notes import linux_notes
 from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
-from iocurve.dialects.diskspd.read.rules import Findings, check
+from iocurve.dialects.diskspd.read.rules import Findings, check, linux_notes
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks

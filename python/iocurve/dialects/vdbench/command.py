@@ -15,8 +15,7 @@ from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distin
 from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX
 from iocurve.dialects.vdbench.read import lines, options
 from iocurve.dialects.vdbench.read.definitions import Definitions, define
-from iocurve.dialects.vdbench.read.options import Options
-from iocurve.dialects.vdbench.read.validation_request import ValidationRequest, read_words
+from iocurve.dialects.vdbench.read.options import Options, ValidationRequest, read_words
 from iocurve.dialects.vdbench.runner import Writer, simulate
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
 from iocurve.dialects.vdbench.topology import Topology, make_topology

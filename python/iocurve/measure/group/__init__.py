@@ -12,21 +12,23 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import RunError
+from iocurve.foundation.errors import RunError, TargetError
 from iocurve.machine.files import boot_id
+from iocurve.machine.processes import Process
 from iocurve.measure.deployment import parts
 from iocurve.measure.group.client import GroupClient
-from iocurve.measure.group.link import REPLY_S, ClientLostError, Member
-from iocurve.measure.group.places import ClientPlace
+from iocurve.measure.group.link import REPLY_S, ClientLostError, Member, cause_of
 from iocurve.measure.group.run import GroupRun
 from iocurve.measure.group.silence import Tell, ignored
 from iocurve.measure.machines import Running
 from iocurve.measure.records import idle_cost_of
 from iocurve.result.document import ClusterFacts, IdleCost
+from iocurve.targets.places import FileFacts
 
 IDLE_S = 1.0
 """Time in which a client measures what the daemons cost while no load runs."""
@@ -144,3 +146,57 @@ class ClientGroup:
     def directory(self, client: int, path: Path) -> ClientPlace:
         """A directory of the machine of a load client."""
         return ClientPlace(self._members[client], self._loop, client, path)
+
+
+FILES_S = 60.0
+"""Longest time in which a client lists, writes or removes files."""
+
+
+@dataclass(frozen=True)
+class ClientPlace:
+    """A directory on the machine of a load client (``Place``)."""
+
+    member: Member = field(hash=False)
+    loop: asyncio.AbstractEventLoop = field(hash=False)
+    client: int
+    directory: Path
+
+    def process(self) -> Process:
+        """See ``Place``."""
+        return cast("Process", self._ask("process"))
+
+    def names(self, suffix: str) -> list[str]:
+        """See ``Place``."""
+        return cast("list[str]", self._ask("names", suffix))
+
+    def facts(self, names: Sequence[str]) -> list[FileFacts | None]:
+        """See ``Place``."""
+        return cast("list[FileFacts | None]", self._ask("facts", list(names)))
+
+    def read(self, name: str, bytes_max: int) -> bytes:
+        """See ``Place``."""
+        return cast("bytes", self._ask("read", name, bytes_max))
+
+    def write(self, name: str, data: bytes, *, new: bool) -> None:
+        """See ``Place``."""
+        self._ask("write", name, data, new=new)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """See ``Place``."""
+        self._ask("remove", list(names))
+
+    def _ask(self, method: str, *arguments: object, **options: object) -> object:
+        return asyncio.run_coroutine_threadsafe(self._reply(method, arguments, options), self.loop).result()
+
+    async def _reply(self, method: str, arguments: tuple[object, ...], options: dict[str, object]) -> Any:
+        link = self.member.link
+        if self.member.is_lost:
+            raise TargetError(
+                f"load client {link.name} was lost; what it left: iocurve clean {self.directory}, run there"
+            )
+        call = link.call("in_directory", str(self.directory), method, arguments, options)
+        try:
+            return await asyncio.wait_for(call, FILES_S)
+        except (ClientLostError, TimeoutError) as error:
+            self.member.lose()
+            raise TargetError(f"load client {link.name} was lost: {cause_of(error)}") from None

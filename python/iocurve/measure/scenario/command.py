@@ -18,9 +18,8 @@ from iocurve.job.model import TreeLoad
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import runner
-from iocurve.measure.scenario.cases import Case, Cases, scaled
+from iocurve.measure.scenario.cases import Case, Cases, expected_ns, groups_of, rounded, scaled
 from iocurve.measure.scenario.document import Family, Form, Scenario, load
-from iocurve.measure.scenario.groups import expected_ns, groups_of, rounded
 from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.report.view import View
 from iocurve.result.document import RESULT_NAME, Result, TargetFacts

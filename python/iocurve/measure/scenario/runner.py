@@ -33,9 +33,8 @@ from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.scenario.caches import Caches
-from iocurve.measure.scenario.cases import Case, Cases
+from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of
 from iocurve.measure.scenario.document import Form, Scenario
-from iocurve.measure.scenario.groups import CaseGroup, groups_of
 from iocurve.measure.why import HELD_UP, diagnose
 from iocurve.report.view import View
 from iocurve.result import reference

@@ -32,10 +32,9 @@ from iocurve.measure.run_files import RunFiles
 from iocurve.measure.search.ceiling import RAMP_SHARE, IsDecided, Trial
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Counts
-from iocurve.result.correlated import mean_interval
 from iocurve.result.course import of_outcome, records
 from iocurve.result.document import Axis, Point
-from iocurve.result.stats import CONFIDENCE, judged_mean
+from iocurve.result.stats import CONFIDENCE, judged_mean, mean_interval
 from iocurve.result.summary import Latency
 from iocurve.targets.opened_target import OpenedTarget
 

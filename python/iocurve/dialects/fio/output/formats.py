@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iocurve.dialects.fio.invocation import FioCommand, Format
-from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
 from iocurve.dialects.fio.output.job_stats import (
@@ -14,8 +13,11 @@ from iocurve.dialects.fio.output.job_stats import (
     JobStats,
     SteadyMeans,
     bin_middle_ns,
+    clients_of,
     counts_by_bin,
     job_stats,
+    of_client,
+    total_of_clients,
 )
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
@@ -44,7 +46,7 @@ def render_json(prepared: FioCommand, result: Result, *, with_bins: bool = False
 
     moment = result.created.timestamp()
     global_options = prepared.sections[0].global_options if prepared.sections else {}
-    of_clients = bool(clients.clients(result))
+    of_clients = bool(clients_of(result))
     uses = [] if of_clients else prepared.disks.uses()
     disks = [{"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in uses]
     document = {
@@ -69,15 +71,15 @@ def render_json(prepared: FioCommand, result: Result, *, with_bins: bool = False
 
 def _jobs(prepared: FioCommand, result: Result, with_bins: bool) -> dict[str, object]:
     """The jobs; of several hosts those of each, and their total, as fio's clients print it."""
-    hosts = clients.clients(result)
+    hosts = clients_of(result)
     if not hosts:
         return {"jobs": [_job(job, with_bins) for job in job_stats(prepared, result)]}
     stats = [
         _job(job, with_bins) | {"hostname": host.name}
         for host in hosts
-        for job in job_stats(prepared, clients.of_client(prepared, result, host.client))
+        for job in job_stats(prepared, of_client(prepared, result, host.client))
     ]
-    total = clients.total(prepared, result)
+    total = total_of_clients(prepared, result)
     # The total belongs to no host; fio writes the last host here.
     return {"client_stats": [*stats, _job(total, with_bins) | {"hostname": ""}] if total else stats}
 

@@ -8,9 +8,17 @@ from itertools import groupby, islice
 
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.job import SectionReport
-from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
-from iocurve.dialects.fio.output.job_stats import KIND_NAMES, Direction, JobStats, SteadyMeans, job_stats
+from iocurve.dialects.fio.output.job_stats import (
+    KIND_NAMES,
+    Direction,
+    JobStats,
+    SteadyMeans,
+    clients_of,
+    job_stats,
+    of_client,
+    total_of_clients,
+)
 from iocurve.engine.derived import block_bytes_max, block_bytes_min, difference_text
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section
@@ -24,12 +32,12 @@ _SHARES_PER_LINE = 5
 
 def render(prepared: FioCommand, result: Result) -> str:
     """Renders ``--output-format=normal``, of several hosts in fio's client form."""
-    if hosts := clients.clients(result):
+    if hosts := clients_of(result):
         lines = [f"hostname={host.name}, iocurve-{result.iocurve}" for host in hosts]
         lines += [f"<{host.name}> {line}" for host in hosts for line in _starting(prepared, host.client)]
         for host in hosts:
-            lines += [f"<{host.name}> ", *_jobs(prepared, clients.of_client(prepared, result, host.client))[1:]]
-        if (total := clients.total(prepared, result)) is not None:
+            lines += [f"<{host.name}> ", *_jobs(prepared, of_client(prepared, result, host.client))[1:]]
+        if (total := total_of_clients(prepared, result)) is not None:
             lines += _job(total, result)
     else:
         *headers, threads = _starting(prepared, 0)

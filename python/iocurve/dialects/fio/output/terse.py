@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from iocurve.dialects.fio.invocation import FioCommand
-from iocurve.dialects.fio.output import clients
 from iocurve.dialects.fio.output.disk_util import DiskUse
-from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, job_stats
+from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, clients_of, job_stats, of_client
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, Spread
@@ -20,7 +19,7 @@ def render(prepared: FioCommand, result: Result) -> str:
     """Renders a line per reported job, of several hosts one after the other, as fio's clients do."""
     version = prepared.output.terse_version
     disks = list(_disks(prepared.disks.uses())) if version > 2 else []
-    hosts = [clients.of_client(prepared, result, host.client) for host in clients.clients(result)]
+    hosts = [of_client(prepared, result, host.client) for host in clients_of(result)]
     jobs = [job for one in hosts or [result] for job in job_stats(prepared, one)]
     return "".join(";".join(_fields(job, version, disks)) + "\n" for job in jobs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from iocurve.dialects.fio.read import patterns, splits, values
+from iocurve.dialects.fio.read import splits, values
 from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError, part_of
 from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.engine.plan import BlockRange, Blocks, FileSelect, FixedBlocks, MetadataKind
@@ -323,7 +323,7 @@ def set_all_repeatable(draft: Draft, text: str, context: Context) -> None:
 
 def set_pattern(draft: Draft, text: str, context: Context) -> None:
     """Reads buffer_pattern. It resets zero_buffers, scramble_buffers and refill_buffers set before it."""
-    pattern = patterns.pattern(text, context, with_offsets=False)
+    pattern = values.pattern(text, context, with_offsets=False)
     draft.put(Data, payload_pattern=pattern, payload_zero=False, payload_scramble=False)
     if not draft.data.payload_compress_percent and not draft.load.reads:
         draft.put(Data, payload_refill=False)

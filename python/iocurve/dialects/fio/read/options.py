@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from iocurve.dialects.fio.read import effects, patterns, splits, values
+from iocurve.dialects.fio.read import effects, splits, values
 from iocurve.dialects.fio.read.draft import Option
 from iocurve.dialects.fio.read.effects import NOT_YET
 from iocurve.dialects.fio.read.values import Context, Reader
@@ -285,7 +285,7 @@ OPTIONS: tuple[Option, ...] = (
     _defers("do_verify", _BOOL),
     _defers("verify_interval", values.integer(80, 2**32 - 1)),
     _defers("verify_offset", values.integer(40, 2**32 - 1)),
-    _defers("verify_pattern", partial(patterns.pattern, with_offsets=True), fields=("verify",)),
+    _defers("verify_pattern", partial(values.pattern, with_offsets=True), fields=("verify",)),
     _defers("verify_fatal", _BOOL),
     _defers("verify_dump", _BOOL),
     _defers("verify_backlog", values.integer(0, 2**32 - 1)),
