@@ -29,6 +29,7 @@ sys.dont_write_bytecode = False
 GROUPS = {
     "test_nfs_client.py": "ganesha",
     "test_cluster.py": "cluster",
+    "test_cluster_hosts.py": "cluster",
     "test_kernel_client.py": "kernel",
     "test_fio_plot.py": "fio-plot",
 }

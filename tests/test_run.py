@@ -357,7 +357,8 @@ def test_invalid_plans_are_refused(change: dict[str, int], text: str) -> None:
 
 
 def test_the_ceiling_is_a_rate() -> None:
-    assert _native.null_ceiling(0.02) > 0
+    # Long enough for a machine that has other work, too.
+    assert _native.null_ceiling(0.3) > 0
 
 
 def test_ctrl_c_after_the_last_operation_still_interrupts() -> None:
