@@ -106,7 +106,9 @@ fn imports(body: &str) -> String {
     let typing = line("typing", used(&["Annotated", "Literal", "get_args"]));
     let msgspec = line("\nmsgspec", used(&["Meta"])).replace("from \n", "\nfrom ");
     let structs = if body.contains("(TaggedStruct") { "Struct, TaggedStruct" } else { "Struct" };
-    format!("from __future__ import annotations\n\n{typing}{msgspec}\nfrom iocurve.foundation.structs import {structs}\n")
+    format!(
+        "from __future__ import annotations\n\n{typing}{msgspec}\nfrom iocurve.foundation.structs import {structs}\n"
+    )
 }
 
 struct Writer<'a> {

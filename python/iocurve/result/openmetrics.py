@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from iocurve.foundation.errors import TargetError, option
+from iocurve.foundation.serving import serving
 
 
 def text(metrics: Collector) -> bytes:
@@ -32,13 +32,9 @@ def metrics_server(metrics: Collector, address: str, port: int) -> Iterator[str]
         server = (_Server6 if ":" in address else _MetricsServer)((address, port), _handler(metrics))
     except OSError as error:
         raise TargetError(f"{option('metrics')} {port}: cannot listen on {address}: {error.strerror}") from None
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    try:
-        host = f"[{address}]" if ":" in address else address
+    host = f"[{address}]" if ":" in address else address
+    with serving(server, "metrics"):
         yield f"http://{host}:{server.server_address[1]}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class _MetricsServer(ThreadingHTTPServer):

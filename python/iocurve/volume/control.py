@@ -18,6 +18,7 @@ import msgspec
 
 from iocurve._native import Volume
 from iocurve.foundation.errors import IocurveError, TargetError
+from iocurve.foundation.serving import serving
 from iocurve.machine.files import runtime_directory
 from iocurve.volume.messages import (
     Answer,
@@ -119,13 +120,10 @@ def control_socket(control: Control, port: int) -> Iterator[Path]:
         raise TargetError(f"cannot create the control socket {path}: {error.strerror}") from None
     finally:
         os.umask(before)
-    thread = threading.Thread(target=server.serve_forever, name="control", daemon=True)
-    thread.start()
     try:
-        yield path
+        with serving(server, "control"):
+            yield path
     finally:
-        server.shutdown()
-        server.server_close()
         path.unlink(missing_ok=True)
 
 

@@ -1,7 +1,7 @@
 //! Names of inodes below the directory, learned from a scan at the start and from every name seen since, and what each of them counts
 //! against the quota.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use iocurve_wire::nfs3::{ftype3, nfsstat3};
@@ -21,27 +21,65 @@ pub(super) struct Inodes {
     pub(super) budget: Budget,
 }
 
-/// One inode and its names, each with the inode of its directory.
-#[derive(Debug, Clone)]
+/// A name, with the inode of its directory.
+type Name = (u64, Vec<u8>);
+
+/// The names of an inode. Nearly all have one; what a name costs does not depend on the number of others.
+#[derive(Debug, Default)]
+struct Names {
+    /// There is one if there are more.
+    first: Option<Name>,
+    more: BTreeSet<Name>,
+}
+
+/// One inode and its names.
+#[derive(Debug)]
 struct Known {
     id: Id,
-    names: Vec<(u64, Vec<u8>)>,
+    names: Names,
     /// Bytes that its data count; it may have grown without this server's knowledge.
     counted: u64,
 }
 
-impl Known {
-    fn new(id: Id) -> Self {
-        Self { id, names: Vec::new(), counted: 0 }
+impl Names {
+    fn has(&self, parent: u64, name: &[u8]) -> bool {
+        let is_first = self.first.as_ref().is_some_and(|(at, called)| *at == parent && called == name);
+        is_first || !self.more.is_empty() && self.more.contains(&(parent, name.to_vec()))
     }
 
-    fn has(&self, parent: u64, name: &[u8]) -> bool {
-        self.names.iter().any(|(at, called)| *at == parent && called == name)
+    fn add(&mut self, name: Name) {
+        if self.first.is_none() {
+            self.first = Some(name);
+        } else {
+            self.more.insert(name);
+        }
+    }
+
+    fn remove(&mut self, name: &Name) {
+        if self.first.as_ref() == Some(name) {
+            self.first = self.more.pop_first();
+        } else {
+            self.more.remove(name);
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Name> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+}
+
+impl Known {
+    fn new(id: Id) -> Self {
+        Self { id, names: Names::default(), counted: 0 }
     }
 
     /// Bytes that it counts with its names.
     fn bytes(&self) -> u64 {
-        self.counted + NAME_BYTES * self.names.len() as u64
+        self.counted + NAME_BYTES * self.names.count() as u64
     }
 }
 
@@ -60,20 +98,27 @@ impl Inodes {
         let size = if matches!(stat.file_type, ftype3::NF3REG | ftype3::NF3LNK) { stat.size } else { 0 };
         let mut known = self.write();
         let entry = self.entry(&mut known, stat.id);
-        if entry.has(parent, name) {
+        if entry.names.has(parent, name) {
             return;
         }
-        if entry.names.is_empty() {
+        if entry.names.count() == 0 {
             entry.counted = size;
             self.budget.use_anyway(size);
         }
-        entry.names.push((parent, name.to_vec()));
+        entry.names.add((parent, name.to_vec()));
         self.budget.use_anyway(NAME_BYTES);
     }
 
     /// Notes a name that was made, and for which [`NAME_BYTES`] were taken from the budget.
     pub(super) fn add(&self, id: Id, parent: u64, name: &[u8]) {
-        self.entry(&mut self.write(), id).names.push((parent, name.to_vec()));
+        let mut known = self.write();
+        let names = &mut self.entry(&mut known, id).names;
+        if names.has(parent, name) {
+            // It was removed by another program.
+            self.budget.give_back(NAME_BYTES);
+        } else {
+            names.add((parent, name.to_vec()));
+        }
     }
 
     /// The entry of an inode. An earlier one with its number, which others have removed, no longer counts.
@@ -88,7 +133,7 @@ impl Inodes {
 
     /// True if an inode is known under a name.
     pub(super) fn knows(&self, id: Id, parent: u64, name: &[u8]) -> bool {
-        self.read().get(&id.inode).is_some_and(|entry| entry.id == id && entry.has(parent, name))
+        self.read().get(&id.inode).is_some_and(|entry| entry.id == id && entry.names.has(parent, name))
     }
 
     /// Forgets a name, and with its last name the inode.
@@ -96,8 +141,8 @@ impl Inodes {
         let mut known = self.write();
         let Some(entry) = known.get_mut(&id.inode).filter(|entry| entry.id == id) else { return };
         let before = entry.bytes();
-        entry.names.retain(|(at, called)| *at != parent || called != name);
-        let after = if entry.names.is_empty() { 0 } else { entry.bytes() };
+        entry.names.remove(&(parent, name.to_vec()));
+        let after = if entry.names.count() == 0 { 0 } else { entry.bytes() };
         if after == 0 {
             known.remove(&id.inode);
         }
@@ -140,7 +185,7 @@ impl Inodes {
         let mut parts = vec![name];
         let mut at = parent;
         while at != self.root.inode {
-            let (parent, name) = known.get(&at)?.names.first()?;
+            let (parent, name) = known.get(&at)?.names.first.as_ref()?;
             parts.push(name);
             at = *parent;
             if parts.len() > DEPTH_MAX {
@@ -157,7 +202,7 @@ impl Inodes {
             return Some(directory);
         }
         let known = self.read();
-        let (parent, _) = known.get(&directory.inode)?.names.first()?;
+        let (parent, _) = known.get(&directory.inode)?.names.first.as_ref()?;
         if *parent == self.root.inode {
             return Some(self.root);
         }

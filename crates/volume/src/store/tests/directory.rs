@@ -245,3 +245,24 @@ fn times_before_the_first_second_become_it() {
     let found = store.getattr(made.as_bytes()).unwrap();
     assert_eq!((found.mtime, found.atime), (nfstime3::default(), nfstime3::default()));
 }
+
+/// Each of many names of a file is found, listed and removed, in any order, and the quota is what it was.
+#[test]
+fn a_file_may_have_thousands_of_names() {
+    const NAMES: u32 = 5000;
+    let served = tempfile::tempdir().unwrap();
+    let store = directory_store(served.path());
+    let (root, before) = (store.root(), store.budget().used());
+    let first = file(&store, "0");
+    for number in 1..NAMES {
+        let name = number.to_string();
+        store.link(&CALLER, first.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default()).unwrap();
+    }
+    let listed = store.readdir(&CALLER, root.as_bytes(), 0, 2 * NAMES as usize).unwrap().entries;
+    assert_eq!(listed.iter().filter(|entry| entry.handle == Some(first)).count(), NAMES as usize);
+    for number in (0..NAMES).rev().step_by(2).chain((0..NAMES).step_by(2)) {
+        assert_eq!(lookup(&store, &number.to_string()), Ok(first));
+        remove(&store, &number.to_string()).unwrap();
+    }
+    assert_eq!((store.getattr(first.as_bytes()).err(), store.budget().used()), (Some(nfsstat3::NFS3ERR_STALE), before));
+}
