@@ -17,7 +17,7 @@ from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedComma
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
-from iocurve.foundation.errors import Interrupted, TargetError
+from iocurve.foundation.errors import Interrupted, TargetError, option
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
@@ -103,7 +103,7 @@ def require_no_overwrites(command: ParsedCommand, *, overwrite: bool) -> None:
     """Refuses a job that writes to what exists, unless the user allows it. Raises ``TargetError``."""
     found = [note for note in command.notes if note.code == "overwrites"]
     if found and not overwrite:
-        raise TargetError("\n".join(f"{note}; --overwrite allows it" for note in found))
+        raise TargetError("\n".join(f"{note}; {option('overwrite')} allows it" for note in found))
 
 
 def _measured(

@@ -236,7 +236,7 @@ def read_spec(path: Path) -> VolumeSpec:
         document = json.loads(text) if text.startswith("{") else tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise DialectError([Diagnostic(f"--config {path}: {error}")]) from None
-    return _validated(document, VolumeSpec, f"--config {path}: ")
+    return _validated(document, VolumeSpec, lambda error: f"--config {path}: {error}")
 
 
 def parse_export(text: str) -> ExportSpec:
@@ -248,12 +248,12 @@ def parse_export(text: str) -> ExportSpec:
     allow = {"allow": [value for key, _, value in pairs if key == "allow"]}
     others = {key: value for key, _, value in pairs if key != "allow"}
     document = {"path": path} | others | (allow if allow["allow"] else {})
-    return _validated(document, ExportSpec, f"--export {text}: ")
+    return _validated(document, ExportSpec, lambda error: f"--export {text}: {error}")
 
 
 def spec_of(options: dict[str, str | int]) -> ExportSpec:
     """The export that options of the command line describe. Raises ``DialectError``."""
-    return _validated(options, ExportSpec, "--")
+    return _validated(options, ExportSpec, _of_option)
 
 
 def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> VolumeSpec:
@@ -261,7 +261,7 @@ def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> Volume
     port = settings.get("port", 0)
     if not 0 <= int(port) <= PORT_MAX:
         raise DialectError([Diagnostic(f"{option('port')} {port}: choose 0 to {PORT_MAX}")])
-    return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, "--")
+    return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, _of_option)
 
 
 def facts(address: str, spec: ExportSpec) -> TargetFacts:
@@ -292,11 +292,16 @@ def memory_limit_bytes(exports: int = 1) -> int:
     return int(min(available * MEMORY_SHARE, max(available - OTHER_BYTES, available / 2)) / exports)
 
 
-def _validated(document: object, kind: type[T], prefix: str) -> T:
+def _of_option(error: str) -> str:
+    field, colon, text = error.partition(":")
+    return f"{option(field)}{colon}{text}"
+
+
+def _validated(document: object, kind: type[T], written: Callable[[str], str]) -> T:
     try:
         return validated(document, kind)
     except InvalidDocument as error:
-        raise DialectError([Diagnostic(prefix + error) for error in error.errors]) from None
+        raise DialectError([Diagnostic(written(error)) for error in error.errors]) from None
 
 
 def _optional(field: str, text: str | None, parse: Callable[[str], int], at_least: int = 0) -> int | None:
