@@ -556,6 +556,25 @@ def test_a_raycluster_is_a_cluster_that_runs(tmp_path: Path) -> None:
         running_cluster(str(pending))
 
 
+def test_the_head_of_a_running_cluster_is_asked_for_its_machines_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def addresses(address: str, *_: object, **__: object) -> list[str]:
+        asked.append(address)
+        return ["10.244.1.8", "10.244.1.9"]
+
+    @contextmanager
+    def opened(*_: object, **__: object) -> Iterator[None]:
+        raise RunError("the cluster ends here")
+        yield
+
+    monkeypatch.setattr(session, "load_client_addresses", addresses)
+    monkeypatch.setattr(session, "opened", opened)
+    with pytest.raises(RunError, match="ends here"):
+        run_dialect("fio", ["--hosts", str(INVENTORIES / "kubectl-get-raycluster.json"), *FIO[1:], "--ioengine=null"])
+    assert asked == ["10.244.1.7:6379"]
+
+
 def test_hosts_that_cannot_reach_the_target_are_not_started() -> None:
     for words in (["envelope"], ["knee", "volume:anf-premium?quota=4TiB"]):
         with pytest.raises(TargetError, match="the embedded volume listens on this machine only"):

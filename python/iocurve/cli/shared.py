@@ -92,7 +92,8 @@ def _run_on_hosts(
     before_run: jobs.BeforeRun | None,
 ) -> Result | None:
     """Runs a command line on hosts; the words for these are the tool's own (``Dialect.on_hosts``)."""
-    words = _added(dialect, cluster.listed(), rest)
+    listed = cluster.listed()
+    words = _added(dialect, listed, rest)
     with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
         if not jobs.needs_machines(told, [*words, *rest], before_run):
             return jobs.run(told, [*words, *rest])
@@ -101,7 +102,7 @@ def _run_on_hosts(
         def clients(request: ClusterRequest) -> AbstractContextManager[Machines]:
             return opened(request.names or names)
 
-        words = _added(dialect, names or cluster.listed(), rest)
+        words = _added(dialect, names or listed, rest)
         with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
             return jobs.run(told, [*words, *rest], cluster=clients, before_run=before_run)
 
