@@ -49,7 +49,8 @@ def _help(one: App, name: str) -> str:
     assert usage is not None
     description = re.split(r"\n\*\*|\n#", text.partition("```\n")[2].partition("```")[0].strip())[0].strip()
     example = re.search(r"Example: (.*)", str(one.help_epilogue or ""))
-    parts = [f"### {name}", f"```text\n{usage[0]}\n```", description, "\n".join(_table(text))]
+    line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]
+    parts = [f"### {name}", f"```text\n{line}\n```", description, "\n".join(_table(text))]
     return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
 from iocurve.cli.common import show
-from iocurve.dialects.registry import load
+from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import DialectError
 from iocurve.report.table import Table, result_table
 
+OPTIONS_IN_A_BOX_MAX = 12
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
 JOB = """\
 [[job]]
@@ -47,6 +49,10 @@ def helped(application: App, *path: str) -> Iterator[tuple[tuple[str, ...], App]
             command = application[name]
             yield (*path, name), command
             yield from helped(command, *path, name)
+
+
+def is_leaf(command: App) -> bool:
+    return all(name.startswith("-") for name in command)
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -79,10 +85,7 @@ def test_each_command_has_an_example() -> None:
     without = [
         path
         for path, command in helped(app)
-        if path[0] not in DIALECTS
-        and path[:1] != ("explain",)
-        and len(list(command)) <= 2
-        and not command.help_epilogue
+        if path[0] not in DIALECTS and path[:1] != ("explain",) and is_leaf(command) and not command.help_epilogue
     ]
     assert without == []
 
@@ -93,6 +96,51 @@ def test_help_is_printed_and_fits_a_terminal(path: tuple[str, ...], capsys: pyte
     out = capsys.readouterr().out
     assert out.startswith("Usage: iocurve")
     assert all(len(line) <= 120 for line in out.splitlines())
+
+
+def printed_help(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run([*path, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+PATHS = [path for path, command in helped(app) if not {*DIALECTS, "convert"} & {*path} and is_leaf(command)]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_the_usage_has_the_names_of_the_arguments(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    command = app[path[0]] if len(path) == 1 else app[path[0]][path[1]]
+    arguments = [one for one in command.assemble_argument_collection() if one.index is not None]
+    usage = " ".join(printed_help(path, capsys).partition("\n\n")[0].split())
+    assert "ARGS" not in usage
+    for one in arguments:
+        name = one.names[0]
+        assert name in usage
+        assert one.required != (f"[{name}" in usage)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_help_has_its_own_example_and_no_empty_default(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = printed_help(path, capsys)
+    assert f"Example: iocurve {' '.join(path)}" in " ".join(out.split())
+    assert "[default: ()]" not in out
+    assert '[default: ""]' not in out
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_options_are_in_groups_that_fit_a_glance(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed_help(path, capsys)
+    boxes = re.split("^╭─ ", out, flags=re.MULTILINE)[1:]
+    for box in boxes:
+        assert len(re.findall(r"^│ (?:\*  |   )?--", box, re.MULTILINE)) <= OPTIONS_IN_A_BOX_MAX, box.partition(" ")[0]
+
+
+def test_ab_and_convert_list_the_dialects_that_they_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(f"{name}" in printed_help(("ab",), capsys) for name in DIALECTS)
+    usage = printed_help(("convert",), capsys).partition("\n")[0]
+    for name, entry in REGISTRY.items():
+        assert entry.converts == (name in usage)
 
 
 def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:

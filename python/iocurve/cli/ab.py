@@ -70,8 +70,8 @@ def ab(
     Parameters
     ----------
     commands
-        Two command lines of fio, vdbench, diskspd or run JOB.toml, each in quotes. Both are planned before either runs.
-        Plans of the same number are compared.
+        Two command lines of fio, vdbench, mdtest, elbencho, diskspd or run JOB.toml, each in quotes. Both are planned
+        before either runs. Plans of the same number are compared.
     target
         Two targets for one load instead: directories, files, devices, nfs://host/export, volume:PROFILE or disk:NAME.
     runs

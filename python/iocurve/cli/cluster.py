@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, records, refuse, show, show_json
+from iocurve.cli.common import example, records, refuse, show, show_json, usage
 from iocurve.cli.machines import SSH, report_host
 from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.foundation.errors import Diagnostic, DialectError
@@ -25,7 +25,11 @@ app = App(
 )
 
 
-@app.command(name="check")
+@app.command(
+    name="check",
+    usage=usage("cluster check", "[PATH]"),
+    help_epilogue=example("iocurve cluster check /mnt/volume"),
+)
 def check_cluster(
     path: Path | None = None, /, *, on: str = "auto", clients: AtLeast1 | None = None, json: Flag = False
 ) -> int:
@@ -56,7 +60,11 @@ def check_cluster(
     return 1 if problems else 0
 
 
-@app.command(name="commands")
+@app.command(
+    name="commands",
+    usage=usage("cluster commands", "[PLACE]"),
+    help_epilogue=example("iocurve cluster commands slurm --nodes 8"),
+)
 def print_commands(
     place: Literal["ssh", "cloud-init", "slurm", "kuberay"] = "ssh",
     /,
@@ -91,7 +99,7 @@ def print_commands(
     return 0
 
 
-@app.command
+@app.command(help_epilogue=example("iocurve cluster up --hosts vm[1-12]"))
 def up(
     *,
     local: AtLeast1 | None = None,
@@ -142,7 +150,7 @@ def up(
     return 0
 
 
-@app.command
+@app.command(help_epilogue=example("iocurve cluster down"))
 def down() -> int:
     """End the cluster that `iocurve cluster up` started."""
     from iocurve.cluster import started

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from cyclopts import App, CycloptsError, Group, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
 from rich.console import Group as Lines
 from rich.text import Text
 
-from iocurve.cli.common import example
+from iocurve.cli.common import PARAMETERS, example, shown_default, usage
 from iocurve.dialects.registry import REGISTRY
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.measure import interrupts
@@ -39,6 +39,8 @@ class Command(msgspec.Struct, frozen=True):
     """The action, in one sentence."""
     example: str
     """A command line; tests parse it."""
+    takes: str = ""
+    """The arguments in the line of usage, where one may be left out; by default the parser writes it."""
     has_subcommands: bool = False
     """The implementation is an ``App`` with its own help text."""
     prints_help: bool = False
@@ -62,6 +64,7 @@ GROUPS = {
             "measure:envelope",
             "Measure a target's read and write mixes, and its latency under load.",
             "iocurve envelope /mnt/data",
+            takes="[TARGET]",
         ),
         Command(
             "run",
@@ -100,6 +103,7 @@ GROUPS = {
             "doctor:doctor",
             "Check the tuning of this client, with the exact fixes.",
             "iocurve doctor /mnt/data --profile anf-premium",
+            takes="[SUBJECT]",
         ),
         Command(
             "size",
@@ -189,6 +193,7 @@ GROUPS = {
             "compare:compare_results",
             "Compare results: faster, slower, no difference, or cannot tell.",
             "iocurve compare before after",
+            takes="BASE [OTHERS...]",
         ),
         Command(
             "history",
@@ -201,6 +206,7 @@ GROUPS = {
             "ab:ab",
             "Measure two targets, or run two commands, in turns, and compare them.",
             "iocurve ab --target /mnt/a --target /mnt/b",
+            takes="[COMMANDS...]",
         ),
         Command(
             "result",
@@ -255,6 +261,8 @@ _COLUMNS = (
 
 app = App(
     name="iocurve",
+    group_parameters=PARAMETERS,
+    default_parameter=Parameter(show_default=shown_default),
     help="Measures how much I/O a volume carries, plots latency against load, and says what limits it.",
     help_epilogue=EXIT_STATUS,
     version=iocurve_version,
@@ -271,6 +279,7 @@ for _order, (_title, _commands) in enumerate(GROUPS.items()):
             help=_command.help,
             **({} if _command.has_subcommands else {"help_epilogue": example(_command.example)}),
             **({"help_flags": ()} if _command.prints_help else {}),
+            **({"usage": usage(_command.name, _command.takes)} if _command.takes else {}),
             group=_group,
             sort_key=_place,
         )

@@ -11,14 +11,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import Parameter
-from rich.console import Console, RenderableType
+from cyclopts import Group, Parameter
+from rich.console import Console, ConsoleOptions, RenderableType
 
 from iocurve.cli.checks import CHECKS, CheckOptions
 from iocurve.cli.quantities import Flag, MetricsAddress
 from iocurve.foundation.errors import Diagnostic, DialectError
 
 if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+
     from iocurve.result.document import Result
 
 PIPE_COLUMNS = 10_000
@@ -83,6 +85,16 @@ def example(command: str) -> str:
     return f"Example: {command}"
 
 
+def usage(command: str, arguments: str) -> str:
+    """The line of usage of a command whose arguments may be left out: the parser writes [ARGS] for all of them."""
+    return f"Usage: iocurve {command} [OPTIONS] {arguments}"
+
+
+def shown_default(value: object) -> str | None:
+    """A default in the help; none where there is nothing to show."""
+    return None if value is None or value in ((), "") else str(value)
+
+
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given: neither None nor a flag that is off nor an empty list."""
     return {option: value for option, value in options.items() if not (value is None or value is False or value == ())}
@@ -136,3 +148,45 @@ def show_json(value: Any) -> None:
 def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """The rows of a table as JSON objects."""
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+# ---- help
+
+
+OPTION_GROUPS = {
+    "Target": "target unlimited timeout full-speed root from vm directory store export config",
+    "Service level": "profile quota pool speed source kinds",
+    "Rates and latencies": "throughput iops latency client-egress client-iops-read client-iops-write mean p50 p95 p99 "
+    "p999 latency-depth round-trip mix bs",
+    "Load": "workload iodepth iodepth-max numjobs size runtime ramp short full quick scale points",
+    "Data safety": "create overwrite read-only resume keep-data",
+    "Access": "allow secure-ports no-root-squash all-squash anonuid anongid suid dev async",
+    "Precision": "precision repeats rounds runs margin patience tolerance burst-time no-probe",
+    "Many machines": "clients on hosts ssh remote-dir tls allow-missing on-loss",
+    "Connections": "listen address port max-connections metrics-address",
+    "Faults": "fault fault-seed fault-log",
+    "Output": "out json quiet html markdown metrics images parquet jsonl bundle",
+    "Checks": "fail-if junit",
+}
+"""The options of a command that has many, by the heading above them in its help; others are above them all."""
+GROUPED_FROM = 8
+"""Least number of options that have headings."""
+
+
+def _headed(console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+    """Prints a panel of the help: many options in a box for each heading."""
+    from cyclopts.help import DefaultFormatter
+
+    plain = DefaultFormatter()
+    if len(panel.entries) < GROUPED_FROM or not panel.entries[0].names[0].startswith("--"):
+        plain(console, options, panel)
+        return
+    heading_of = {f"--{name}": title for title, names in OPTION_GROUPS.items() for name in names.split()}
+    for title in (panel.title, *OPTION_GROUPS):
+        entries = [entry for entry in panel.entries if heading_of.get(entry.names[0], panel.title) == title]
+        if entries:
+            plain(console, options, panel.copy(title=title, entries=entries))
+
+
+PARAMETERS = Group("Parameters", help_formatter=_headed)
+"""The options of a command, by purpose where there are many."""

@@ -152,8 +152,7 @@ def doctor(
         _show(found)
     if fix:
         _fix(machine, found, write=yes)
-    incomplete = _measured(found, measured, name) if measure else 0
-    return incomplete or text.status(found)
+    return (_measured(found, measured, name) if measure else 0) or text.status(found)
 
 
 def _show(found: Diagnosis) -> None:

@@ -18,6 +18,7 @@ from iocurve.cli import checks
 from iocurve.cli.common import (
     MEASURED_OUTPUT,
     OUT,
+    PARAMETERS,
     MeasuredOutput,
     OutputOptions,
     TargetText,
@@ -417,7 +418,9 @@ def _shown(result: Result, out: Path | None, output: OutputOptions, expressions:
     return status(result) or checked
 
 
-scenario_commands = App(name="scenario", help="List, show and run published methodologies.")
+scenario_commands = App(
+    name="scenario", help="List, show and run published methodologies.", group_parameters=PARAMETERS
+)
 scenario_commands.command(
     run, name="run", help_epilogue=example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol")
 )

@@ -14,9 +14,9 @@ from cyclopts import App, Parameter, validators
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
-from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, refuse, show_tables
+from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, refuse, show_tables, usage
 from iocurve.cli.exits import status
-from iocurve.cli.machines import CLUSTER, ClusterOptions
+from iocurve.cli.machines import SSH, ClusterOptions
 from iocurve.cli.quantities import Flag, TimeNs
 from iocurve.foundation.errors import ResultError, RunError
 from iocurve.foundation.units import counted
@@ -40,12 +40,27 @@ app = App(
 Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 
-@app.command(name="merge")
-def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: ClusterOptions = CLUSTER) -> int:
+@app.command(
+    name="merge",
+    usage=usage("result merge", "RESULT [FILES...]"),
+    help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
+)
+def merge_records(
+    result: Path,
+    files: tuple[Path, ...] = (),
+    /,
+    *,
+    on: str | None = None,
+    hosts: str | None = None,
+    ssh: str = SSH,
+    remote_dir: str = "",
+    tls: Flag = False,
+    allow_missing: Flag = False,
+) -> int:
     """Add the local files of load clients that were lost to a result, and write its report again.
 
-    Without files they are fetched from the machines that --on or --hosts gives (default: --on auto), and removed there.
-    A client that ran to its end counts in the totals from then on; what another had measured is kept apart.
+    Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
+    its end counts in the totals from then on; what another had measured is kept apart.
 
     Parameters
     ----------
@@ -53,8 +68,22 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: Clu
         A result.json, or its directory.
     files
         Local files of clients. The result has the path of each lost client's file (journal).
+    on
+        The cluster whose machines have the files: auto for the one that this machine belongs to, or HOST:PORT of its
+        head. Default: auto.
+    hosts
+        The hosts that have the files, as they were given to the run: vm1,vm2, or vm[1-12], or a file with such lists.
+    ssh
+        The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
+    remote_dir
+        The --remote-dir of the run.
+    tls
+        With --hosts, encrypt the connections between the machines.
+    allow_missing
+        Fetch from the machines that can be reached.
     """
-    from iocurve.measure.journals import Journal, lost, merged, parsed
+    cluster = ClusterOptions(on=on, hosts=hosts, ssh=ssh, remote_dir=remote_dir, tls=tls, allow_missing=allow_missing)
+    from iocurve.measure.journals import Journal, merged
 
     source = result / RESULT_NAME if result.is_dir() else result
     found = Result.read(source)
@@ -63,21 +92,28 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, cluster: Clu
         changed = merged(found, [Journal.read(file) for file in files])
         _write_merged(changed, source)
     else:
-        wanted = lost(found)
-        if not wanted:
-            raise RunError(f"{source} lacks the records of no load client")
-        options = cluster if cluster.on or cluster.hosts else replace(cluster, on="auto")
-        with options.machines() as machines:
-            kept = [(client, machines.kept(client.run, client.client)) for client in wanted]
-            there = [(client, text) for client, text in kept if text is not None]
-            if not there:
-                raise RunError(f"{source}: no machine has a local file of this result")
-            changed = merged(found, [parsed(client, text) for client, text in there])
-            _write_merged(changed, source)
-            for client, _ in there:
-                machines.forget_kept(client.run, client.client)
+        changed = _merge_fetched(found, source, cluster if on or hosts else replace(cluster, on="auto"))
     show_tables(changed)
     return status(changed)
+
+
+def _merge_fetched(found: Result, source: Path, cluster: ClusterOptions) -> Result:
+    """Adds the files that machines have, writes the result, then removes the files there. Raises ``RunError``."""
+    from iocurve.measure.journals import lost, merged, parsed
+
+    wanted = lost(found)
+    if not wanted:
+        raise RunError(f"{source} lacks the records of no load client")
+    with cluster.machines() as machines:
+        kept = [(client, machines.kept(client.run, client.client)) for client in wanted]
+        there = [(client, text) for client, text in kept if text is not None]
+        if not there:
+            raise RunError(f"{source}: no machine has a local file of this result")
+        changed = merged(found, [parsed(client, text) for client, text in there])
+        _write_merged(changed, source)
+        for client, _ in there:
+            machines.forget_kept(client.run, client.client)
+    return changed
 
 
 def _write_merged(changed: Result, source: Path) -> None:
@@ -102,7 +138,7 @@ def print_metrics(result: Path, /) -> int:
     return 0
 
 
-@app.command(name="series")
+@app.command(name="series", help_epilogue=example("iocurve result series iocurve-report --every 10s"))
 def print_series(
     result: Path,
     /,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, given, records, refuse, show, show_json
+from iocurve.cli.common import PARAMETERS, example, given, records, refuse, show, show_json, usage
 from iocurve.cli.quantities import (
     AtLeast1,
     BandwidthText,
@@ -38,7 +38,11 @@ from iocurve.volume.spec import REPLACING, VolumeSpec, parse_export, read_spec, 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 
 
-app = App(name="volume", help="Serve an NFS volume with a service level; change it and watch it.")
+app = App(
+    name="volume",
+    help="Serve an NFS volume with a service level; change it and watch it.",
+    group_parameters=PARAMETERS,
+)
 
 
 @Parameter(name="*")
@@ -210,7 +214,11 @@ def _metrics_server(answers: control.Control, address: str, port: int) -> Abstra
     return openmetrics.metrics_server(VolumeMetrics(answers.stats), address, port)
 
 
-@app.command(name="set", help_epilogue=example("iocurve volume set --throughput 200MiB"))
+@app.command(
+    name="set",
+    usage=usage("volume set", "[VOLUME]"),
+    help_epilogue=example("iocurve volume set --throughput 200MiB"),
+)
 def set_volume(
     volume: str | None = None,
     /,
@@ -248,7 +256,11 @@ def set_volume(
     return 0
 
 
-@app.command(name="stats", help_epilogue=example("iocurve volume stats --watch"))
+@app.command(
+    name="stats",
+    usage=usage("volume stats", "[VOLUME]"),
+    help_epilogue=example("iocurve volume stats --watch"),
+)
 def volume_stats(
     volume: str | None = None,
     /,
