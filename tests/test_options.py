@@ -21,7 +21,14 @@ from iocurve.advice.promises import Promised
 from iocurve.cli import machines as cli_machines
 from iocurve.cli import main
 from iocurve.cli.commands import app, run
-from iocurve.foundation.errors import DialectError, IocurveError, TargetError
+from iocurve.foundation.errors import (
+    DialectError,
+    IocurveError,
+    TargetError,
+    option,
+    options_written_as,
+    remedies,
+)
 from iocurve.measure import ab as turns
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs, programs
@@ -143,9 +150,17 @@ WITH: dict[str, tuple[str, ...]] = {
 def options_of(line: str) -> dict[str, bool]:
     """The options of the command of a line; True for a flag."""
     words = split(line)
-    command = app[words[0]][words[1]] if words[0] in ("result", "cluster") else app[words[0]]
+    command = app[words[0]][words[1]] if words[0] in ("result", "cluster", "disk") else app[words[0]]
     arguments = command.assemble_argument_collection()
     return {name: one.hint is bool for one in arguments for name in one.names[:1] if name.startswith("--")}
+
+
+def test_a_way_out_is_left_out_where_its_option_is() -> None:
+    ways = ("use {short}", "add {overwrite}", "make room")
+    assert remedies(*ways) == "use --short, add --overwrite, or make room"
+    with options_written_as({"overwrite": "overwrite="}.get):
+        assert remedies(*ways) == "add overwrite=, or make room"
+        assert (option("overwrite"), option("short")) == ("overwrite=", "short")
 
 
 def split(line: str) -> list[str]:
@@ -263,17 +278,17 @@ def test_an_option_has_an_effect_or_is_refused(mode: str, record: Recorded, caps
     assert not isinstance(found := outcome_of(base, record, capsys), IocurveError), found
     ignored, unnamed = [], []
     known = options_of(mode)
-    for option in set(known) - {*base, *STATED["any"], *STATED.get(mode, ())}:
-        more = WITH.get(option, ())
+    for name in set(known) - {*base, *STATED["any"], *STATED.get(mode, ())}:
+        more = WITH.get(name, ())
         with_it = [*base, *(more if more[:1] and more[0] in known else ())]
         without = outcome_of(with_it, record, capsys)
-        changed = outcome_of([*with_it, option, *([] if known[option] else [VALUES[option]])], record, capsys)
+        changed = outcome_of([*with_it, name, *([] if known[name] else [VALUES[name]])], record, capsys)
         if isinstance(without, IocurveError):
             continue
         if isinstance(changed, IocurveError):
-            unnamed += [] if option in str(changed) else [f"{option}: {changed}"]
+            unnamed += [] if name in str(changed) else [f"{name}: {changed}"]
         elif changed == without:
-            ignored.append(option)
+            ignored.append(name)
     assert (ignored, unnamed) == ([], [])
 
 
@@ -392,3 +407,49 @@ def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -
     result = json.loads(capsys.readouterr().out)
     assert (result["target"]["address"], result["state"]) == (str(Path("there").absolute()), "finished")
     assert not Path("data").exists()
+
+
+FAILING = (
+    "there/none",
+    "there/none --size 1PiB",
+    "there --size 1PiB",
+    "data",
+    "volume:anf-ultra?quota=many",
+    "volume:anf-ultra?throughput=9GiB",
+    "volume:anf-ultra?speed=9",
+)
+"""Targets that cannot be measured, with an option that some commands take."""
+TARGETED = (
+    "envelope {}",
+    "run eda --target {}",
+    "knee {} --workload 'rw=randwrite bs=4k'",
+    "max {} --p99 2ms --workload 'rw=randwrite bs=4k'",
+    "curve {} --workload 'rw=randwrite bs=4k'",
+    "prove {} --throughput 100MiB/s",
+    "ab --workload 'rw=randwrite bs=4k' --target {} --target there",
+    "clean {}",
+    "disk restart {}",
+    "doctor {}",
+    "observe {} --seconds 0.1 --interval 50ms",
+    "why result --confirm --target {}",
+    "run job.toml --target {}",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", FAILING)
+@pytest.mark.parametrize("command", TARGETED)
+def test_a_remedy_names_options_that_the_command_takes(
+    command: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("data").write_bytes(bytes(2 << 20))
+    place, *more = target.split()
+    words = [*(place if word == "{}" else word for word in split(command)), *more]
+    if more and more[0] not in options_of(command):
+        pytest.skip("the command has no such option")
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    error = capsys.readouterr().err
+    if ended.value.code in (1, 2):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", re.sub(r"\(?iocurve \w+[^;)]*", "", error)))
+        assert named <= set(options_of(command)), error

@@ -101,21 +101,21 @@ def test_manual_qos_gives_a_part_of_the_pool() -> None:
             {"throughput_bytes_per_s": GIB},
             "anf-ultra: a throughput of 1 GiB/s is not within 1 to 512 MiB/s in a pool of 4 TiB "
             "(azure-netapp-files-resource-limits, 2025-06); choose another throughput, a larger pool, "
-            "or --profile unlimited",
+            "or the profile unlimited",
         ),
         (
             "azure-files-v1",
             1 * TIB,
             {"iops": 5000},
             "azure-files-v1: its IOPS follows from the quota and cannot be set (understanding-billing, 2025/26); "
-            "choose another quota, or --profile unlimited",
+            "choose another quota, or the profile unlimited",
         ),
         (
             "azure-files-v2",
             1 * TIB,
             {"iops": 2999},
             "azure-files-v2: 2,999 IOPS are not within 3,000 to 102,400 (understanding-billing, 2025/26); "
-            "choose another number, or --profile unlimited",
+            "choose another number, or the profile unlimited",
         ),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from iocurve.foundation.errors import Diagnostic, DialectError, options_written_as
@@ -71,9 +72,15 @@ def in_arguments(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        with options_written_as(_argument):
+        with options_written_as(option_of):
             return function(*args, **kwargs)
 
+    def option_of(field: str) -> str | None:
+        name = _argument(field).partition("=")[0]
+        return _argument(field) if name in names or takes_more else None
+
+    parameters = signature(function).parameters
+    names, takes_more = set(parameters), any(one.kind == one.VAR_KEYWORD for one in parameters.values())
     return called
 
 

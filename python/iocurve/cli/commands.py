@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from iocurve.cli.common import PARAMETERS, example, shown_default, usage
 from iocurve.dialects.registry import REGISTRY
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, options_written_as
 from iocurve.measure import interrupts
 from iocurve.result.version import iocurve_version
 
@@ -300,7 +300,21 @@ def run(arguments: Sequence[str]) -> int:
                 text, hint = f"--{name.lower()} is no option of {words}", f"give its value alone: {words} {name}"
         raise DialectError([Diagnostic(text, hint=hint)]) from None
     interrupts.install()
-    return command(*bound.args, **bound.kwargs) or 0
+    with options_written_as(_option_of(arguments)):
+        return command(*bound.args, **bound.kwargs) or 0
+
+
+def _option_of(arguments: Sequence[str]) -> Callable[[str], str | None]:
+    """Gives the option of a field if the command of this line takes it."""
+
+    def option_of(field: str) -> str | None:
+        found = app
+        for word in app.parse_commands(arguments)[0]:
+            found = found[word]
+        name = f"--{field.replace('_', '-')}"
+        return name if any(name in argument.names for argument in found.assemble_argument_collection()) else None
+
+    return option_of
 
 
 def _require_values(arguments: Sequence[str]) -> None:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -55,6 +56,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 COMMAND_LINE = "command line"
+_FIELD = re.compile(r"\{(\w+)\}")
 _QUOTED_MAX = 60
 """Letters of an argument that messages quote."""
 
@@ -74,20 +76,34 @@ class Diagnostic(msgspec.Struct, frozen=True):
         return f"{place}{self.text}{hint}"
 
 
-_OPTION_OF: ContextVar[Callable[[str], str]] = ContextVar(
+_OPTION_OF: ContextVar[Callable[[str], str | None]] = ContextVar(
     "option_of", default=lambda field: f"--{field.replace('_', '-')}"
 )
-"""The option of a field in the words of the caller; by default those of a command line."""
+"""The option of a field in the words of the caller, None where it takes none; by default those of a command line."""
 
 
 def option(field: str) -> str:
-    """A field of a request as its caller writes it: ``--iodepth-max`` on a command line, ``iodepth_max=`` in Python."""
-    return _OPTION_OF.get()(field)
+    """A field of a request as its caller writes it: ``--iodepth-max`` on a command line, ``iodepth_max=`` in Python.
+
+    The name alone where the caller has no such option: ``quota`` of a target.
+    """
+    return _OPTION_OF.get()(field) or field
+
+
+def remedies(*ways: str) -> str:
+    """What a caller may do instead: ``use --short, or name a directory``, without ways whose options it lacks.
+
+    A way names options by their fields: ``use {short} for a smaller data set``.
+    """
+    option_of = _OPTION_OF.get()
+    open_ways = [way for way in ways if all(option_of(field) for field in _FIELD.findall(way))]
+    said = [_FIELD.sub(lambda found: option(found[1]), way) for way in open_ways]
+    return ", or ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 1 else said)
 
 
 @contextmanager
-def options_written_as(option_of: Callable[[str], str]) -> Iterator[None]:
-    """While the context lasts, ``option`` writes fields in the words of another kind of caller."""
+def options_written_as(option_of: Callable[[str], str | None]) -> Iterator[None]:
+    """While the context lasts, ``option`` writes fields in the words of another caller; None: it has no such option."""
     token = _OPTION_OF.set(option_of)
     try:
         yield

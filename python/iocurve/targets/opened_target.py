@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
-import msgspec
 
-from iocurve.foundation.errors import TargetError, option
+from iocurve.foundation.errors import TargetError, remedies
+import msgspec
 from iocurve.foundation.units import MIB, format_bytes
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
@@ -100,11 +100,8 @@ def check_overwrites(target: Target, *, overwrite: bool, writes: bool) -> None:
         return
     path, exists = target.path, target.path.exists()
     if exists and writes and not overwrite:
-        raise TargetError(
-            f"{path} already exists and writes would destroy its data; "
-            f"use {option('read_only')} to measure reads alone, {option('overwrite')} to allow the writes, "
-            "or name a directory"
-        )
+        ways = ("use {read_only} to measure reads alone", "add {overwrite} to allow the writes", "name a directory")
+        raise TargetError(f"{path} already exists and writes would destroy its data; {remedies(*ways)}")
     if not exists and not writes:
         raise TargetError(f"{path} does not exist, so there is nothing to read; name an existing file")
     if exists and target.bytes < MIB:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import msgspec
 
 from iocurve.engine.plan import DiskPlan, NfsMount
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, remedies
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result import host
 from iocurve.result.caps import caps
@@ -100,9 +100,7 @@ class LocalTarget(msgspec.Struct, frozen=True):
             if create and path.parent.is_dir():
                 return cls(path, "file", 0, exists=False)
             missing = path if path.parent.is_dir() else path.parent
-            hint = "check the path"
-            if missing == path:
-                hint += f", or add {option('create')} to measure a new file"
+            hint = remedies("check the path", *(["add {create} to measure a new file"] if missing == path else []))
             if re.match(r"nfs:|[\w.-]+:/|\[[\da-fA-F:]+\]:/", text):
                 hint = "write an NFS export as nfs://HOST/EXPORT"
             raise TargetError(f"{text}: {missing} does not exist; {hint}") from None

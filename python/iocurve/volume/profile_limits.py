@@ -168,7 +168,7 @@ def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: 
         raise _refused(
             f"{name}: a throughput of {format_bytes(throughput)}/s is not within {settable.at_least:,} to "
             f"{float(most):,.6g} MiB/s{pool}{_in_brackets(profile, settable)}; "
-            "choose another throughput, a larger pool, or --profile unlimited"
+            "choose another throughput, a larger pool, or the profile unlimited"
         )
 
 
@@ -181,14 +181,14 @@ def _check_iops(name: str, profile: Profile, iops: int) -> None:
     if not figure.settable.at_least <= iops <= figure.settable.at_most:
         raise _refused(
             f"{name}: {iops:,} IOPS are not within {bounds_text(figure.settable)}"
-            f"{_in_brackets(profile, figure.settable)}; choose another number, or --profile unlimited"
+            f"{_in_brackets(profile, figure.settable)}; choose another number, or the profile unlimited"
         )
 
 
 def _not_settable(name: str, what: str, source: str) -> DialectError:
     return _refused(
         f"{name}: its {what} follows from the quota and cannot be set{source}; "
-        "choose another quota, or --profile unlimited"
+        "choose another quota, or the profile unlimited"
     )
 
 

@@ -22,7 +22,7 @@ from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.derived import on_existing_files, with_workers
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Interrupted, IocurveError, TargetError, option
+from iocurve.foundation.errors import Interrupted, IocurveError, TargetError, option, remedies
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
@@ -291,9 +291,8 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
     try:
         opened_target.check_space([(target, needed) for target in used])
     except TargetError as error:
-        raise TargetError(
-            f"{error}; use {option('short')} or {option('scale')} 1/1000 for a smaller data set"
-        ) from None
+        ways = ("use {short} or {scale} 1/1000 for a smaller data set", "use {quick} or a smaller {size}")
+        raise TargetError(f"{error}; {remedies(*ways, 'make room')}") from None
 
 
 PROBES_MAX = 2
