@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
+import msgspec
 
 from iocurve.foundation.errors import TargetError, remedies
-import msgspec
 from iocurve.foundation.units import MIB, format_bytes
 from iocurve.result.document import TargetFacts
 from iocurve.targets import target as targets
