@@ -504,9 +504,18 @@ def test_a_stale_socket_is_replaced(runtime: Path, tmp_path: Path) -> None:
         assert stats(server)["reads"] == 0
 
 
-def test_a_directory_that_others_may_write_is_refused(runtime: Path) -> None:
-    (runtime / "iocurve").mkdir()
-    os.chmod(runtime / "iocurve", 0o777)  # noqa: PTH101
+def test_a_directory_that_others_may_write_is_not_used(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    directories = runtime / "iocurve", tmp_path / "iocurve" / "run"
+    directories[0].mkdir()
+    directories[0].chmod(0o777)
+    with serve("--unlimited") as server:
+        wait_for_socket(path := directories[1] / f"{server.port}.sock")
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert control.find(None) == control.find(str(server.port)) == (path, None)
+    directories[1].chmod(0o777)
     ran = iocurve("volume", "serve", "--unlimited")
     assert ran.returncode == 1
     assert "other users may write there" in ran.stderr

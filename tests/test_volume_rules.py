@@ -245,3 +245,14 @@ def test_a_private_volume_serves_no_other_users_of_this_machine(monkeypatch: pyt
     assert ExportSpec().for_own_runs() == ExportSpec(), "memory has no user's files"
     squashing = ExportSpec(store="/srv", all_squash=True)
     assert squashing.for_own_runs() == squashing
+
+
+def test_a_volume_says_who_reaches_it_and_which_stores_overlap(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    exports = [ExportSpec(path=f"/{name}", store=str(tmp_path / path)) for name, path in (("a", "a"), ("b", "a/b"))]
+    text = "\n".join(greeting(VolumeSpec(export=tuple(exports), listen="0.0.0.0"), 2049))
+    assert "warning: on 0.0.0.0, every address of this machine, nothing is encrypted" in text
+    assert f"warning: {tmp_path}/a/b of /b is inside {tmp_path}/a of /a" in text
+    alone = "\n".join(greeting(VolumeSpec(export=(exports[1],)), 2049))
+    assert "encrypted" not in alone
+    assert "inside" not in alone

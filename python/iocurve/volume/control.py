@@ -19,7 +19,7 @@ import msgspec
 from iocurve._native import Volume
 from iocurve.foundation.errors import IocurveError, TargetError
 from iocurve.foundation.serving import serving
-from iocurve.machine.files import runtime_directory
+from iocurve.machine.files import runtime_directory, state_directory
 from iocurve.volume.messages import (
     Answer,
     NewSettings,
@@ -111,7 +111,7 @@ def _document(line: bytes) -> object:
 @contextmanager
 def control_socket(control: Control, port: int) -> Iterator[Path]:
     """Answers on the control socket of a port while the context lasts; yields its path. Raises ``TargetError``."""
-    path = _directory(make=True) / f"{port}.sock"
+    path = _made_directory() / f"{port}.sock"
     _remove_stale(path)
     before = os.umask(0o177)
     try:
@@ -186,19 +186,18 @@ def stats_of(port: int) -> ServedStats | None:
 
 def find(target: str | None) -> tuple[Path, str | None]:
     """The control socket of a running volume, and the export that the target names. Raises ``TargetError``."""
-    directory = _directory(make=False)
     if target is None or (target.startswith("/") and not target.endswith(".sock")):
         return _only_volume(), target
     if target.endswith(".sock"):
         return Path(target), None
     if target.isdigit():
-        return directory / f"{target}.sock", None
-    return _of_url(target, directory)
+        return _socket_of(target), None
+    return _of_url(target)
 
 
 def _only_volume() -> Path:
     """The control socket of this user's only volume. Raises ``TargetError`` with a list if there are several."""
-    running = [path for path in _own_sockets(_directory(make=False)) if _is_alive(path)]
+    running = [path for directory in _directories() for path in _own_sockets(directory) if _is_alive(path)]
     if len(running) == 1:
         return running[0]
     if not running:
@@ -209,9 +208,8 @@ def _only_volume() -> Path:
 
 def _own_sockets(directory: Path) -> Iterator[Path]:
     """This user's control sockets; none if others could have made them."""
-    with suppress(OSError):
-        if not _is_private(directory.lstat()):
-            return
+    if not _is_private(directory):
+        return
     for path in sorted(directory.glob("*.sock"), key=lambda path: path.stem.zfill(5)):
         with suppress(OSError):
             status = path.lstat()
@@ -228,32 +226,48 @@ def _exports_of(path: Path) -> str:
         return "does not answer"
 
 
-def _of_url(target: str, directory: Path) -> tuple[Path, str | None]:
+def _of_url(target: str) -> tuple[Path, str | None]:
     try:
         url = urlsplit(target)
         if url.scheme == "nfs":
             port = dict(parse_qsl(url.query)).get("nfsport") or url.port or NFS_PORT
-            return directory / f"{int(port)}.sock", re.sub(r"/+\Z", "", url.path) or None
+            return _socket_of(int(port)), re.sub(r"/+\Z", "", url.path) or None
     except ValueError:
         pass
     raise TargetError(f"'{target}' does not name a volume; give its port, its nfs:// URL or its control socket")
 
 
-def _directory(*, make: bool) -> Path:
-    path = runtime_directory()
-    if make:
+def _directories() -> tuple[Path, Path]:
+    """The directories of control sockets: the second is for users in whose place another made the first, in /tmp."""
+    return runtime_directory(), state_directory() / "run"
+
+
+def _made_directory() -> Path:
+    """A directory in which only this user can create sockets. Raises ``TargetError``."""
+    for path in _directories():
         try:
-            path.mkdir(mode=0o700, exist_ok=True)
-            found = path.lstat()
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            continue
         except OSError as error:
             raise TargetError(f"cannot create the control socket in {path}: {error.strerror}") from None
-        if not _is_private(found):
-            raise TargetError(f"cannot create the control socket in {path}: other users may write there; remove it")
-    return path
+        if _is_private(path):
+            return path
+    raise TargetError(f"cannot create the control socket in {path}: other users may write there; remove it")
 
 
-def _is_private(status: os.stat_result) -> bool:
+def _socket_of(port: int | str) -> Path:
+    """The control socket of a port; in the first directory if there is none."""
+    paths = [directory / f"{port}.sock" for directory in _directories()]
+    return next(filter(Path.exists, paths), paths[0])
+
+
+def _is_private(directory: Path) -> bool:
     """True if only this user can create files in the directory."""
+    try:
+        status = directory.lstat()
+    except OSError:
+        return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 

@@ -11,10 +11,11 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
+from itertools import permutations
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +53,10 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield f"warning: a crash of this machine may undo changes of names and attributes in {export.path}: --async"
         yield f"mount it with: {mount_command(host, port, export)}"
         yield f"or with NFSv4.1: {mount_command_v4(host, port, export)}"
+    if not is_loopback(address):
+        every = ", every address of this machine," if ip_address(address).is_unspecified else ""
+        yield f"warning: on {address}{every} nothing is encrypted, and clients state who they are; trust the network"
+    yield from _stores_inside_others(spec.export)
     if (faults := spec.faults()) is not None:
         yield faults.announcement()
 
@@ -74,6 +79,17 @@ def reachable_host(address: str) -> str:
 
 OUTSIDE = ("2001:db8::1", "192.0.2.1")
 """Addresses of documentation (RFC 3849, RFC 5737), which are on no local network."""
+
+
+def _stores_inside_others(exports: Sequence[ExportSpec]) -> Iterator[str]:
+    """Warnings of directories that two exports serve, each by its rules."""
+    stores = [(export.path, Path(export.store).resolve()) for export in exports if export.store != MEMORY]
+    for inner, outer in permutations(stores, 2):
+        if inner[1] != outer[1] and inner[1].is_relative_to(outer[1]):
+            yield (
+                f"warning: {inner[1]} of {inner[0]} is inside {outer[1]} of {outer[0]}: the rules and quotas of both "
+                "lead to its files"
+            )
 
 
 def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:

@@ -25,6 +25,10 @@ pub(crate) const FILE_BYTES_MAX: u64 = 16 << 40;
 /// Bytes that a name and its file count against a quota, beside the data.
 pub(super) const NAME_BYTES: u64 = 1024;
 
+/// Most directories of a path. RENAME looks at all directories above the new one while other names wait, and a directory is reached by its
+/// path.
+pub(super) const DEPTH_MAX: usize = 1024;
+
 /// Most names of one file.
 pub(crate) const LINKS_MAX: u32 = 32_000;
 

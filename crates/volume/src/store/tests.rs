@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use iocurve_wire::nfs3::{createhow3, createverf3, ftype3, nfstime3, specdata3};
 
-use super::contract::NAME_BYTES;
+use super::contract::{DEPTH_MAX, NAME_BYTES};
 use super::directory::DirectoryStore;
 use super::faulty::{Faults, FaultyStore};
 use super::handle::HandleKey;
@@ -58,6 +58,7 @@ suite! {
     data_are_for_owners_and_for_whom_the_mode_allows,
     names_must_be_names,
     paths_may_be_longer_than_a_system_call_takes,
+    directories_have_a_greatest_depth,
     dots_are_no_new_names,
     a_name_never_leads_to_the_file_of_another_name,
     names_are_changed_by_those_whom_the_directories_allow,
@@ -515,6 +516,31 @@ fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
         .unwrap();
     assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
     assert_eq!(store.lookup(&CALLER, deepest.as_bytes(), b"f").map(handle_of), Ok(made));
+}
+
+fn directories_have_a_greatest_depth<S: Store>(store: &S) {
+    let make = |parent: &nfs_fh3| {
+        let what = Creation::Directory(sattr3::default());
+        store.create(&CALLER, parent.as_bytes(), b"d", what, &mut wcc_data::default()).map(handle_of)
+    };
+    let (mut deepest, mut depth) = (store.root(), 0);
+    let failed = loop {
+        match make(&deepest) {
+            Ok(made) => (deepest, depth) = (made, depth + 1),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(failed, nfsstat3::NFS3ERR_NAMETOOLONG);
+    assert!((DEPTH_MAX - 3..=DEPTH_MAX).contains(&depth), "{depth}");
+    let how = createhow3::UNCHECKED(sattr3::default());
+    let file = store.create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default());
+    assert_eq!(write(store, &handle_of(file.unwrap()), 0, b"deep"), Ok(4));
+    let root = store.root();
+    directory(store, &root, "other");
+    let (mut one, mut two) = (wcc_data::default(), wcc_data::default());
+    let (from, to) = ((root.as_bytes(), b"other".as_slice()), (deepest.as_bytes(), b"moved".as_slice()));
+    let moved = store.rename(&CALLER, from, to, (&mut one, &mut two));
+    assert_eq!(moved, Err(nfsstat3::NFS3ERR_NAMETOOLONG));
 }
 
 fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {

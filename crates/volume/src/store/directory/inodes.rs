@@ -8,10 +8,7 @@ use iocurve_wire::nfs3::{ftype3, nfsstat3};
 
 use super::sys::{Id, Stat};
 use crate::store::budget::Budget;
-use crate::store::contract::NAME_BYTES;
-
-/// Deepest path that is served, in directories.
-const DEPTH_MAX: usize = 1024;
+use crate::store::contract::{DEPTH_MAX, NAME_BYTES};
 
 /// The known names of each inode. What is used of the budget is always the names and the sizes that are noted here.
 #[derive(Debug)]
@@ -194,6 +191,13 @@ impl Inodes {
         }
         parts.reverse();
         Some(parts.join(&b'/'))
+    }
+
+    /// Fails if names in a new directory of this one would be too deep.
+    pub(super) fn check_depth(&self, directory: Id) -> Result<(), nfsstat3> {
+        let (_, path) = self.path(directory, 0).ok_or(nfsstat3::NFS3ERR_STALE)?;
+        let depth = path.split(|byte| *byte == b'/').count();
+        if depth + 2 > DEPTH_MAX { Err(nfsstat3::NFS3ERR_NAMETOOLONG) } else { Ok(()) }
     }
 
     /// The directory that a directory is in; the root is in itself.

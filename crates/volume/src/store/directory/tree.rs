@@ -63,6 +63,9 @@ impl DirectoryStore {
             (Ok(_) | Err(nfsstat3::NFS3ERR_ACCES), _) => Err(nfsstat3::NFS3ERR_EXIST),
             (Err(nfsstat3::NFS3ERR_NOENT), _) => {
                 let (what, owner) = operations::granted(caller, &parent, what);
+                if let Creation::Directory(_) = what {
+                    self.inodes.check_depth(directory.stat.id)?;
+                }
                 self.make(directory, name, &what, owner)
             }
             (Err(status), _) => Err(status),
@@ -213,6 +216,9 @@ impl DirectoryStore {
         operations::check_rename(caller, (&source, &moved.attributes()), (&target, over.as_ref()))?;
         if replaced.as_ref().is_some_and(|replaced| replaced.id == moved.id) {
             return Ok(());
+        }
+        if moved.file_type == ftype3::NF3DIR && from.stat.id != to.stat.id {
+            self.inodes.check_depth(to.stat.id)?;
         }
         sys::rename(&from.fd, old, &to.fd, new).map_err(|error| status_of(&error))?;
         #[cfg(test)]

@@ -9,7 +9,7 @@ use super::directory::{Directory, Link};
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
 use crate::store::access::{self, Caller};
-use crate::store::contract::{Creation, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
+use crate::store::contract::{Creation, DEPTH_MAX, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
 use crate::store::operations;
 
@@ -62,6 +62,9 @@ impl MemoryStore {
             (Some(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
             (None, _) => {
                 let (what, owner) = operations::granted(caller, &parent.attributes, what);
+                if let Creation::Directory(_) = what {
+                    self.check_not_within(None, parent.link)?;
+                }
                 self.add(free_slots, parent, name, self.new_node(&what, owner, parent.link)?)
             }
         }
@@ -173,7 +176,7 @@ impl MemoryStore {
             return Ok(());
         }
         if is_directory {
-            self.check_not_within(moved, to.link)?;
+            self.check_not_within(Some(moved), to.link)?;
         }
         let directory_replaced = replaced.map_or(Ok(false), |link| self.check_replaced(link, is_directory))?;
         // The new name first: at no moment does the file have no name at all.
@@ -251,16 +254,17 @@ impl MemoryStore {
         })
     }
 
-    /// Checks that a directory is not moved into itself.
-    fn check_not_within(&self, moved: Link, into: Link) -> Result<(), nfsstat3> {
+    /// Checks that a directory, which is new or moved, does not go into itself, nor too deep.
+    fn check_not_within(&self, moved: Option<Link>, into: Link) -> Result<(), nfsstat3> {
         let mut at = into;
-        while at != moved {
-            if at.index == ROOT {
-                return Ok(());
+        for _ in 1..DEPTH_MAX {
+            match at {
+                _ if Some(at) == moved => return Err(nfsstat3::NFS3ERR_INVAL),
+                Link { index: ROOT, .. } => return Ok(()),
+                _ => at = self.node(at, |node| Ok(node.directory()?.parent))?,
             }
-            at = self.node(at, |node| Ok(node.directory()?.parent))?;
         }
-        Err(nfsstat3::NFS3ERR_INVAL)
+        Err(nfsstat3::NFS3ERR_NAMETOOLONG)
     }
 
     /// Takes a name out of a directory.
