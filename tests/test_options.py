@@ -243,7 +243,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setattr(jobs, "needs_machines", lambda *_: True)
     monkeypatch.setattr(programs, "measured_on", sink("measured_on"))
     monkeypatch.setattr(scenarios, "run", sink("scenario"))
-    for name in ("find_knee", "find_max", "draw_curve"):
+    for name in ("knee_search", "max_search", "curve_search"):
         monkeypatch.setattr(searches, name, sink(name))
     monkeypatch.setattr(campaigns, "into_directory", sink("into_directory"))
     monkeypatch.setattr(turns, "of_commands", lambda *given, **named: recorded.append(plain((given, named))))

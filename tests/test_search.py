@@ -19,10 +19,11 @@ from iocurve.analysis.check_names import SEARCHES
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 from iocurve.job.model import Section
+from iocurve.measure.campaign import into_directory
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import CurvePoint, capacity_of
 from iocurve.measure.search.ceiling import Bounds, Budget, LatencyLimit, MeasuredRate, Trial
-from iocurve.measure.search.command import Question, draw_curve, find_knee, find_max, shown, workload_of
+from iocurve.measure.search.command import Question, curve_search, knee_search, max_search, shown, workload_of
 from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Clusters, LateCount, crossing
@@ -513,7 +514,7 @@ def asked(target: str) -> Question:
 
 @pytest.mark.slow
 def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
-    result = find_knee(asked("volume:unlimited?iops=2000&latency=4ms"), tmp_path)
+    result = into_directory(tmp_path, knee_search(asked("volume:unlimited?iops=2000&latency=4ms")))
     assert result.state == "finished"
     assert result.search is not None
     assert [finding.name for finding in result.search.findings][:3] == [
@@ -530,14 +531,14 @@ def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
 def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.mkdir()
-    result = draw_curve(asked(str(place)), 2, tmp_path / "out")
+    result = into_directory(tmp_path / "out", curve_search(asked(str(place)), 2))
     assert [point.family for point in result.points].count("curve") == 2
     assert list(place.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
-    result = find_max(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS, tmp_path)
+    result = into_directory(tmp_path, max_search(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS))
     assert result.search is not None
     assert result.search.question == "the highest rate with p50 response time at most 500 ms"
     assert {point.family for point in result.points} == {"depth", "max"}
@@ -548,7 +549,7 @@ def test_a_search_does_not_write_to_what_is_there(tmp_path: Path) -> None:
     path.write_bytes(bytes(4 * MIB))
     question = replace(asked(str(path)), workload="rw=randwrite bs=4k")
     with pytest.raises(TargetError, match="--overwrite to allow the writes"):
-        find_knee(question, tmp_path / "out")
+        into_directory(tmp_path / "out", knee_search(question))
 
 
 def test_responses_of_several_servers() -> None:

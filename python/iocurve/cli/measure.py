@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ from iocurve.targets import target as targets
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
+    from iocurve.measure.campaign import Measure
 
 
 Scenario = Annotated[
@@ -327,9 +328,7 @@ def find_knee(
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
     expressions = output.checks.parsed(searches.vocabulary(question, "knee"))
-    with output.observed(), cluster.machines(question.target) as machines:
-        result = searches.find_knee(replace(question, machines=machines), options.out, quiet=output.quiet)
-    return _shown(result, options.out, output, expressions)
+    return _searched(question, searches.knee_search, expressions, options.out, cluster, output)
 
 
 def find_max(
@@ -367,12 +366,10 @@ def find_max(
         raise DialectError([Diagnostic("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
     question = options.question(target)
-    effort = replace(question.effort, patience_ns=patience)
+    question = replace(question, effort=replace(question.effort, patience_ns=patience))
     expressions = output.checks.parsed(searches.vocabulary(question, "max", percent))
-    with output.observed(), cluster.machines(question.target) as machines:
-        asked = replace(question, machines=machines, effort=effort)
-        result = searches.find_max(asked, percent, limit_ns, options.out, quiet=output.quiet)
-    return _shown(result, options.out, output, expressions)
+    search = partial(searches.max_search, percent=percent, limit_ns=limit_ns)
+    return _searched(question, search, expressions, options.out, cluster, output)
 
 
 def draw_curve(
@@ -395,9 +392,21 @@ def draw_curve(
     """
     question = options.question(target)
     expressions = output.checks.parsed(searches.vocabulary(question, "curve"))
+    return _searched(question, partial(searches.curve_search, steps=steps), expressions, options.out, cluster, output)
+
+
+def _searched(
+    question: searches.Question,
+    search: Callable[[searches.Question], Measure],
+    expressions: Sequence[Expression],
+    out: Path,
+    cluster: ClusterOptions,
+    output: MeasuredOutput,
+) -> int:
     with output.observed(), cluster.machines(question.target) as machines:
-        result = searches.draw_curve(replace(question, machines=machines), steps, options.out, quiet=output.quiet)
-    return _shown(result, options.out, output, expressions)
+        measure = search(replace(question, machines=machines))
+        result = campaigns.into_directory(out, measure, quiet=output.quiet)
+    return _shown(result, out, output, expressions)
 
 
 def _shown(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -91,16 +90,12 @@ def vocabulary(question: Question, kind: str, limit_percent: float | None = None
     )
 
 
-def find_knee(question: Question, directory: Path, *, quiet: bool = False) -> Result:
-    """Finds the smallest queue depth that reaches full throughput (the knee).
-
-    Raises ``DialectError``, ``PlanError``, and ``TargetError`` or ``RunError`` when nothing could be measured.
-    """
-    return campaigns.into_directory(directory, knee_search(question), quiet=quiet)
-
-
 def knee_search(question: Question) -> Measure:
-    """Prepares the search for the knee. Raises ``DialectError`` and ``TargetError``."""
+    """Prepares the search for the smallest queue depth that reaches full throughput (the knee).
+
+    Raises ``DialectError`` and ``TargetError``; what is given raises ``PlanError``, and ``TargetError`` or ``RunError``
+    when nothing could be measured.
+    """
 
     def search(loads: Loads) -> SearchFacts:
         percent = question.percent_of_capacity
@@ -111,13 +106,8 @@ def knee_search(question: Question) -> Measure:
     return _search(question, "knee", search)
 
 
-def find_max(question: Question, percent: float, limit_ns: int, directory: Path, *, quiet: bool = False) -> Result:
-    """Finds the highest rate at which a percentile of response times meets a limit. Raises as ``find_knee``."""
-    return campaigns.into_directory(directory, max_search(question, percent, limit_ns), quiet=quiet)
-
-
 def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
-    """Prepares the search for the highest rate. Raises as ``knee_search``."""
+    """Prepares the search for the highest rate at which a percentile of response times meets a limit, likewise."""
 
     def search(loads: Loads) -> SearchFacts:
         began, effort = time.monotonic(), question.effort
@@ -138,13 +128,8 @@ def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
     return _search(question, "max", search)
 
 
-def draw_curve(question: Question, steps: int, directory: Path, *, quiet: bool = False) -> Result:
-    """Measures latency in even steps of load up to the target's capacity. Raises as ``find_knee``."""
-    return campaigns.into_directory(directory, curve_search(question, steps), quiet=quiet)
-
-
 def curve_search(question: Question, steps: int) -> Measure:
-    """Prepares the measurement of a curve. Raises as ``knee_search``."""
+    """Prepares the measurement of latency in even steps of load up to the target's capacity, likewise."""
 
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
