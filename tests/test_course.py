@@ -31,7 +31,7 @@ from iocurve.result.course import (
     with_others,
 )
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import SeriesInterval, View
+from iocurve.result.summary import MergedOperations, SeriesInterval
 
 BLOCK = 4096
 HOUR = 3600
@@ -145,7 +145,7 @@ def test_the_spread_of_rates_counts_joined_intervals_as_often_as_they_are_joined
     rates = [10] * 4 + [20, 40]
     whole = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, {"read": rate}, 1) for at, rate in enumerate(rates)]
     worker = worker_outcome({"read": kind({1000: sum(rates)}, 1)}, intervals=joined(whole, 4))
-    spread = View([worker], ("read",)).spread("operations", SECOND_NS)
+    spread = MergedOperations([worker], ("read",)).spread("operations", SECOND_NS)
     assert (spread.count, spread.mean) == (6, sum(rates) / 6)
     assert (spread.smallest, spread.largest) == (10.0, 30.0)
 
@@ -155,7 +155,7 @@ def test_the_spread_of_rates_weights_what_is_joined_by_its_time() -> None:
     whole = [*seconds(4), *seconds(2, 20, 4)]
     whole[5] = interval(5, 5 * SECOND_NS, 11 * SECOND_NS // 2, {"read": 5}, 1)
     worker = worker_outcome({"read": kind({1000: 65}, 1)}, intervals=joined(whole, 4))
-    spread = View([worker], ("read",)).spread("operations", SECOND_NS)
+    spread = MergedOperations([worker], ("read",)).spread("operations", SECOND_NS)
     assert spread.count == 6
     assert spread.mean * 5.5 == pytest.approx(65)
 

@@ -11,21 +11,21 @@ import pytest
 
 from bench.truth import series, simulated
 from bench.truth.best_test import Alternative, power_bound
-from iocurve.analysis.level_changes import Drift, Levels, Step, level_change, levels
+from iocurve.analysis.level_changes import Drift, Levels, LevelStep, level_change, levels
 
 
 def test_credits_that_are_spent_are_a_level_change() -> None:
     chance = random.Random(1)
     values = [chance.gauss(level, 300) for level in [10_000] * 30 + [4_000] * 20]
     found = level_change(values)
-    assert isinstance(found, Step)
+    assert isinstance(found, LevelStep)
     assert found.index == 30
     assert found.before == pytest.approx(10_000, rel=0.02)
     assert found.after == pytest.approx(4_000, rel=0.05)
 
 
 def test_levels_without_any_noise_shift_where_they_do() -> None:
-    assert level_change([5.0] * 6 + [3.0] * 7) == Step(6, 5.0, 3.0)
+    assert level_change([5.0] * 6 + [3.0] * 7) == LevelStep(6, 5.0, 3.0)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_correlated_noise_is_no_change(correlation: float) -> None:
 @pytest.mark.parametrize(("correlation", "deviation"), [(0.0, 0.02), (0.9, 0.03)])
 def test_a_step_of_a_tenth_is_found_near_the_ends_too(correlation: float, deviation: float, at: int) -> None:
     found = simulated.changes(60, correlation, deviation, runs=100, shape=lambda place: 0.9 if place >= at else 1.0)
-    near = [change for change in found if isinstance(change, Step) and abs(change.index - at) <= 2]
+    near = [change for change in found if isinstance(change, LevelStep) and abs(change.index - at) <= 2]
     # A few values at an end of correlated noise that wanders look as far as single stalls, which are pulled in.
     assert len(near) >= (95 if at == 30 or correlation == 0 else 85)
 
@@ -89,7 +89,7 @@ def test_heavy_tails_and_stalls_are_no_change(make: series.Make) -> None:
 
 def test_a_fall_is_found_among_stalls() -> None:
     found = simulated.changes_of(partial(series.dropouts, share=0.05), 60, runs=50, fall=0.3)
-    assert sum(isinstance(change, Step) for change in found) >= 45
+    assert sum(isinstance(change, LevelStep) for change in found) >= 45
 
 
 def test_two_levels_are_more_than_correlated_noise() -> None:
@@ -103,7 +103,7 @@ def test_two_levels_are_more_than_correlated_noise() -> None:
 def test_steps_are_found_nearly_as_often_as_any_test_can(count: int, correlation: float) -> None:
     at = count // 2
     found = simulated.changes(count, correlation, 0.03, runs=100, shape=lambda place: 0.9 if place >= at else 1.0)
-    near = [change for change in found if isinstance(change, Step) and abs(change.index - at) <= 2]
+    near = [change for change in found if isinstance(change, LevelStep) and abs(change.index - at) <= 2]
     best = power_bound(Alternative(count, correlation, 0.1 / 0.03), runs=200)
     # Two shares of 100 and 200 runs differ by as much as 0.15 by chance.
     assert len(near) / 100 >= best - 0.15

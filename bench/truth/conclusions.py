@@ -13,7 +13,7 @@ import numpy as np
 from bench.truth import series, simulated
 from bench.truth.best_test import SEGMENT_MIN, Alternative, power_bound
 from bench.truth.table import Row, row
-from iocurve.analysis.level_changes import Drift, Step, levels
+from iocurve.analysis.level_changes import Drift, LevelStep, levels
 from iocurve.result.stats import series_mean
 
 SEED = 1
@@ -227,9 +227,11 @@ def _fall(at: int, place: int) -> float:
     return 0.9 if place >= at else 1.0
 
 
-def _share_near(found: Sequence[Step | Drift | None], places: Sequence[int]) -> float:
+def _share_near(found: Sequence[LevelStep | Drift | None], places: Sequence[int]) -> float:
     """Share of the steps that were found within two values of their place."""
-    near = [isinstance(change, Step) and abs(change.index - at) <= 2 for change, at in zip(found, places, strict=True)]
+    near = [
+        isinstance(change, LevelStep) and abs(change.index - at) <= 2 for change, at in zip(found, places, strict=True)
+    ]
     return fmean(near)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.truth.series import Make
 from iocurve.analysis.cache_evidence import compared, repeated_evidence
-from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, Step, level_change
+from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, LevelStep, level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.scenario.caches import CHECK_PAIRS
 from iocurve.measure.search import usl
@@ -227,7 +227,7 @@ def changes(
     *,
     shape: Callable[[int], float] = lambda _place: 1.0,
     seed: int = 1,
-) -> list[Step | Drift | None]:
+) -> list[LevelStep | Drift | None]:
     """Changes of level that are found in series; ``shape`` is the true course, relative to ``MEAN``."""
     found = []
     for run in range(runs):
@@ -236,7 +236,9 @@ def changes(
     return found
 
 
-def changes_of(make: Make, count: int, runs: int, *, fall: float = 0.0, seed: int = 1) -> list[Step | Drift | None]:
+def changes_of(
+    make: Make, count: int, runs: int, *, fall: float = 0.0, seed: int = 1
+) -> list[LevelStep | Drift | None]:
     """Changes of level that are found in series of a family; they fall at a place drawn for each."""
     found = []
     for run in range(runs):

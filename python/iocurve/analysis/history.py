@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 
 from iocurve.analysis.compare import Bounded, figure_interval
-from iocurve.analysis.level_changes import CHANGE_MIN, VALUES_MIN, Drift, Step, level_change
+from iocurve.analysis.level_changes import CHANGE_MIN, VALUES_MIN, Drift, LevelStep, level_change
 from iocurve.analysis.matching import point_key
 from iocurve.result.document import Point, Result
 
@@ -88,7 +88,7 @@ def histories(runs: Sequence[HistoryRun], names: Sequence[str]) -> list[Series]:
 def _levels(values: Sequence[float], first: int) -> list[Level]:
     change = level_change(values)
     last = first + len(values) - 1
-    if isinstance(change, Step):
+    if isinstance(change, LevelStep):
         return [*_levels(values[: change.index], first), *_levels(values[change.index :], first + change.index)]
     if isinstance(change, Drift):
         return [Level(first, last, change.first, change.last)]

@@ -54,7 +54,7 @@ NOISE_MIN = 1e-9
 """Least variance, relative to the square of the mean, so that a series without noise can be judged too."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class LevelStep(msgspec.Struct, frozen=True):
     """A change from one level to another."""
 
     index: int
@@ -73,7 +73,7 @@ class Drift(msgspec.Struct, frozen=True):
     last: float
 
 
-def level_change(values: Sequence[float]) -> Step | Drift | None:
+def level_change(values: Sequence[float]) -> LevelStep | Drift | None:
     """The change that explains the series best; None where it keeps to one level."""
     if len(values) < VALUES_MIN:
         return None
@@ -171,9 +171,9 @@ class _Whitened:
         return [value - level * constant for value, constant in zip(values, self._constant, strict=True)]
 
 
-def _step(values: Sequence[float], fit: _Fit) -> Step | None:
+def _step(values: Sequence[float], fit: _Fit) -> LevelStep | None:
     before, after = fmean(values[: fit.index]), fmean(values[fit.index :])
-    return Step(fit.index, before, after) if abs(after - before) > CHANGE_MIN * max(before, after) else None
+    return LevelStep(fit.index, before, after) if abs(after - before) > CHANGE_MIN * max(before, after) else None
 
 
 def _drift(values: Sequence[float], fit: _Fit) -> Drift | None:

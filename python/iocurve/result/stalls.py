@@ -14,7 +14,7 @@ from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
 from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point
-from iocurve.result.summary import Summary, View, add_counts
+from iocurve.result.summary import MergedOperations, Summary, add_counts
 
 STALL_NS = SECOND_NS
 """An operation that takes this long, and ``TIMES`` the median, has met a stall."""
@@ -136,7 +136,7 @@ def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tupl
 
 
 def _stall(workers: Sequence[WorkerOutcome], kind: str) -> Stall | None:
-    latency = View(workers, (kind,)).service
+    latency = MergedOperations(workers, (kind,)).service
     longest, median = round(latency.max_ns), latency.percentile(50)
     is_long = longest >= STALL_NS and longest >= TIMES * median
     if not is_long and longest < max(SHORT_STALL_NS, TIMES * latency.percentile(99.9)):

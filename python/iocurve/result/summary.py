@@ -255,7 +255,7 @@ class Spread(msgspec.Struct, frozen=True):
         )
 
 
-class View(msgspec.Struct, frozen=True, dict=True):
+class MergedOperations(msgspec.Struct, frozen=True, dict=True):
     """Operations of some kinds of some workers, merged; each value is computed when it is first read.
 
     Every output of a dialect is made from views, with the dialect's own rules for rates.
@@ -430,7 +430,7 @@ def busy_ns(workers: Iterable[WorkerOutcome]) -> int:
 
 
 def _totals(kinds: Sequence[str], phases: Sequence[_Phase]) -> Totals:
-    seen = View([worker for phase in phases for worker in phase.workers], kinds)
+    seen = MergedOperations([worker for phase in phases for worker in phase.workers], kinds)
     within = [_counted(worker, kind, phase) for phase in phases for worker in phase.workers for kind in kinds]
     seconds = sum(busy_ns(_users(phase.workers, kinds)) for phase in phases) / SECOND_NS
     overlap_s = sum(phase.overlap_ns for phase in phases if _users(phase.workers, kinds)) / SECOND_NS

@@ -15,9 +15,9 @@ import msgspec
 from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step, shared_help
 from iocurve.dialects.elbencho import output
-from iocurve.dialects.elbencho.options import Options, parse
+from iocurve.dialects.elbencho.options import ElbenchoOptions, parse
 from iocurve.dialects.elbencho.phases import (
-    DataSet,
+    ElbenchoData,
     Phase,
     name_of,
     of_option,
@@ -67,7 +67,7 @@ To see what a command line would do: iocurve explain elbencho ...
 class Phases(msgspec.Struct):
     """The phases of a command line, each planned when its turn comes, and their rows of output."""
 
-    data_set: DataSet
+    data_set: ElbenchoData
     machine: Machine
     notes: tuple[PlanNote, ...] = ()
     rows: list[output.PhaseRow] = msgspec.field(default_factory=list)
@@ -78,7 +78,7 @@ class Phases(msgspec.Struct):
     started: datetime | None = None
 
     @property
-    def options(self) -> Options:
+    def options(self) -> ElbenchoOptions:
         """The command line."""
         return self.data_set.options
 
@@ -206,7 +206,7 @@ class Phases(msgspec.Struct):
         return "\n".join(lines) + "\n"
 
 
-def _planned_bytes(data_set: DataSet, phase: Phase) -> int:
+def _planned_bytes(data_set: ElbenchoData, phase: Phase) -> int:
     if not phase.data:
         return 0
     return phase.entries * data_set.options.size or sum(map(transferred, phase.threads))
@@ -256,7 +256,7 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
     """
     machine = machine or ThisMachine()
     options = parse(arguments, cwd or Path.cwd())
-    data_set = DataSet.found(options, machine)
+    data_set = ElbenchoData.found(options, machine)
     notes: list[PlanNote] = []
     used = max(data_set.sizes, default=data_set.options.size)
     if options.size > used:
@@ -278,7 +278,7 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
     return Phases(data_set, machine, tuple(dict.fromkeys(notes)))
 
 
-def _require_tree(data_set: DataSet, machine: Machine) -> None:
+def _require_tree(data_set: ElbenchoData, machine: Machine) -> None:
     """Raises ``PlanError`` for a mix, and where a local directory of the first rank is missing and nothing makes it."""
     options, errors = data_set.options, []
     if options.read_percent:

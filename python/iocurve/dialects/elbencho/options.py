@@ -28,7 +28,7 @@ PHASES = {
 """elbencho's names of the phases by their options, in the order in which they run."""
 
 
-class Options(msgspec.Struct, frozen=True):
+class ElbenchoOptions(msgspec.Struct, frozen=True):
     """A command line with elbencho's defaults."""
 
     paths: tuple[str, ...] = ()
@@ -223,12 +223,12 @@ UNSUPPORTED = {"--s3": ("object storage is not supported", "files, directories a
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
-def parse(arguments: Sequence[str], directory: Path) -> Options:
+def parse(arguments: Sequence[str], directory: Path) -> ElbenchoOptions:
     """Reads a command line; relative names start from ``directory``. Raises ``DialectError`` with every error."""
     letters = {letter: f"--{name}" for letter, name in SHORT.items()}
     reader = OptionReader("elbencho", _options(directory), letters, partial(_add_path, directory), UNSUPPORTED)
     reader.read(arguments)
-    options = Options(**reader.values, arguments=typed(arguments))  # type: ignore[arg-type]
+    options = ElbenchoOptions(**reader.values, arguments=typed(arguments))  # type: ignore[arg-type]
     errors = reader.errors or [Diagnostic(text) for text, holds in CONTRADICTIONS.items() if holds(options)]
     if errors:
         raise DialectError(in_order(errors))
@@ -355,7 +355,7 @@ def expanded(text: str) -> list[str]:
     return paths
 
 
-CONTRADICTIONS: Mapping[str, Callable[[Options], bool]] = {
+CONTRADICTIONS: Mapping[str, Callable[[ElbenchoOptions], bool]] = {
     "no path is given; name a directory, files or block devices": lambda options: not options.paths,
     "no phase is given; choose -d, -w, -r, --stat, -F or -D": lambda options: not options.phases,
     f"the paths are more than {PATHS_MAX}": lambda options: len(options.paths) > PATHS_MAX,

@@ -11,12 +11,12 @@ from datetime import datetime
 
 import msgspec
 
-from iocurve.dialects.elbencho.options import Options
-from iocurve.dialects.elbencho.phases import DataSet, Phase
+from iocurve.dialects.elbencho.options import ElbenchoOptions
+from iocurve.dialects.elbencho.phases import ElbenchoData, Phase
 from iocurve.engine.derived import with_drained
 from iocurve.engine.outcome import State, WorkerOutcome
 from iocurve.foundation.units import MB, MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
-from iocurve.result.summary import Latency, Summary, Totals, View, merge_latencies
+from iocurve.result.summary import Latency, MergedOperations, Summary, Totals, merge_latencies
 
 VERSION = "3.1"
 """The version whose output this is."""
@@ -77,9 +77,9 @@ class PhaseRow(msgspec.Struct, frozen=True):
         timed = [worker.files for worker in self.workers if worker.files]
         return merge_latencies(timed) if timed else self.view((self.phase.entry,)).service
 
-    def view(self, kinds: Sequence[str]) -> View:
+    def view(self, kinds: Sequence[str]) -> MergedOperations:
         """Operations of some kinds, of all threads, up to the last completion."""
-        return View([with_drained(worker) for worker in self.workers], kinds)
+        return MergedOperations([with_drained(worker) for worker in self.workers], kinds)
 
     def values(self, kinds: Sequence[str]) -> Values:
         """The values of some kinds in both columns."""
@@ -109,7 +109,7 @@ class Values(msgspec.Struct, frozen=True):
     latency: Latency
 
 
-def table(row: PhaseRow, options: Options) -> str:
+def table(row: PhaseRow, options: ElbenchoOptions) -> str:
     """The rows of a phase."""
     phase = row.phase
     lines = [_line("Elapsed time", *(_duration(value) for value in (row.first_ns, row.last_ns)))]
@@ -140,12 +140,12 @@ def table(row: PhaseRow, options: Options) -> str:
     return "\n".join([first, *lines[1:], "---", ""])
 
 
-def _throughput(before: str, after: str, values: Values, options: Options) -> str:
+def _throughput(before: str, after: str, values: Values, options: ElbenchoOptions) -> str:
     unit, scale = ("MB/s", MIB / MB) if options.base10 else ("MiB/s", 1.0)
     return _line(f"{before}{unit}{after}", *(_whole(rate * scale) for rate in values.mib_per_s))
 
 
-def _mix_lines(row: PhaseRow, options: Options) -> Iterator[str]:
+def _mix_lines(row: PhaseRow, options: ElbenchoOptions) -> Iterator[str]:
     """The rows of a mix: writes, reads, and both."""
     parts = [("write", row.values(("write",))), ("read", row.values(("read",)))]
     both = [*parts, ("total", row.values(("read", "write")))]
@@ -158,7 +158,7 @@ def _line(label: str, first: str, last: str) -> str:
     return f"{'':12}{label:<16} :{first:>12}{last:>12}"
 
 
-def _latency_lines(name: str, latency: Latency, options: Options) -> Iterator[str]:
+def _latency_lines(name: str, latency: Latency, options: ElbenchoOptions) -> Iterator[str]:
     if not latency.count:
         return
     if options.shows_latency:
@@ -221,7 +221,7 @@ def _date(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}{at:%z}"
 
 
-def csv_text(rows: Sequence[PhaseRow], data_set: DataSet, hosts: int, *, labels: bool) -> str:
+def csv_text(rows: Sequence[PhaseRow], data_set: ElbenchoData, hosts: int, *, labels: bool) -> str:
     """The results as elbencho's CSV, a line for each phase."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -233,7 +233,7 @@ def csv_text(rows: Sequence[PhaseRow], data_set: DataSet, hosts: int, *, labels:
     return text.getvalue()
 
 
-def _columns(row: PhaseRow, data_set: DataSet, hosts: int) -> dict[str, object]:
+def _columns(row: PhaseRow, data_set: ElbenchoData, hosts: int) -> dict[str, object]:
     options, phase = data_set.options, row.phase
     mixes = len(phase.data) > 1
     main = ("write",) if mixes else phase.data
@@ -253,11 +253,11 @@ def _columns(row: PhaseRow, data_set: DataSet, hosts: int) -> dict[str, object]:
     }
 
 
-def _command(options: Options) -> str:
+def _command(options: ElbenchoOptions) -> str:
     return shlex.join(("elbencho", *options.arguments))
 
 
-def _config(data_set: DataSet, hosts: int) -> tuple[object, ...]:
+def _config(data_set: ElbenchoData, hosts: int) -> tuple[object, ...]:
     options = data_set.options
     kind = "dir" if data_set.is_tree else "blockdev" if data_set.is_device else "file"
     aligned = int(options.aligned) if options.random else ""
@@ -305,12 +305,12 @@ def _results(prefix: str, entries: Values | None, data: Values | None, row: Phas
     }
 
 
-def json_text(rows: Sequence[PhaseRow], data_set: DataSet, hosts: int) -> str:
+def json_text(rows: Sequence[PhaseRow], data_set: ElbenchoData, hosts: int) -> str:
     """The results as elbencho's JSON, an object on a line for each phase."""
     return "".join(json.dumps(_document(row, data_set, hosts)) + "\n" for row in rows)
 
 
-def _document(row: PhaseRow, data_set: DataSet, hosts: int) -> Mapping[str, object]:
+def _document(row: PhaseRow, data_set: ElbenchoData, hosts: int) -> Mapping[str, object]:
     options = data_set.options
     kind, paths, used, threads, directories, files, size, block, *_ = _config(data_set, hosts)
     config = {

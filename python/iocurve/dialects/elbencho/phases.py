@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.elbencho.options import PHASES, Options
+from iocurve.dialects.elbencho.options import PHASES, ElbenchoOptions
 from iocurve.engine import plan as plans
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MILLISECOND_NS
@@ -100,10 +100,10 @@ class Phase(msgspec.Struct, frozen=True):
         return plan_here(self.job, INTERVAL_NS, machine)
 
 
-class DataSet(msgspec.Struct, frozen=True):
+class ElbenchoData(msgspec.Struct, frozen=True):
     """The paths of a command line, as found on a machine."""
 
-    options: Options
+    options: ElbenchoOptions
     is_tree: bool
     """The paths are directories."""
     sizes: tuple[int, ...] = ()
@@ -113,7 +113,7 @@ class DataSet(msgspec.Struct, frozen=True):
     is_device: bool = False
 
     @classmethod
-    def found(cls, options: Options, machine: Machine) -> DataSet:
+    def found(cls, options: ElbenchoOptions, machine: Machine) -> ElbenchoData:
         """Looks at the paths. Raises ``PlanError`` with every reason why they cannot be used."""
         over_nfs = [path.startswith("nfs:") for path in options.paths]
         if all(over_nfs):
@@ -135,7 +135,7 @@ class DataSet(msgspec.Struct, frozen=True):
         return data_set
 
     @classmethod
-    def of_files(cls, options: Options, lengths: Sequence[int], is_device: bool = False) -> DataSet:
+    def of_files(cls, options: ElbenchoOptions, lengths: Sequence[int], is_device: bool = False) -> ElbenchoData:
         """Files or devices; direct and random transfers leave out a part of a block at an end."""
         used = [whole_blocks(length, options.block) for length in lengths] if options.moves_whole_blocks else lengths
         return cls(options, is_tree=False, sizes=tuple(used), lengths=tuple(lengths), is_device=is_device)
@@ -177,7 +177,7 @@ def whole_blocks(size: int, block: int) -> int:
     return size - size % min(block, max(1, size))
 
 
-def _path_errors(options: Options, path: str, fact: PathFacts, machine: Machine) -> Iterator[Diagnostic]:
+def _path_errors(options: ElbenchoOptions, path: str, fact: PathFacts, machine: Machine) -> Iterator[Diagnostic]:
     """Reasons why a local file or device cannot be used."""
     writes, moves_data = "write" in options.phases, bool(options.phases & {"write", "read"})
     parent = posixpath.dirname(path) or "."
@@ -201,18 +201,18 @@ def _path_errors(options: Options, path: str, fact: PathFacts, machine: Machine)
         yield Diagnostic(f"{path} has {fact.bytes} bytes, fewer than -s", hint="write it first: -w")
 
 
-def _of_directories(options: Options) -> DataSet:
+def _of_directories(options: ElbenchoOptions) -> ElbenchoData:
     if options.moves_whole_blocks:
         options = replace(options, size=whole_blocks(options.size, options.block))
-    return DataSet(options, is_tree=True)
+    return ElbenchoData(options, is_tree=True)
 
 
-def _of_export(options: Options) -> DataSet:
+def _of_export(options: ElbenchoOptions) -> ElbenchoData:
     """Directories where -n, -N, -d or -D say so, or the path is the export itself; otherwise files."""
     names = [place(path)[1] for path in options.paths]
     if options.sizes_tree or options.phases & {"mkdirs", "deldirs"} or not all(names):
         return _of_directories(options)
-    data_set = DataSet.of_files(options, (options.size,) * len(names))
+    data_set = ElbenchoData.of_files(options, (options.size,) * len(names))
     errors = [*data_set.errors()]
     if not options.size and options.phases & {"write", "read"}:
         errors = [Diagnostic("the size of a file in an export is not known", hint="give it: -s 1g")]
@@ -232,18 +232,18 @@ def place(path: str) -> tuple[str | None, str]:
     return checked_nfs_url(f"nfs://{host}/{export}{mark}{query}"), name
 
 
-def options_of(options: Options) -> list[str]:
+def options_of(options: ElbenchoOptions) -> list[str]:
     """The options of the phases of an iteration, in elbencho's order."""
     without = () if options.directories else ("mkdirs", "deldirs")
     return [option for option in PHASES if option in options.phases and option not in without]
 
 
-def of_option(data_set: DataSet, option: str) -> Phase:
+def of_option(data_set: ElbenchoData, option: str) -> Phase:
     """The phase of an option."""
     return _of_trees(data_set.options, option) if data_set.is_tree else _of_files(data_set, option)
 
 
-def name_of(options: Options, option: str) -> str:
+def name_of(options: ElbenchoOptions, option: str) -> str:
     """The name of the phase of an option."""
     mixes = option == "write" and options.read_percent
     return f"RWMIX{options.read_percent}" if mixes else PHASES[option]
@@ -252,7 +252,7 @@ def name_of(options: Options, option: str) -> str:
 # -- directories ---------------------------------------------------------------------------------------------------
 
 
-def _of_trees(options: Options, option: str) -> Phase:
+def _of_trees(options: ElbenchoOptions, option: str) -> Phase:
     threads = tuple(_tree_thread(options, option, number) for number in range(options.ranks))
     entry = {"write": "close", "read": "close"}.get(option, str(TASKS[option]))
     has_data = option in ("write", "read") and options.size
@@ -272,12 +272,12 @@ def _of_trees(options: Options, option: str) -> Phase:
     )
 
 
-def rank_of(options: Options, number: int) -> int:
+def rank_of(options: ElbenchoOptions, number: int) -> int:
     """The rank of a worker: hosts that do not share the data set have the same ranks."""
     return number if options.share_paths else number % options.threads
 
 
-def roots_of(options: Options, rank: int) -> tuple[str | None, tuple[str, ...], plans.TreeNames]:
+def roots_of(options: ElbenchoOptions, rank: int) -> tuple[str | None, tuple[str, ...], plans.TreeNames]:
     """The export, the directories that a rank's directories are in, in turn, and their names.
 
     Directory i of a rank is in path (rank + i) modulo the number of paths.
@@ -294,7 +294,7 @@ def roots_of(options: Options, rank: int) -> tuple[str | None, tuple[str, ...], 
     return target, (above,), plans.TreeNames(directory=name, file=file)
 
 
-def _tree_thread(options: Options, option: str, number: int) -> Section:
+def _tree_thread(options: ElbenchoOptions, option: str, number: int) -> Section:
     target, roots, names = roots_of(options, rank_of(options, number))
     block = min(options.block, options.size) if options.size else 1
     tree = plans.Tree(
@@ -335,7 +335,7 @@ def _tree_thread(options: Options, option: str, number: int) -> Section:
     )
 
 
-def _remover(options: Options, rank: int) -> Section:
+def _remover(options: ElbenchoOptions, rank: int) -> Section:
     """Removes the directories of a rank, which its directories were in."""
     target, roots, _ = roots_of(options, rank)
     return _names(options, "deldirs", rank, target, "rmdir", [_region(root, 0, 1) for root in roots])
@@ -344,7 +344,7 @@ def _remover(options: Options, rank: int) -> Section:
 # -- files and devices ---------------------------------------------------------------------------------------------
 
 
-def _of_files(data_set: DataSet, option: str) -> Phase:
+def _of_files(data_set: ElbenchoData, option: str) -> Phase:
     options = data_set.options
     if option == "delfiles":
         used = min(options.ranks, len(options.paths))
@@ -361,14 +361,14 @@ def _of_files(data_set: DataSet, option: str) -> Phase:
     )
 
 
-def _lengths(data_set: DataSet) -> Section:
+def _lengths(data_set: ElbenchoData) -> Section:
     """Random writes reach no rest of the blocks, but files have their whole length."""
     placed = [place(path) for path in data_set.options.paths]
     regions = [_region(path, 0, length, "reserve") for (_, path), length in zip(placed, data_set.lengths, strict=True)]
     return _names(data_set.options, "lengths", 0, placed[0][0], "getattr", regions)
 
 
-def _deleter(options: Options, number: int, used: int) -> Section:
+def _deleter(options: ElbenchoOptions, number: int, used: int) -> Section:
     placed = [place(path) for path in options.paths[number::used]]
     return _names(options, "delfiles", number, placed[0][0], "delete", [_region(path, 0, 1) for _, path in placed])
 
@@ -379,7 +379,7 @@ def transferred(thread: Section) -> int:
     return amount if isinstance(amount, int) and not thread.ending.endless else 0
 
 
-def _data_thread(data_set: DataSet, option: str, number: int) -> Section:
+def _data_thread(data_set: ElbenchoData, option: str, number: int) -> Section:
     options = data_set.options
     layout: plans.Layout = "existing"
     if option == "write" and not data_set.is_device:
@@ -418,7 +418,7 @@ def _data_thread(data_set: DataSet, option: str, number: int) -> Section:
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
-def _thread(options: Options, option: str, number: int) -> Section:
+def _thread(options: ElbenchoOptions, option: str, number: int) -> Section:
     """A thread whose target, files and load are still to be set."""
     cpus = (options.cpus[number % options.threads % len(options.cpus)],) if options.cpus else ()
     return Section(
@@ -437,7 +437,7 @@ def _thread(options: Options, option: str, number: int) -> Section:
 
 
 def _names(
-    options: Options,
+    options: ElbenchoOptions,
     name: str,
     number: int,
     target: str | None,
@@ -458,7 +458,7 @@ def _region(path: str, offset: int, size: int, layout: plans.Layout = "nothing")
     return plans.FilePlan(path=path, offset_bytes=offset, bytes=size, layout=layout, keep=True)
 
 
-def _target(options: Options, target: str | None) -> Target:
+def _target(options: ElbenchoOptions, target: str | None) -> Target:
     if target is not None:
         return Target(engine="nfs", nfs_url=target)
     return Target(engine="aio" if options.depth > 1 else "sync", direct=options.direct)

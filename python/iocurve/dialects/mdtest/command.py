@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from iocurve.dialects import base
 from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
 from iocurve.dialects.mdtest import output
-from iocurve.dialects.mdtest.options import ITEMS_MAX, Options, Table, parse
+from iocurve.dialects.mdtest.options import ITEMS_MAX, MdtestOptions, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
@@ -304,7 +304,7 @@ def prepare(
     )
 
 
-def _lowered(options: Options) -> tuple[Options, list[PlanNote]]:
+def _lowered(options: MdtestOptions) -> tuple[MdtestOptions, list[PlanNote]]:
     """The options with as many items as a plan can name, where a time ends their creation."""
     most = ITEMS_MAX // options.ranks
     if not options.stonewall_ns or options.items <= most:

@@ -23,7 +23,7 @@ ITEMS_MAX = 2_000_000
 """Most files or directories of all ranks: each is a name in the plan."""
 
 
-class Options(msgspec.Struct, frozen=True):
+class MdtestOptions(msgspec.Struct, frozen=True):
     """A command line, as mdtest's ``mdtest_options_t`` after its checks."""
 
     ranks: int = 1
@@ -187,14 +187,14 @@ OPTIONS: Mapping[str, TableOption] = {
 }
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> MdtestOptions:
     """Reads a command line. Raises ``DialectError`` with every error in it."""
     reader = OptionReader("mdtest", OPTIONS, joins_values=False)
     reader.read(arguments)
     values = reader.values
     is_on_cluster = not values.keys().isdisjoint(("clients", "address"))
     address = values.pop("address", None)
-    options = Options(**values, arguments=typed(arguments))  # type: ignore[arg-type]
+    options = MdtestOptions(**values, arguments=typed(arguments))  # type: ignore[arg-type]
     if is_on_cluster:
         # mdtest shifts by the tasks of a node, so that the phases of a file are on different nodes.
         shift = (
@@ -208,7 +208,7 @@ def parse(arguments: Sequence[str]) -> Options:
     return options
 
 
-def _contradictions(options: Options) -> list[Diagnostic]:
+def _contradictions(options: MdtestOptions) -> list[Diagnostic]:
     """The checks of mdtest, and iocurve's limits."""
     several = len(options.paths) > 1
     rules: Mapping[str, Callable[[], bool]] = {

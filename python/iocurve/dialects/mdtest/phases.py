@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.mdtest.options import Options
+from iocurve.dialects.mdtest.options import MdtestOptions
 from iocurve.engine import plan as plans
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Data, Ending, Files, Job, Load, Pace, PlanNote, Reporting, Said, Section, Target, Words
@@ -26,7 +26,7 @@ TREE = "mdtest_tree"
 class Shape(msgspec.Struct, frozen=True):
     """Numbers of directories and items. Directory 0 is a tree's root; the children of d are d × b + 1 to d × b + b."""
 
-    options: Options
+    options: MdtestOptions
     loops: int
     """Test directories of an iteration, each with a tree."""
     directories: int
@@ -35,7 +35,7 @@ class Shape(msgspec.Struct, frozen=True):
     """Items of a rank in each directory that has items."""
 
     @classmethod
-    def of(cls, options: Options) -> Shape:
+    def of(cls, options: MdtestOptions) -> Shape:
         """The numbers that follow from -n, -I, -z, -b and -L, as in mdtest."""
         branches, depth = options.branch_factor, options.depth
         directories = sum(branches**level for level in range(depth + 1))

@@ -11,7 +11,7 @@ from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import GroupInterval, Outcome, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.result.course import measured_intervals, work
-from iocurve.result.summary import Spread, View
+from iocurve.result.summary import MergedOperations, Spread
 
 READS, WRITES, BOTH = ("read",), ("write",), ("read", "write")
 """Kinds of operations of a view."""
@@ -23,9 +23,9 @@ class TargetStats(msgspec.Struct, frozen=True):
     row: ThreadRow
     workers: tuple[WorkerOutcome, ...]
 
-    def view(self, kinds: Sequence[str]) -> View:
+    def view(self, kinds: Sequence[str]) -> MergedOperations:
         """The workers of the row, merged."""
-        return View(self.workers, kinds)
+        return MergedOperations(self.workers, kinds)
 
 
 class SpanStats(msgspec.Struct, frozen=True):
@@ -85,6 +85,6 @@ def iops(interval: GroupInterval, kinds: Sequence[str]) -> float:
     return work(interval, kinds).operations / ((interval.end_ns - interval.start_ns) / SECOND_NS)
 
 
-def iops_deviation(view: View) -> float:
+def iops_deviation(view: MergedOperations) -> float:
     """Standard deviation of the IOPS of the intervals."""
     return Spread.of([iops(interval, view.kinds) for interval in buckets(view.workers)]).stddev

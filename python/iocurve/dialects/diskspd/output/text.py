@@ -13,7 +13,7 @@ from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS
 from iocurve.result.document import MachineUse
-from iocurve.result.summary import Latency, View
+from iocurve.result.summary import Latency, MergedOperations
 
 STARS = "*" * 79
 NAMED_PERCENTILES = (
@@ -163,11 +163,11 @@ def _section(span: TimeSpan, stats: SpanStats, kinds: Sequence[str]) -> Iterator
             file = f"{target.row.path} ({size_text(target.row.bytes)})"
             yield f"{thread:6} | {view.bytes:15}{_cells(span, view, stats.seconds)} | {file}"
     yield line
-    total = View(stats.workers(), kinds)
+    total = MergedOperations(stats.workers(), kinds)
     yield f"total:   {total.bytes:15}{_cells(span, total, stats.seconds)}"
 
 
-def _cells(span: TimeSpan, view: View, seconds: float) -> str:
+def _cells(span: TimeSpan, view: MergedOperations, seconds: float) -> str:
     cells = [f"{view.operations:12}", f"{view.bytes / MIB / seconds:10.2f}", f"{view.operations / seconds:10.2f}"]
     latency = view.service if span.measure_latency else None
     if latency is not None:
@@ -187,7 +187,7 @@ def _latencies(stats: SpanStats) -> Iterator[str]:
 
 
 def _chart(workers: Sequence[WorkerOutcome]) -> Iterator[str]:
-    columns = [View(workers, kinds).service for kinds in (READS, WRITES, BOTH)]
+    columns = [MergedOperations(workers, kinds).service for kinds in (READS, WRITES, BOTH)]
     yield "  %-ile |  Read (ms) | Write (ms) | Total (ms)"
     yield "----------------------------------------------"
     yield _chart_line("min", columns, [column.min_ns for column in columns])
@@ -211,15 +211,15 @@ def _totals(spans: Sequence[SpanStats]) -> Iterator[str]:
     yield "type   |       bytes     |     I/Os     |    MiB/s   |  I/O per s"
     yield line
     workers = [worker for span in measured for worker in span.workers()]
-    yield _total_line("write", View(workers, WRITES), seconds)
-    yield _total_line("read", View(workers, READS), seconds)
+    yield _total_line("write", MergedOperations(workers, WRITES), seconds)
+    yield _total_line("read", MergedOperations(workers, READS), seconds)
     yield line
-    yield _total_line("total", View(workers, BOTH), seconds)
+    yield _total_line("total", MergedOperations(workers, BOTH), seconds)
     yield ""
     yield f"total test time:\t{seconds:.2f}s"
 
 
-def _total_line(name: str, view: View, seconds: float) -> str:
+def _total_line(name: str, view: MergedOperations, seconds: float) -> str:
     per_second = 1 / seconds if seconds else 0.0
     rates = f"{view.bytes / MIB * per_second:10.2f} | {view.operations * per_second:10.2f}"
     return f"{name:<6} | {view.bytes:15} | {view.operations:12} | {rates}"

@@ -24,7 +24,7 @@ from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.course import work
 from iocurve.result.document import MachineUse
-from iocurve.result.summary import Latency, View
+from iocurve.result.summary import Latency, MergedOperations
 from iocurve.result.version import iocurve_version
 
 PERCENTILES = (
@@ -137,7 +137,7 @@ def _add_shares(xml: XmlLines, user: float, system: float) -> None:
 
 def _add_latencies(xml: XmlLines, stats: SpanStats) -> None:
     workers = stats.workers()
-    latencies = {name: View(workers, kinds).service for name, kinds in _COLUMNS.items()}
+    latencies = {name: MergedOperations(workers, kinds).service for name, kinds in _COLUMNS.items()}
     with xml.element("Latency", **{f"{name}HistoBuckets": _buckets(latency) for name, latency in latencies.items()}):
         for name, deviation in (
             ("Read", "ReadLatencyStdev"),
@@ -169,7 +169,7 @@ def _buckets(latency: Latency) -> int:
 def _add_iops(xml: XmlLines, span: TimeSpan, workers: Sequence[WorkerOutcome]) -> None:
     with xml.element("Iops"):
         for name, kinds in (("Read", READS), ("Write", WRITES), ("", BOTH)):
-            xml.value(f"{name}IopsStdDev", f"{iops_deviation(View(workers, kinds)):.3f}")
+            xml.value(f"{name}IopsStdDev", f"{iops_deviation(MergedOperations(workers, kinds)):.3f}")
         for number, bucket in enumerate(buckets(workers), start=1):
             xml.empty(
                 "Bucket",

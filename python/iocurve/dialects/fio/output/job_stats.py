@@ -21,7 +21,7 @@ from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import ClientOutcome, Point, Result
-from iocurve.result.summary import Latency, Spread, View, busy_ns
+from iocurve.result.summary import Latency, MergedOperations, Spread, busy_ns
 
 FIO_VERSION = "fio-3.33"
 """Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
@@ -43,7 +43,7 @@ LATENCY_BUCKETS = {
 """Upper bounds in nanoseconds with fio's labels, ascending over the three scales."""
 
 
-class Direction(View, frozen=True):
+class Direction(MergedOperations, frozen=True):
     """The reads, writes or trims of a reported job. fio's lat is ``service``, its slat ``submission``, its clat
     ``completion``."""
 
@@ -212,8 +212,8 @@ def job_stats(prepared: FioCommand, result: Result) -> list[JobStats]:
             group=number,
             workers=members,
             directions=_directions(members, prepared.plan, totals[number]),
-            syncs=View(members, get_args(SyncKind)).service,
-            sync_count=View(members, ("fsync",)).service.count,
+            syncs=MergedOperations(members, get_args(SyncKind)).service,
+            sync_count=MergedOperations(members, ("fsync",)).service.count,
             target=_planned(members[0], prepared.plan).latency_target,
         )
         for report, number, members in entries
@@ -251,7 +251,7 @@ def _bandwidth_of_groups(
     for _, number, members in entries:
         group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
         for kind in KIND_NAMES:
-            group[kind] += View(members, (kind,)).spread("bytes", plan.interval_ns).mean / 1024
+            group[kind] += MergedOperations(members, (kind,)).spread("bytes", plan.interval_ns).mean / 1024
     return totals
 
 
@@ -268,7 +268,7 @@ def _directions(
 
 
 def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Plan, group_bandwidth: float) -> Direction:
-    view = View(workers, kinds)
+    view = MergedOperations(workers, kinds)
     bandwidth = view.spread("bytes", plan.interval_ns).scaled(1 / 1024)
     return Direction(
         workers=workers,

@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MICROSECOND_NS
-from iocurve.result.summary import Latency, View
+from iocurve.result.summary import Latency, MergedOperations
 
 MARK = ".iocurve-vdbench"
 """Lists the files written by iocurve. A directory without this file is not overwritten."""
@@ -259,7 +259,7 @@ def _histograms(workers: Iterable[WorkerOutcome]) -> list[str]:
     everyone = list(workers)
     lines: list[str] = []
     for kinds, title in _HISTOGRAMS.items():
-        latency = View(everyone, kinds).service
+        latency = MergedOperations(everyone, kinds).service
         if latency.count:
             lines += [title, *_histogram(latency), ""]
     return lines
