@@ -150,6 +150,17 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[dict[
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
+def show_titles(titles: Mapping[str, str], *, json: bool) -> None:
+    """Prints names with their titles: a table, or a JSON array."""
+    from iocurve.report.table import Table
+
+    columns, rows = ("name", "title"), list(titles.items())
+    if json:
+        show_json(records(columns, rows))
+    else:
+        show(Table(columns, rows, sentences=["title"], has_header=False))
+
+
 # ---- help
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,26 +39,13 @@ def _clients(asked: ClusterRequest) -> Iterator[Machines]:
         yield group
 
 
-def fio(*arguments: Path) -> int:
-    """As ``run``. The command parser lists this function but never calls it; shells complete paths."""
-    return run("fio", [str(argument) for argument in arguments])
+def _listed(name: str) -> Callable[..., int]:
+    """A command that the parser lists and never calls, as ``iocurve.cli`` runs dialects; shells complete paths."""
+
+    def command(*arguments: Path) -> int:
+        return run(name, [str(argument) for argument in arguments])
+
+    return command
 
 
-def vdbench(*arguments: Path) -> int:
-    """As ``fio``."""
-    return run("vdbench", [str(argument) for argument in arguments])
-
-
-def mdtest(*arguments: Path) -> int:
-    """As ``fio``."""
-    return run("mdtest", [str(argument) for argument in arguments])
-
-
-def elbencho(*arguments: Path) -> int:
-    """As ``fio``."""
-    return run("elbencho", [str(argument) for argument in arguments])
-
-
-def diskspd(*arguments: Path) -> int:
-    """As ``fio``."""
-    return run("diskspd", [str(argument) for argument in arguments])
+fio, vdbench, mdtest, elbencho, diskspd = map(_listed, ("fio", "vdbench", "mdtest", "elbencho", "diskspd"))

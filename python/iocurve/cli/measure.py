@@ -23,11 +23,10 @@ from iocurve.cli.common import (
     OutputOptions,
     TargetText,
     example,
-    records,
     refuse,
-    show,
     show_json,
     show_tables,
+    show_titles,
 )
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
@@ -42,7 +41,6 @@ from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import REPEATS_MAX, Request
 from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import PATIENCE_NS, Effort
-from iocurve.report.table import Table
 from iocurve.result.document import Result
 from iocurve.targets import target as targets
 
@@ -444,12 +442,7 @@ def list_scenarios(*, json: Flag = False) -> int:
     json
         Print a JSON array.
     """
-    columns = ("name", "title")
-    rows = [(name, documents.load(name).title) for name in documents.names()]
-    if json:
-        show_json(records(columns, rows))
-    else:
-        show(Table(columns, rows, sentences=["title"], has_header=False))
+    show_titles({name: documents.load(name).title for name in documents.names()}, json=json)
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import PARAMETERS, example, given, records, refuse, show, show_json, usage
+from iocurve.cli.common import PARAMETERS, example, given, records, refuse, show, show_json, show_titles, usage
 from iocurve.cli.quantities import (
     AtLeast1,
     BandwidthText,
@@ -334,12 +334,7 @@ def list_profiles(*, json: Flag = False) -> int:
     json
         Print a JSON array.
     """
-    columns = ("name", "title")
-    rows = [(name, profiles.load(name).title) for name in profiles.names()]
-    if json:
-        show_json(records(columns, rows))
-    else:
-        show(Table(columns, rows, sentences=["title"], has_header=False))
+    show_titles({name: profiles.load(name).title for name in profiles.names()}, json=json)
     return 0
 
 

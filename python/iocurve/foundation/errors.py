@@ -91,7 +91,7 @@ def option(field: str) -> str:
 
 
 def remedies(*ways: str) -> str:
-    """What a caller may do instead: ``use --short, or name a directory``, without ways whose options it lacks.
+    """The ways that a caller has instead: ``use --short, or name a directory``, without those whose options it lacks.
 
     A way names options by their fields: ``use {short} for a smaller data set``.
     """
