@@ -67,11 +67,6 @@ def in_flight(iops: Fraction | int, latency_ns: Fraction | int) -> Fraction:
     return Fraction(iops) * latency_ns / SECOND_NS
 
 
-def iops_of(operations_in_flight: Fraction | int, latency_ns: Fraction | int) -> Fraction:
-    """Little's law: the rate that a number of operations in flight reaches at a mean latency, which is not 0."""
-    return Fraction(operations_in_flight) * SECOND_NS / latency_ns
-
-
 def window_bytes(bytes_per_s: Fraction | int, round_trip_ns: Fraction | int) -> int:
     """Bandwidth-delay product: the window that a TCP connection needs for a rate over a round trip."""
     return math.ceil(Fraction(bytes_per_s) * round_trip_ns / SECOND_NS)

@@ -39,11 +39,6 @@ class Value(msgspec.Struct, frozen=True):
     seconds_wanted: float | None = None
     """Measured time that would give both bounds, where one is missing for lack of operations."""
 
-    @property
-    def has_interval(self) -> bool:
-        """True if both bounds are set."""
-        return self.low is not None and self.high is not None
-
 
 class PointValues(msgspec.Struct, frozen=True):
     """The values of one point. A value is None where the point has none, such as the p99 of a kind that it lacks."""

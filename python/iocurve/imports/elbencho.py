@@ -39,10 +39,10 @@ def is_json(source: SourceFile) -> bool:
 
 def read_json(source: SourceFile) -> list[ImportedMeasurement]:
     """A point for each phase. Raises ``ResultError``."""
-    parsed = documents(source.text)
-    phases = [each for each in parsed.found if isinstance(each.get("last_done"), dict)]
+    objects, error = documents(source.text)
+    phases = [each for each in objects if isinstance(each.get("last_done"), dict)]
     found = [_json_phase(source, phase) for phase in phases]
-    return _some(source, found, f"elbencho's JSON is damaged or truncated ({parsed.error})" if parsed.error else "")
+    return _some(source, found, f"elbencho's JSON is damaged or truncated ({error})" if error else "")
 
 
 def is_csv(source: SourceFile) -> bool:

@@ -49,15 +49,15 @@ def is_fio(source: SourceFile) -> bool:
 
 def read(source: SourceFile) -> list[ImportedMeasurement]:
     """The points of a file. Raises ``ResultError``."""
-    parsed = documents(source.text)
-    found = [document for each in parsed.found for document in _documents_in(each)]
+    objects, error = documents(source.text)
+    found = [document for each in objects for document in _documents_in(each)]
     if not found:
         raise source.error(
-            f"fio's JSON is damaged or truncated ({parsed.error}), and no whole document comes before"
-            if parsed.error
+            f"fio's JSON is damaged or truncated ({error}), and no whole document comes before"
+            if error
             else "fio's JSON has no jobs"
         )
-    notes = [("truncated", f"{source.name} ends in a truncated document, which is left out")] if parsed.error else []
+    notes = [("truncated", f"{source.name} ends in a truncated document, which is left out")] if error else []
     runs = _runs(found)
     points = [point for run in runs for point in _points(source, run, notes)]
     if not points:

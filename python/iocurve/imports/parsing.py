@@ -63,26 +63,19 @@ _NOT_A_NUMBER = re.compile(r"(?<=[:\[,])(\s*)-?(?:nan|inf)(?=\s*[,}\]\n])", re.I
 _START = re.compile(r"^[^\w\"'{\n]*\{", re.MULTILINE)
 
 
-class Documents(msgspec.Struct, frozen=True):
-    """The documents of a text."""
+def documents(text: str) -> tuple[tuple[Json, ...], str | None]:
+    """All objects that start at the start of a line, except those inside others; those of an array, if it is one.
 
-    found: tuple[Json, ...]
-    error: str | None
-    """Why a document cannot be read: ``line 14: ...``; None if all can."""
-    has_other_text: bool
-
-
-def documents(text: str) -> Documents:
-    """All objects that start at the start of a line, except those inside others; those of an array, if it is one."""
+    With the reason why one cannot be read: ``line 14: ...``; None if all can.
+    """
     text = _NOT_A_NUMBER.sub(r"\1null", text)
     found: list[Json] = []
-    decoder, position, error, other = json.JSONDecoder(), 0, None, False
+    decoder, position, error = json.JSONDecoder(), 0, None
     if text.lstrip().startswith("["):
         listed = _array(text)
         if listed:
-            return Documents(listed, None, False)
+            return listed, None
     while start := _START.search(text, position):
-        other = other or bool(text[position : start.start()].strip())
         try:
             document, position = decoder.raw_decode(text, start.end() - 1)
         except ValueError as wrong:
@@ -90,9 +83,9 @@ def documents(text: str) -> Documents:
             position = start.end()
             continue
         except RecursionError:
-            return Documents(tuple(found), "it is nested too deeply", other)
+            return tuple(found), "it is nested too deeply"
         found.append(document)
-    return Documents(tuple(found), error, other or bool(text[position:].strip() and found))
+    return tuple(found), error
 
 
 def _array(text: str) -> tuple[Json, ...]:

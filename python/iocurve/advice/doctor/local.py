@@ -16,7 +16,6 @@ REQUESTS_MIN = 64
 QUEUE_DEPTH_MIN = 32
 RANDOM_READS = "rw=randread bs=4k"
 GOOD_SCHEDULERS = ("none", "mq-deadline")
-GOOD_FILE_SYSTEMS = ("ext3", "ext4", "xfs")
 COSTLY_FILE_SYSTEMS = ("btrfs", "zfs", "bcachefs", "overlay", "ecryptfs", "ntfs", "ntfs3", "vfat", "exfat", "ext2")
 
 
