@@ -113,6 +113,11 @@ def gains(scale: float) -> Iterator[Row]:
                 drifted = f", {drift:.0%} lost" if drift else ""
                 case = f"{rounds} rounds of {members} points, rho = {correlation:g}{drifted}"
                 yield row(case, "at least 93 %", f"{counted.share:.1%}, ±{counted.widths / runs:.1%}", runs)
+    for truth in (1.03, 1.05, 1.1):
+        for batch, depth in ((1, 1), (1, 32), (8, 32)):
+            counted = simulated.capped_gain_coverage(truth, runs, rate=1007.3, batch=batch, depth=depth, seed=SEED)
+            case = f"a steady cap {truth - 1:.0%} higher, {batch} at a time, {depth} in flight, 5 rounds"
+            yield row(case, "at least 93 %", f"{counted.share:.1%}, ±{counted.widths / runs:.1%}", runs)
     for rounds in (3, 4, 6, 10):
         for shape in simulated.SHAPES:
             yield from _gain_verdicts(rounds, shape, runs)

@@ -18,7 +18,7 @@ from iocurve.measure.scenario.caches import CHECK_PAIRS
 from iocurve.measure.search import usl
 from iocurve.measure.search.loads import Stopping
 from iocurve.result.document import CacheFacts
-from iocurve.result.paired import RatePair, RateRatio, Verdict, rate_ratio
+from iocurve.result.paired import RatePair, RateRatio, Verdict, counting_resolution, rate_ratio
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
 
 MEAN = 1000.0
@@ -152,6 +152,32 @@ def gain_coverage(members: int, rounds: int, noise: TurnNoise, runs: int, *, see
         counted.held += low <= 1.5 <= high
         # A bound that is left out counts as ten times the ratio.
         counted.widths += min(high / low if low else math.inf, 100) ** 0.5 - 1
+    return counted
+
+
+def capped_gain_coverage(truth: float, runs: int, *, rate: float, batch: int, depth: int, seed: int = 1) -> Coverage:
+    """Intervals of the ratio of two caps on steady targets: a turn of 1 s counts the operations that complete in it.
+
+    The cap lets ``batch`` operations through at a time, with ``depth`` in flight. A run's turns begin at one place of
+    the cap's rhythm, or each at another, so that counts hardly vary, or by a batch.
+    """
+    counted = Coverage()
+    for run in range(runs):
+        chance = random.Random(f"{seed} {truth} {rate} {batch} {run}")
+        same = [chance.random(), chance.random()] if run % 2 else None
+        pairs = []
+        for number in range(5):
+            phases = same or [chance.random(), chance.random()]
+            caps = (truth * rate, rate)
+            counts = [math.floor(cap / batch + phase) * batch for cap, phase in zip(caps, phases, strict=True)]
+            left = [counting_resolution(count, depth, batch) for count in counts]
+            own, base = 2 * number + 1 + (number % 2 == 0), 2 * number + 1 + (number % 2 == 1)
+            pairs.append(RatePair(counts[0], counts[1], own, base, sum(left)))
+        found = rate_ratio(pairs)
+        assert found is not None, "rates are not 0"
+        counted.runs += 1
+        counted.held += (found.low or 0.0) <= truth <= (found.high or math.inf)
+        counted.widths += ((found.high or math.inf) / (found.low or 1.0)) ** 0.5 - 1
     return counted
 
 

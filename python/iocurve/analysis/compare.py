@@ -299,8 +299,15 @@ class _Test(msgspec.Struct, frozen=True):
                 if own is None or base is None:
                     return []
                 values = (own, base) if self.figure == "iops" else (base, own)
-                pairs.append(RatePair(*values, turn.order, turns[turn.round].order))
+                resolution = self._resolution(turn, own) + self._resolution(turns[turn.round], base)
+                pairs.append(RatePair(*values, turn.order, turns[turn.round].order, resolution))
         return pairs
+
+    def _resolution(self, turn: Turn, value: float) -> float:
+        """Relative error that counts leave in a rate, and the histogram in a latency."""
+        if self.figure == "iops":
+            return turn.resolution(value)
+        return RESOLUTION if self.figure in LATENCY_NAMES else 0.0
 
     def _unpaired(self, confidence: float) -> RateRatio:
         own, base = self.bounded(self.point, confidence), self.bounded(self.base, confidence)

@@ -23,7 +23,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import READS_UNWRITTEN, is_brief, repeats_text
+from iocurve.result.stalls import READS_UNWRITTEN, discarded_text, is_brief, repeats_text
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -76,6 +76,7 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
 def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
     """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
     state, text = _trust_of(measured)
+    text = "; ".join(filter(None, (text, discarded_text([member.point for member in measured]))))
     if starved := _starved_volume(measured):
         return "starved" if state == "starved" else "disturbed", "; ".join([text, *starved])
     return state, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario.runner import REPEATS_MAX
 from iocurve.report.compared import Compared
 from iocurve.result.paired import MARGIN
+from iocurve.result.stalls import discarded_text
 from iocurve.targets import target as targets
 
 
@@ -107,5 +109,7 @@ def ab(
         return status(result)
     found = Compared(compare_turns(result, margin), sources)
     output.show(found)
+    if repeated := discarded_text(result.points):
+        print(repeated, file=sys.stderr)
     checked = output.report(found, expressions)
     return status(result) or checked

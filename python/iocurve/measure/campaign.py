@@ -557,9 +557,7 @@ def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) ->
 
 
 def tell_waits(result: Result) -> None:
-    """Prints the remarks on stalls and other waits, and the runs that do not count, to stderr."""
-    for text in filter(None, map(stalls.repeats_text, result.points)):
-        print(f"info: {text}", file=sys.stderr)
+    """Prints the remarks on stalls and other waits to stderr."""
     for note in result.notes:
         if note.code in stalls.CODES:
             print(f"{note.level}: {note.text}", file=sys.stderr)

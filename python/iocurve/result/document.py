@@ -29,7 +29,7 @@ from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.course import course, course_of, for_document, records, series
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
-from iocurve.result.paired import MARGIN, RatePair, RateRatio, rate_ratio
+from iocurve.result.paired import MARGIN, RatePair, RateRatio, counting_resolution, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
 from iocurve.result.summary import SeriesInterval, Summary, summarise
@@ -437,6 +437,8 @@ class Turn(Struct):
     p99_9_ns: int | None = None
     max_ns: int | None = None
     """The longest operation; None in results of earlier versions."""
+    batch: int | None = None
+    """Operations that completed at once, at most, all workers together; None in results of earlier versions."""
     cpu_us_per_operation: float | None = None
     """CPU time of the workers' threads per operation, in µs."""
     kinds: dict[str, KindFigures] = {}
@@ -447,6 +449,12 @@ class Turn(Struct):
     """Number of times that the turn was measured again because others disturbed it."""
     disturbance: str | None = None
     """How others disturbed the turn, also when it was measured again; None if they did not."""
+
+    def resolution(self, rate: float | None = None) -> float:
+        """Relative error of its rate, or of ``rate`` of a kind of operation, that counting leaves."""
+        operations = self.operations if rate is None else rate * self.window_ns / SECOND_NS
+        in_flight = operations * self.mean_ns / self.window_ns if self.window_ns else 1.0
+        return counting_resolution(operations, in_flight, self.batch or 1)
 
     @property
     def text(self) -> str:
@@ -813,10 +821,10 @@ class Result(Struct):
 
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
     turns = {turn.round: turn for turn in base.turns if turn.state == "finished"}
+    both = [(turn, turns[turn.round]) for turn in point.turns if turn.state == "finished" and turn.round in turns]
     return [
-        RatePair(getattr(turn, rate), getattr(turns[turn.round], rate), turn.order, turns[turn.round].order)
-        for turn in point.turns
-        if turn.state == "finished" and turn.round in turns
+        RatePair(getattr(own, rate), getattr(of, rate), own.order, of.order, own.resolution() + of.resolution())
+        for own, of in both
     ]
 
 

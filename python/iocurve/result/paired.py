@@ -68,6 +68,8 @@ class RatePair(msgspec.Struct, frozen=True):
     order: int
     """Number of the turn with ``rate`` among the turns of all points."""
     base_order: int
+    resolution: float = 0.0
+    """Relative error of the ratio that counting leaves: the sum of those of both rates (``counting_resolution``)."""
 
 
 class RateRatio(msgspec.Struct, frozen=True):
@@ -122,6 +124,14 @@ def _excluding_one(bound: float, *, is_beyond: bool) -> str:
     return f"{bound:.4f}" if is_beyond and text == "1.00" else text
 
 
+def counting_resolution(operations: float, in_flight: float = 1.0, batch: float = 1.0) -> float:
+    """Relative error of a rate because its window begins and ends between completions.
+
+    ``batch`` operations complete at once, at most all in flight: a moment later the count has as many more.
+    """
+    return min(1.0, max(1.0, min(in_flight, batch)) / operations) if operations else 1.0
+
+
 def rate_ratio(pairs: Sequence[RatePair], margin: float = MARGIN, confidence: float = CONFIDENCE) -> RateRatio | None:
     """The ratio; None where all rates of the base are zero, or without pairs."""
     if not any(pair.base > 0 for pair in pairs):
@@ -134,6 +144,8 @@ def rate_ratio(pairs: Sequence[RatePair], margin: float = MARGIN, confidence: fl
         return RateRatio(math.exp(fmean(values)), None, None, margin, doubt)
     mean, error, freedom = _balanced_mean(values, _orders(pairs))
     half_width = _widening(_places(pairs)) * error * student_quantile(freedom, confidence)
+    # Turns may begin at the same place of a steady rhythm, so that their counts hide this error.
+    half_width = max(half_width, math.log1p(fmean(pair.resolution for pair in pairs)))
     low, high = _bound(mean, -half_width), _bound(mean, half_width)
     doubt = "" if half_width <= math.log(BOUNDS_MAX) else "the rates of the turns differ too much for bounds"
     return RateRatio(math.exp(mean), low, high, margin, doubt if low is None and high is None else "")

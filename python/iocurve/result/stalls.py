@@ -62,6 +62,14 @@ def repeats_text(point: Point) -> str:
     return f"{point.name} was measured again {times} because others used this machine; runs that do not count: {runs}"
 
 
+def discarded_text(points: Sequence[Point]) -> str:
+    """The number of all runs that do not count, and their longest operation; empty if there are none."""
+    runs = [run for point in points for run in point.discarded]
+    longest = max((run.max_ns or 0 for run in runs), default=0)
+    told = f", longest operation {format_latency(longest)}" if longest else ""
+    return f"{counted(len(runs), 'disturbed run')} measured again{told}" if runs else ""
+
+
 def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
     """The times in which a load client did not run, each once."""
     found = {(one.start_ns, one.duration_ns) for worker in workers for one in worker.absences}

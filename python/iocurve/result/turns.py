@@ -17,6 +17,8 @@ from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
 
+MOST_AT_ONCE = 1 << 20
+"""Stands for a batch that has no upper bound: those in flight are fewer."""
 TURN_PERCENTILES = {"p50_ns": 50.0, "p99_ns": 99.0, "p99_9_ns": 99.9}
 """The percentiles that turns keep."""
 
@@ -76,12 +78,25 @@ def turn_of(run: Point, place: tuple[int, int], repeats: int = 0) -> Turn:
         mean_ns=summary.latency.mean_ns,
         **{name: round(summary.latency.percentile(percent)) or None for name, percent in TURN_PERCENTILES.items()},
         max_ns=round(summary.latency.max_ns) or None,
+        batch=sum(_batch(worker) for worker in run.outcome.workers) or None,
         cpu_us_per_operation=summary.cpu_us_per_operation,
         kinds=run.kind_figures if len(run.kind_figures) > 1 else {},
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
         repeats=repeats,
         disturbance=disturbance(run.machine, summary.window_ns),
     )
+
+
+BATCHES_MIN = 0.01
+"""Batches of a size that is rarer, of all that completed, say nothing of the edges of a window."""
+
+
+def _batch(worker: WorkerOutcome) -> int:
+    """The largest usual size of a batch of completions, as its level has it; 1 where none is known."""
+    levels = {size: count for size, count in worker.complete_levels.items() if size != "0" and count}
+    least = BATCHES_MIN * sum(levels.values())
+    sizes = [MOST_AT_ONCE if size.startswith(">") else int(size) for size, count in levels.items() if count >= least]
+    return max(sizes, default=1)
 
 
 def _disturbed(turns: Sequence[Turn]) -> str | None:
