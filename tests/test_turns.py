@@ -18,10 +18,8 @@ from iocurve.foundation.errors import Interrupted
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
-from iocurve.measure.campaign import Campaign, Measurement, tell_waits, turn_places
-from iocurve.measure.scenario.cases import Cases, groups_of
 from iocurve.measure.campaign import Campaign, Measurement, turn_places
-from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.cases import Cases, groups_of
 from iocurve.measure.scenario.document import ROUNDS, TURN_NS_MIN, load
 from iocurve.report.table import result_table
 from iocurve.report.view import NoView
