@@ -175,3 +175,7 @@ def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_pat
     result = Result.read(tmp_path / "out")
     (away,) = absences(result.points[0].outcome.workers)
     assert away.duration_ns >= SECOND_NS
+
+
+def test_changes_of_the_write_verifier_are_remarked_and_counted() -> None:
+    assert codes(run({MS: 100}, counters={"verifier_changes": 3})) == ["verifier_changed"]

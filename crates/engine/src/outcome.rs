@@ -141,8 +141,8 @@ pub struct WorkerOutcome {
     pub read_back_ns: Nanos,
     /// Connections that were re-established (NFS).
     pub reconnects: u64,
-    /// Counters of the engine, by name: of an emulated disk `reads`, `cache_read_hits`, `waited_for_disk_iops`; of NFSv4.1
-    /// `session_slots`, `session_calls`, `slot_waits`, `slot_wait_ns`, `session_recoveries`; of reads `sampled_reads` and `zero_reads` (blocks of zeros), and
+    /// Counters of the engine, by name: of an emulated disk `reads`, `cache_read_hits`, `waited_for_disk_iops`; of NFS
+    /// `verifier_changes`, where there are any; of NFSv4.1 `session_slots`, `session_calls`, `slot_waits`, `slot_wait_ns`, `session_recoveries`; of reads `sampled_reads` and `zero_reads` (blocks of zeros), and
     /// `file_bytes` with `unwritten_bytes`, where there are any.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,

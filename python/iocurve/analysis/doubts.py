@@ -23,7 +23,7 @@ from iocurve.result.disturbance import (
     starved_volume_text,
 )
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import READS_UNWRITTEN, discarded_text, is_brief, repeats_text
+from iocurve.result.stalls import READS_UNWRITTEN, VERIFIER_CHANGED, discarded_text, is_brief, repeats_text
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1
@@ -50,7 +50,12 @@ LABELS = {
     "uring_buffers_not_registered": "io_uring ran without registered buffers, which costs CPU time",
 }
 """The meaning of each label of the engine; an unknown label is shown as it is."""
-UNWRITTEN = ("file_has_holes", "reads_zeros")
+TOLD_BY = {
+    "file_has_holes": READS_UNWRITTEN,
+    "reads_zeros": READS_UNWRITTEN,
+    "write_verifier_changed": VERIFIER_CHANGED,
+}
+"""Labels that a remark tells with more."""
 
 
 def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
@@ -162,7 +167,7 @@ def _labels(families: Iterable[PointFamily], told: Container[str] = ()) -> list[
     holders: dict[str, list[str]] = {}
     for family in families:
         for label in sorted({label for member in family.members for label in member.summary.labels}):
-            if not label.startswith(target_limits.PREFIX) and not (READS_UNWRITTEN in told and label in UNWRITTEN):
+            if not label.startswith(target_limits.PREFIX) and TOLD_BY.get(label) not in told:
                 holders.setdefault(label, []).append(family.heading)
     return [
         _label(LABELS.get(label, label), names if len(names) < len(families) else [])

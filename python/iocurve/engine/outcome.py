@@ -364,9 +364,9 @@ class WorkerOutcome(Struct):
     """Connections that were re-established (NFS)."""
     counters: dict[str, int] = {}
     """Counters of the engine, by name: of an emulated disk ``reads``, ``cache_read_hits``, ``waited_for_disk_iops``; of
-    NFSv4.1 ``session_slots``, ``session_calls``, ``slot_waits``, ``slot_wait_ns``, ``session_recoveries``; of reads
-    ``sampled_reads`` and ``zero_reads`` (blocks of zeros), and ``file_bytes`` with ``unwritten_bytes``, where there are
-    any."""
+    NFS ``verifier_changes``, where there are any; of NFSv4.1 ``session_slots``, ``session_calls``, ``slot_waits``,
+    ``slot_wait_ns``, ``session_recoveries``; of reads ``sampled_reads`` and ``zero_reads`` (blocks of zeros), and
+    ``file_bytes`` with ``unwritten_bytes``, where there are any."""
     connections: tuple[ConnectionOutcome, ...] = ()
     """TCP connections at the end of the run (NFS)."""
     labels: tuple[str, ...]

@@ -33,8 +33,8 @@ Stall: TypeAlias = tuple[int, int]
 """Start, since the start of the group, and length, in ns."""
 CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET = "client_absent", "target_stalled", "slow_target"
 UNFINISHED, MISSED = "operations_unfinished", "operations_missed"
-READS_UNWRITTEN = "reads_unwritten"
-CODES = frozenset({CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET, UNFINISHED, MISSED, READS_UNWRITTEN})
+READS_UNWRITTEN, VERIFIER_CHANGED = "reads_unwritten", "verifier_changed"
+CODES = frozenset({CLIENT_ABSENT, TARGET_STALLED, SLOW_TARGET, UNFINISHED, MISSED, READS_UNWRITTEN, VERIFIER_CHANGED})
 """Codes of the remarks."""
 
 
@@ -122,6 +122,12 @@ def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tupl
         )
     if text := unwritten_text(workers):
         yield READS_UNWRITTEN, f"{summary.name}: {text}"
+    if changes := add_counts([worker.counters for worker in workers]).get("verifier_changes"):
+        yield (
+            VERIFIER_CHANGED,
+            f"{summary.name}: the server's write verifier changed {counted(changes, 'time')}: it restarted or failed "
+            "to sync, and may have lost writes that it had accepted",
+        )
     if summary.unfinished:
         yield (
             UNFINISHED,

@@ -616,10 +616,13 @@ fn a_flush_is_a_commit_and_an_operation() {
 fn a_server_that_may_have_lost_writes_is_named() {
     let server = Server::answering().with_file("f", b"");
     let mut client = Client::new(&server, 1, 4096, |_| {});
-    client.one(WRITE, 0, 4096);
-    server.change_verifier();
+    for _ in 0..3 {
+        client.one(WRITE, 0, 4096);
+        server.change_verifier();
+    }
     client.engine.finish().unwrap();
     assert_eq!(client.engine.labels(), ["write_verifier_changed"]);
+    assert_eq!(client.engine.counters().get("verifier_changes"), Some(&3), "also of a server that syncs no WRITE");
 }
 
 #[test]

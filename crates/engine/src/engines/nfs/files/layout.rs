@@ -308,7 +308,7 @@ impl<P: Mountable> Writer<'_, P> {
         }
         self.engine.finish()?;
         check_stop(stop)?;
-        Ok(!self.engine.flight.verifier_changed)
+        Ok(self.engine.flight.verifier_changes == 0)
     }
 
     fn fill(&mut self, request: &Request) {

@@ -116,8 +116,8 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     jukebox_retries_max: u16,
     loads: Vec<ConnectionLoad>,
     verifier: Option<[u8; 8]>,
-    /// The server's write verifier changed: it may have lost data that it had accepted.
-    pub verifier_changed: bool,
+    /// Changes of the server's write verifier: at each it may have lost data that it had accepted.
+    pub verifier_changes: u64,
     /// Payload was dropped in the kernel.
     pub payload_discarded: bool,
     /// Calls that wait for a slot of the session, and since when.
@@ -197,7 +197,7 @@ impl<P: Protocol> Flight<P> {
             jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
             loads: vec![ConnectionLoad::default(); connections],
             verifier: None,
-            verifier_changed: false,
+            verifier_changes: 0,
             payload_discarded: false,
             waiting: VecDeque::new(),
             slot_waits: SlotWaits::default(),
@@ -706,7 +706,7 @@ impl<P: Protocol> Flight<P> {
 
     fn note_verifier(&mut self, verifier: [u8; 8]) {
         if self.verifier.is_some_and(|known| known != verifier) {
-            self.verifier_changed = true;
+            self.verifier_changes += 1;
         }
         self.verifier = Some(verifier);
     }

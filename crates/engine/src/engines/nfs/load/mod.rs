@@ -523,13 +523,15 @@ impl<P: Protocol> Engine for NfsEngine<P> {
     fn labels(&self) -> Vec<String> {
         let labels = [
             (self.flight.payload_discarded, "payload_discarded"),
-            (self.flight.verifier_changed, "write_verifier_changed"),
+            (self.flight.verifier_changes > 0, "write_verifier_changed"),
         ];
         labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
     }
 
     fn counters(&self) -> BTreeMap<String, u64> {
-        let Some(SlotCounts { slots, calls }) = self.flight.protocol.slots() else { return BTreeMap::new() };
+        let changes = self.flight.verifier_changes;
+        let verifier_changes = (changes > 0).then(|| ("verifier_changes".to_owned(), changes)).into_iter();
+        let Some(SlotCounts { slots, calls }) = self.flight.protocol.slots() else { return verifier_changes.collect() };
         let waits = self.flight.slot_waits;
         let counters = [
             ("session_slots", slots),
@@ -538,7 +540,7 @@ impl<P: Protocol> Engine for NfsEngine<P> {
             ("slot_wait_ns", waits.wait_ns),
             ("session_recoveries", self.recoveries),
         ];
-        counters.map(|(name, count)| (name.to_owned(), count)).into()
+        counters.into_iter().map(|(name, count)| (name.to_owned(), count)).chain(verifier_changes).collect()
     }
 
     fn connections(&self) -> Vec<ConnectionOutcome> {
