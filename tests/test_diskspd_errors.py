@@ -199,3 +199,12 @@ def test_a_size_in_blocks_counts_blocks_of_b_wherever_that_stands() -> None:
 def test_a_seed_of_no_number_is_another_in_every_run_and_is_told() -> None:
     prepared = attempt("-z -r f")
     assert prepared.profile.time_spans[0].seed == MACHINE.seed
+
+
+def test_a_new_seed_in_every_run_repeats_no_offsets(tmp_path: Path) -> None:
+    def codes(*words: str) -> list[str]:
+        return [note.code for note in read_command([*words, "-r", "-c1m", "f.dat"], cwd=tmp_path).notes]
+
+    assert "offsets_repeat" in codes()
+    assert "offsets_repeat" in codes("-z7")
+    assert "offsets_repeat" not in codes("-z")

@@ -237,6 +237,10 @@ ONE_ERROR = [
         "dedupe_mode takes repeat or working_set, not 'workingset'; did you mean wo",
     ),
     ("--size=1m --zonemode=stride", "zonemode takes none, strided or zbd, not 'stride'; did you mean strided?"),
+    ("--size=1m --prioclass=4", "prioclass must be from 0 to 3, not 4"),
+    ("--size=1m --ioengine=libaio --cmdprio_class=4", "cmdprio_class must be from 0 to 3, not 4"),
+    ("--size=1m --ioengine=mmap --create_on_open=1", "create_on_open: a mapped file cannot grow"),
+    ("--size=1m --rw=trimwrite --verify=crc32c", "verify is not supported in a job that trims"),
     ("--size=1m --nice=-30", "nice must be from -20 to 19, not -30"),
     ("--size=1m --rate_min=1m,x", "'x' is not a size such as 64k or 30g"),
     ("--size=1m --zone_reset_threshold=2", "zone_reset_threshold takes a number from 0 to 1, not '2'"),
@@ -430,3 +434,10 @@ def test_engines_of_other_systems_run_as_the_nearest_with_a_note(engine: str, ki
     made = fio("--name=a", "--size=1m", f"--ioengine={engine}", "--iodepth=2")
     assert {worker.engine.kind for group in made.plan.groups for worker in group.workers} == {kind}
     assert f"ioengine={engine} runs as {runs}" in [note.text for note in made.notes]
+
+
+def test_headers_of_verified_blocks_divide_their_alignment() -> None:
+    made = fio("--name=a", "--size=1m", "--rw=randwrite", "--bsrange=8k-16k", "--blockalign=4k", "--verify=crc32c")
+    (worker,) = made.plan.groups[0].workers
+    assert worker.verify
+    assert worker.verify.interval_bytes == 4096

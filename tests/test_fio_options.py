@@ -223,7 +223,7 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ),
         ("--rw=write --bs=8k --verify=sha3-256 --verify_interval=512", "verify.interval_bytes", 512),
         ("--rw=write --bs=8k --verify=md5 --verify_interval=3000", "verify.interval_bytes", 0),
-        ("--rw=write --bssplit=6k/50:16k/50 --verify=md5", "verify.interval_bytes", 2048),
+        ("--rw=write --bssplit=6k/50:16k/50 --bs_unaligned --verify=md5", "verify.interval_bytes", 2048),
         ("--rw=write --bsrange=4k-16k --verify=md5", "verify.interval_bytes", 4096),
         (
             "--rw=write --verify=md5 --verify_backlog=16 --verify_backlog_batch=4",

@@ -276,3 +276,11 @@ def test_a_stream_starts_within_its_part(tmp_path: Path) -> None:
     files = [worker.files[0] for worker in made.resolve(made.runs[0]).resolution.plan.groups[0].workers]
     assert len(files) == 4
     assert all(0 < file.start_bytes < file.bytes <= 10 << 18 for file in files)
+
+
+def test_a_format_is_as_fast_as_it_can_whatever_the_rate(tmp_path: Path) -> None:
+    made = prepared(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,fwdrate=10,elapsed=10,interval=1,format=yes\n")
+    (run,) = made.runs
+    # vdbench's Reqrate of format_for_rd1 and of rd1.
+    assert made.file_plans.formats(run, already=False).constants["reqrate"] == 9_999_988
+    assert made.file_plans.run(run, None).constants["reqrate"] == 10

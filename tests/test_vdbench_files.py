@@ -616,3 +616,17 @@ def test_a_text_without_end_is_refused_quickly(tmp_path: Path) -> None:
 def test_a_typographic_dash_is_named(tmp_path: Path) -> None:
     with pytest.raises(DialectError, match="this begins with the dash '\u2013'; options begin with '-'"):
         read_command(["\u2013f", "p"], cwd=tmp_path)
+
+
+def test_a_variable_follows_an_equals_sign(tmp_path: Path) -> None:
+    """As in vdbench, which takes the others as they are."""
+    text = f"sd=sd1,lun=/d/!dir/$x,size=1g\n{WD}rd=rd1,wd=wd1,iorate=max\n"
+    assert sections(tmp_path, text)[0].files.paths == ("/d/!dir/$x",)
+    assert "1:23 variable !size has no value" in refused(
+        tmp_path, text.replace("1g", "!size").replace("/!dir/$x", "/f1")
+    )
+
+
+def test_the_default_of_sds_takes_no_lun(tmp_path: Path) -> None:
+    text = f"sd=default,lun=/d/f1,size=1g\nsd=sd1\n{WD}rd=rd1,wd=wd1,iorate=max\n"
+    assert "1:12 sd=default takes no lun=, as in vdbench" in refused(tmp_path, text)

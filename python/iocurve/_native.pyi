@@ -126,5 +126,8 @@ class Volume:
 def null_ceiling(seconds: float) -> float:
     """Measures the operations per second of one worker's loop without I/O."""
 
+def check_plan(plan: str) -> None:
+    """Raises ``RunError`` if the engine would refuse the plan, before it touches a file."""
+
 def plan_as_read(plan: str) -> str:
     """Parses a plan as the engine does and encodes it again. Raises RunError."""

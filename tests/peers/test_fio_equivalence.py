@@ -155,6 +155,13 @@ CASES = (
     case("several names", "--rw=write --size=64k --filename=x:y", "order"),
     case("made on opening", "--rw=write --size=64k --create_on_open=1", "order"),
     case("only laid out", "--rw=read --size=64k --nrfiles=2 --create_only=1 --ramp_time=1 --end_fsync=1", "order"),
+    case("not preallocated", "--rw=write --size=1m --number_ios=4 --fallocate=none", "order"),
+    case("sizes rounded to the smallest", "--rw=read --size=1m --bssplit=5k/50:9k/50", "order", 5120),
+    case(
+        "headers as far apart as blocks are aligned",
+        "--rw=write --size=256k --bs=8k --blockalign=4k --verify=md5",
+        "order",
+    ),
     case("appended", "--rw=write --size=64k --file_append=1 --filename=there:new", "order"),
     case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
     case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),

@@ -59,6 +59,7 @@ mod tree;
 mod verify;
 mod worker;
 
+pub use check::check as check_plan;
 pub use engines::buffers::{Buffers, SlotMap};
 pub use engines::request::{Address, Completion, Engine, Request};
 pub use error::EngineError;

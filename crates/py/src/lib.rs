@@ -21,7 +21,7 @@ mod _native {
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::run::{Run, null_ceiling, plan_as_read};
+    use crate::run::{Run, check_plan, null_ceiling, plan_as_read};
     #[pymodule_export]
     use crate::volume::Volume;
 

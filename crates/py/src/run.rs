@@ -94,6 +94,12 @@ pub(crate) fn null_ceiling(py: Python<'_>, seconds: f64) -> PyResult<f64> {
     py.detach(|| iocurve_engine::null_ceiling(duration)).map_err(|error| run_error(py, &error))
 }
 
+/// Raises an error if the engine would refuse the plan, before it touches a file.
+#[pyfunction]
+pub(crate) fn check_plan(py: Python<'_>, plan: &str) -> PyResult<()> {
+    iocurve_engine::check_plan(&parse(py, plan)?).map_err(|error| run_error(py, &error))
+}
+
 /// Parses a plan as the engine does and encodes it again, to compare both sides of the contract.
 #[pyfunction]
 pub(crate) fn plan_as_read(py: Python<'_>, plan: &str) -> PyResult<String> {

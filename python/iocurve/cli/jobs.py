@@ -46,6 +46,11 @@ def explain_job(job: Path, /) -> int:
 
 
 def _print_explanation(command: ParsedCommand) -> int:
+    """Raises ``RunError`` if the engine would refuse a plan."""
+    from iocurve import _native
+
+    for plan in command.plans():
+        _native.check_plan(plan.to_json())
     print(command.explanation(), end="")
     return EXIT_CANNOT_RUN if command.obstacles else 0
 

@@ -168,6 +168,9 @@ class Files(Struct):
     """Files that will be written are first laid out with data."""
     recreate: bool = False
     """Existing files are recreated (DiskSpd's -c)."""
+    preallocate: bool = True
+    """The space of files that are only written is allocated before the run; otherwise writes extend them (fio's
+    fallocate=none)."""
     create_on_open: bool = False
     """Files are created when they are opened, without a layout."""
     unlink: bool = False

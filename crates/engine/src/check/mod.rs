@@ -18,7 +18,7 @@ use crate::verify;
 pub(crate) const PLAN_VERSION: u32 = 2;
 
 /// Checks that the plan can run; the error says what is wrong.
-pub(crate) fn check(plan: &Plan) -> Result<(), EngineError> {
+pub fn check(plan: &Plan) -> Result<(), EngineError> {
     let refuse = |text: String| Err(EngineError::Plan(text));
     if plan.version != PLAN_VERSION {
         return refuse(format!(

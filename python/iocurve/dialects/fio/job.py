@@ -40,6 +40,7 @@ WORDS = Words(
         "read_only": "--readonly",
         "unlink": "unlink",
         "append": "file_append",
+        "preallocate": "fallocate",
         "until_full": "fill_device",
         "start_bytes": "offset",
         "reads": "rw",

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.file_systems import FORMAT, FORMAT_TRANSFER, FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.job import WORDS
+from iocurve.dialects.vdbench.output.table import MAXIMUM
 from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
@@ -328,7 +329,8 @@ class FilePlans(msgspec.Struct, frozen=True):
             plan=plan_here(_job(name, sections), run.timing.interval_ns or SECOND_NS, self.machine),
             shares=tuple(shares),
             counted=counted,
-            constants={"reqrate": requested_rate(run, rate), "version": "iocurve"},
+            # A format is as fast as it can, whatever the rate of its run.
+            constants={"reqrate": requested_rate(run, rate) if name == run.name else MAXIMUM, "version": "iocurve"},
         )
 
     def _opened(self, run: Run, workload: str | None, tree: Tree) -> Opening:

@@ -117,6 +117,12 @@ def _growth(section: Section, diagnostics: Diagnostics) -> None:
             f"{diagnostics.option('append')} is not supported over NFS: iocurve does not look up the length of a file"
         )
         diagnostics.error(section, text, ("append",), f"give an {diagnostics.option('offset')}")
+    is_sized = section.files.size or section.files.file_bytes
+    if section.target.engine == "mmap" and (
+        section.files.create_on_open or (section.files.until_full and not is_sized)
+    ):
+        field = "create_on_open" if section.files.create_on_open else "until_full"
+        diagnostics.error(section, f"{diagnostics.option(field)}: a mapped file cannot grow", (field,), "leave it out")
     if not section.files.until_full:
         return
     name = diagnostics.option("until_full")

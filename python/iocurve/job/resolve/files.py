@@ -308,9 +308,13 @@ def _layout(section: Section, region: Region) -> planned.Layout:
         or not (is_sized or section.files.until_full)
     ):
         return "existing"
-    if section.files.create_on_open or section.files.until_full:
-        return "create"
     needs_data = section.load.reads or section.files.overwrite
+    can_grow = section.target.engine != "mmap"
+    if can_grow and (section.files.create_on_open or section.files.until_full):
+        return "create"
+    needs_space = section.files.preallocate or section.files.recreate or section.target.space_call is not None
+    if can_grow and not (needs_data or needs_space):
+        return "create"
     if section.files.recreate:
         return "recreate" if needs_data else "recreate_reserve"
     return "fill" if needs_data else "reserve"

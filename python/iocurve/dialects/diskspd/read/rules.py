@@ -282,12 +282,14 @@ def _load(span: TimeSpan, target: TargetParameters) -> Iterator[_Note]:
     if mixed and 0 < target.random_percent < 100:
         text = "-rs with -w: each operation is a read or a write at random; in DiskSpd a sequential run has one kind"
         yield "mixed_runs", text, target.where("random_percent"), "info"
-    if target.random_percent and target.write_percent < 100:
+    where = span.where("seed")
+    is_new_seed = where is not None and where.option is not None and where.option[1:] == "z"
+    if target.random_percent and target.write_percent < 100 and not is_new_seed:
         text = (
             f"every run with seed {span.seed} visits the same blocks in the same order: a second run may be answered "
             "from a cache; -z takes a new seed in every run"
         )
-        yield "offsets_repeat", text, span.where("seed") or target.where("random_percent"), "warning"
+        yield "offsets_repeat", text, where or target.where("random_percent"), "warning"
     if target.parallel:
         text = f"-p: each of the {target.requests} operations in flight of a thread runs as a separate worker"
         yield "parallel", text, target.where("parallel"), "info"

@@ -45,7 +45,9 @@ def render_json(prepared: FioCommand, result: Result, *, with_bins: bool = False
     import json
 
     moment = result.created.timestamp()
-    global_options = prepared.sections[0].global_options if prepared.sections else {}
+    said = prepared.sections[0].global_options if prepared.sections else {}
+    # As in fio, options without a value are left out.
+    global_options = {name: value for name, value in said.items() if value}
     of_clients = bool(clients_of(result))
     uses = [] if of_clients else prepared.disks.uses()
     disks = [{"name": disk.name, **disk.counts, "util": _decimal(disk.util_percent)} for disk in uses]

@@ -12,6 +12,7 @@ from iocurve.engine.derived import block_bytes_max, block_bytes_min
 from iocurve.engine.plan import (
     BlockRange,
     Blocks,
+    BlockShare,
     BlockSplit,
     FixedBlocks,
     Flow,
@@ -76,12 +77,27 @@ def _blocks(draft: Draft) -> None:
     """bssplit and bsrange override bs in any order; of the two the later one wins."""
     sizes: PerKind[Blocks] = draft.deferred.bs.map(lambda size: FixedBlocks(bytes=size))
     blocks = splits.or_else(draft.deferred.blocks, sizes)
+    if not draft.deferred.bs_unaligned:
+        blocks = blocks.map(_in_multiples)
     if draft.deferred.bs_unaligned:
         blocks = blocks.map(lambda part: part.replace(step=1) if isinstance(part, BlockRange) else part)
         if draft.target.direct:
             text = "bs_unaligned: devices refuse unaligned sizes with direct=1"
             draft.note("bs_unaligned", "unaligned", text, "warning")
     draft.put(Load, blocks=blocks)
+
+
+def _in_multiples(blocks: Blocks) -> Blocks:
+    """Sizes of a bssplit in whole multiples of the smallest, rounded down: fio needs bs_unaligned for others."""
+    if not isinstance(blocks, BlockSplit):
+        return blocks
+    smallest = block_bytes_min(blocks)
+    weights: dict[int, int] = {}
+    for part in blocks.parts:
+        size = part.bytes - part.bytes % smallest
+        weights[size] = weights.get(size, 0) + part.weight
+    parts = tuple(BlockShare(bytes=size, weight=weight) for size, weight in weights.items())
+    return BlockSplit(parts=parts) if len(parts) > 1 else FixedBlocks(bytes=smallest)
 
 
 def _map(draft: Draft) -> None:
@@ -307,8 +323,15 @@ def _verify(draft: Draft) -> None:
         names = (name for name in draft.option_positions if name.startswith("verify_") or name == "do_verify")
         draft.note_unused(names, "without verify=")
         return
+    if not (load.reads or load.writes):
+        draft.note_unused(["verify"], "in a job that only trims", "warning")
+        return
+    if load.trims:
+        text = "verify is not supported in a job that trims: trimmed data cannot be read back and compared"
+        draft.error("verify", text, "leave out the trims or the verification")
     write = load.blocks.write if load.writes else load.blocks.read
-    interval, offset = _interval(deferred.verify_interval, write), deferred.verify_offset
+    align = load.align_bytes.write if load.writes else load.align_bytes.read
+    interval, offset = _interval(deferred.verify_interval, write, align), deferred.verify_offset
     if offset and offset + VERIFY_HEADER_BYTES > (interval or block_bytes_min(write)):
         draft.error("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
     if method == "pattern" and not deferred.verify_pattern:
@@ -329,15 +352,16 @@ def _verify(draft: Draft) -> None:
     _verify_notes(draft, verify)
 
 
-def _interval(asked: int, write: Blocks) -> int:
+def _interval(asked: int, write: Blocks, align: int) -> int:
     """Distance of headers in bytes: ``asked`` if it divides all block sizes, else their greatest common divisor.
 
-    0 is one header per block.
+    It divides blockalign, too (``align``, 0 without one), at whose multiples blocks begin. 0 is one header per block.
     """
     smallest, largest = block_bytes_min(write), block_bytes_max(write)
     sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [smallest, largest]
     if isinstance(write, BlockRange):
         sizes.append(write.low + write.step)
+    sizes += [align] if align else []
     if asked and asked <= smallest and not any(size % asked for size in sizes):
         return asked if asked != largest else 0
     common = math.gcd(*sizes)

@@ -203,11 +203,13 @@ def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
     draft.put(Files, file_name_pattern=pattern.replace("$clientuid", ""))
 
 
-def set_fallocate(_draft: Draft, text: str, context: Context) -> None:
-    """Checks fallocate. iocurve always reserves space, in one way."""
+def set_fallocate(draft: Draft, text: str, context: Context) -> None:
+    """Reads fallocate. Space is reserved in one way, or not at all."""
     chosen = values.word("none", "posix", "keep", "native", "truncate", "0", "1")(text, context)
-    if chosen not in {"native", "posix", "1"}:
-        context.note("no_effect", f"fallocate={chosen} has no effect: space for written files is always reserved")
+    draft.put(Files, preallocate=chosen not in ("none", "0"))
+    if chosen in ("keep", "truncate"):
+        text = f"fallocate={chosen} reserves space and sets the length, as fallocate=native does"
+        context.note("no_effect", text)
 
 
 # -- load --------------------------------------------------------------------------------------------------------------

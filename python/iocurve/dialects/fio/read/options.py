@@ -161,7 +161,7 @@ OPTIONS: tuple[Option, ...] = (
     _sets("overwrite", _BOOL, "overwrite"),
     _sets("unlink", _BOOL, "unlink"),
     _defers("unlink_each_loop", _BOOL, fields=("unlink",)),
-    Option("fallocate", effects.set_fallocate),
+    Option("fallocate", effects.set_fallocate, ("preallocate",)),
     _no_effect("openfiles", "each worker keeps all its files open", read=_NUMBER),
     _no_effect(
         "fadvise_hint", "iocurve gives the kernel no access hints", read=_words("0 1 random sequential noreuse")
@@ -333,8 +333,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_no_effects(
         "workers run with iocurve's own priority",
-        "prio prioclass priohint",
+        "prio priohint",
         read=_NUMBER,
+        noop=("0",),
+        level="warning",
+    ),
+    _no_effect(
+        "prioclass",
+        "workers run with iocurve's own priority",
+        read=values.integer(0, 3),
         noop=("0",),
         level="warning",
     ),
@@ -488,9 +495,8 @@ OPTIONS: tuple[Option, ...] = (
     *_only_for("io_uring pvsync2 libaio", _no_effect("nowait", "operations may block", noop=("0",), level="warning")),
     *_only_for(
         "io_uring libaio",
-        *_no_effects(
-            _PRIORITY, "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit", noop=("0",), level="warning"
-        ),
+        *_no_effects(_PRIORITY, "cmdprio_percentage cmdprio cmdprio_bssplit", noop=("0",), level="warning"),
+        _no_effect("cmdprio_class", _PRIORITY, read=values.integer(0, 3), noop=("0",), level="warning"),
     ),
 )
 

@@ -137,6 +137,8 @@ class _DefinitionReader:
             made.wrong.add(keyword.name)
             value = keyword.read(parameter)
             made.wrong.discard(keyword.name)
+            if (made.kind, made.name, keyword.name) == ("sd", "default", "lun"):
+                raise ValueError("sd=default takes no lun=, as in vdbench")
         except ValueError as error:
             # A variable without a value is recorded as an error already.
             if not any("$" in value for value in parameter.values):

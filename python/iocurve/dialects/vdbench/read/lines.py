@@ -24,7 +24,8 @@ _CODE = re.compile(r'\s*(?:[^\s"]|"[^"]*(?:"|$))*')
 """A line without its comment; a quote that is not closed reaches to the end."""
 _VALUES = {stops: re.compile(rf'(?:[^"{re.escape(stops)}]|"[^"]*")*') for stops in (",", ",)")}
 """A value with its quotes, by the letters that end it."""
-_VARIABLE = re.compile(r"[$!]([A-Za-z_]\w*)")
+_VARIABLE = re.compile(r"(?<==)[$!]([A-Za-z_]\w*)")
+"""A variable without a value. vdbench looks for one only after an equals sign: ``anchor=/x/!dir`` is a name."""
 _WITHIN = {
     "sd": ("hd",),
     "wd": ("sd", "hd"),
