@@ -112,16 +112,16 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
         (("envelope", "--bogus"), 2, "--bogus"),
         (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
         (("volume", "serve", "--level", "platinum"), 2, "platinum"),
-        (("volume", "serve", "--store", "/nowhere"), 1, "--store /nowhere: there is no such directory"),
+        (("volume", "serve", "--store", "/nowhere"), 2, "--store /nowhere: there is no such directory"),
         (
             ("max", "--target", "nfs://h/e"),
             2,
             "--target is no option of iocurve max (give its value alone: iocurve max TARGET)",
         ),
-        (("max", "nfs:h", "--p99", "2ms"), 1, "nfs:h does not exist; write an NFS export as nfs://HOST/EXPORT"),
-        (("knee", "10.0.0.4:/vol"), 1, "10.0.0.4: does not exist; write an NFS export as nfs://HOST/EXPORT"),
-        (("envelope", "/nowhere/at/all"), 1, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
-        (("report", "/nowhere.json"), 1, "/nowhere.json cannot be read: no such file or directory"),
+        (("max", "nfs:h", "--p99", "2ms"), 2, "nfs:h does not exist; write an NFS export as nfs://HOST/EXPORT"),
+        (("knee", "10.0.0.4:/vol"), 2, "10.0.0.4: does not exist; write an NFS export as nfs://HOST/EXPORT"),
+        (("envelope", "/nowhere/at/all"), 2, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
+        (("report", "/nowhere.json"), 2, "/nowhere.json cannot be read: no such file or directory"),
         (("frobnicate",), 2, "frobnicate"),
     ],
 )
@@ -135,13 +135,13 @@ def test_an_error_has_a_message_and_a_status(arguments: tuple[str, ...], status:
 def test_a_refused_connection_is_reported_with_the_address() -> None:
     port = free_ports()
     ran = iocurve("envelope", f"nfs://127.0.0.1:{port}/vol")
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert f"127.0.0.1:{port} refused the connection" in ran.stderr
 
 
 def test_an_unknown_export_is_reported_with_the_exports(served: Server) -> None:
     ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{served.port}/other")
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert "/other" in ran.stderr
     assert "/vol" in ran.stderr
 

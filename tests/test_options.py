@@ -409,6 +409,42 @@ def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -
     assert not Path("data").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            command.format("there/none")
+            for command in ("envelope {}", "knee {}", "clean {}", "doctor {}", "observe {}")
+        ),
+        *(command.format("'nfs://none.invalid/vol'") for command in ("knee {}", "clean {}", "envelope {}")),
+        "knee there --workload rw=write --hosts none.invalid",
+        "report none",
+        "check none --fail-if 'p99 > 2ms'",
+        "compare result none",
+        "history none",
+        "import none",
+        "result series none",
+        "why none",
+        "convert -o job.toml fio --name=a --size=1m --directory=/tmp",
+        "fio --name=a --ioengine=nfs --nfs_url=nfs://none.invalid/vol --size=1m",
+        "run none.toml",
+        "run job.toml --target none",
+        "volume stats 1",
+        "volume serve --store none",
+        "volume serve --config none",
+        "knee there --out job.toml",
+        "disk restart none",
+        "size --from none",
+    ],
+)
+def test_the_exit_status_is_2_where_nothing_was_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(split(line))
+    assert ended.value.code == 2, capsys.readouterr().err
+    assert capsys.readouterr().err
+
+
 FAILING = (
     "there/none",
     "there/none --size 1PiB",

@@ -62,20 +62,17 @@ def _is_named(path: str, words: Sequence[str]) -> bool:
 def _status_of(words: list[str]) -> int:
     """Runs a command; an error becomes a message and an exit status."""
     from iocurve.cli.exits import EXIT_INCOMPLETE, EXIT_USAGE, complain
-    from iocurve.foundation.errors import DialectError, Interrupted, IocurveError, PlanError
+    from iocurve.foundation.errors import Interrupted, IocurveError
     from iocurve.measure.interrupts import exit_status
 
     try:
         return _run(words)
-    except (DialectError, PlanError) as error:
-        complain(error)
-        return EXIT_USAGE
     except Interrupted as error:
         complain(error)
         return exit_status()
     except IocurveError as error:
         complain(error)
-        return EXIT_INCOMPLETE
+        return EXIT_INCOMPLETE if error.ran else EXIT_USAGE
 
 
 def _run(arguments: list[str]) -> int:

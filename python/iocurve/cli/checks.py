@@ -103,7 +103,9 @@ def _write(option: str, path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
+        unwritten = TargetError(f"{option} {path} cannot be written: {error.strerror}")
+        unwritten.ran = True
+        raise unwritten from None
 
 
 def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:

@@ -451,7 +451,7 @@ class _Starting:
         """Goes on without hosts. Raises ``RunError`` where that is not allowed, or where none is left."""
         left = [connection for connection in self._connections if connection.host not in failed]
         if failed and not (self._allow_missing and left):
-            raise RunError(_told(failed, len(self._connections)) + (ALLOW_MISSING if left else ""))
+            raise _none_took_part(_told(failed, len(self._connections)) + (ALLOW_MISSING if left else ""))
         for connection in self._connections:
             if connection.host in failed:
                 self._report(connection.host, f"takes no part: {failed[connection.host]}")
@@ -465,6 +465,13 @@ class _Starting:
         started = time.monotonic()
         yield
         self.seconds[step] = time.monotonic() - started
+
+
+def _none_took_part(text: str) -> RunError:
+    """The error that ends a command before its run."""
+    error = RunError(text)
+    error.ran = False
+    return error
 
 
 def _told(failed: Mapping[Host, HostError], hosts: int) -> str:

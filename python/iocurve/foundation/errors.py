@@ -26,6 +26,9 @@ import msgspec
 class IocurveError(Exception):
     """Base of all. Its text is a message for the user; no stack trace is shown."""
 
+    ran = False
+    """True if something was measured or written before."""
+
 
 class Where(msgspec.Struct, frozen=True):
     """A position in a job file or on a command line."""
@@ -167,6 +170,8 @@ class TargetError(IocurveError):
 
 class RunError(IocurveError):
     """A run failed."""
+
+    ran = True
 
 
 class Interrupted(IocurveError):  # noqa: N818 - an interrupt is not an error

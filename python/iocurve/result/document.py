@@ -992,7 +992,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         _replace(path, content)
     except OSError as error:
-        raise ResultError(f"{path} cannot be written: {error.strerror}") from None
+        unwritten = ResultError(f"{path} cannot be written: {error.strerror}")
+        unwritten.ran = True
+        raise unwritten from None
 
 
 def _replace(path: Path, content: bytes) -> None:
