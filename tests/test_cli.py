@@ -159,7 +159,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert ran.returncode == 1, ran.stderr
+    assert ran.returncode == 2, ran.stderr
     assert "Permission denied" in ran.stderr
     assert "Traceback" not in ran.stderr
 

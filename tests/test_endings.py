@@ -337,7 +337,7 @@ def test_a_directory_that_is_full_is_an_error_before_anything_runs(tmp_path: Pat
 
     command = [*IOCURVE, "envelope", str(data_directory(tmp_path)), "--out", str(tmp_path / "out")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limit)
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert ran.stderr == f"iocurve: --out {tmp_path}/out: File too large; name a directory that you can write to\n"
 
 
