@@ -7,6 +7,7 @@ import pytest
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
 from iocurve.analysis import read
+from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.load_names import load_name, rate_unit
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Rate, Worker
@@ -81,6 +82,21 @@ def test_the_total_of_a_group_is_its_headline() -> None:
     assert tiles(synthetic.result([grouped], kind="fio")) == [
         ("75k", "IOPS", "8 KiB random reads and writes", "50k reads, p99 320 µs · 25k writes, p99 641 µs")
     ]
+
+
+def test_a_headline_is_marked_where_due_operations_were_never_sent() -> None:
+    rate = Rate(unit="operations", count=1000, per_ns=SECOND_NS)
+    due = point("due", (job("a", {"read": 1}, 8 * KIB, rate=rate), {"read": (800, 100_000)}))
+    (worker,) = due.outcome.workers
+
+    def missing(count: int) -> Point:
+        read = worker.operations["read"].replace(missed=count)
+        return due.replace(outcome=outcome(worker.replace(operations={"read": read})))
+
+    few = missing(worker.operations["read"].operations // 2_000)
+    many = missing(worker.operations["read"].operations // 4)
+    assert [mark_of([one]) for one in (due, few, many)] == ["", "", "missed up to 20 % of due operations"]
+    assert mark_of([due, many]) == "1 of 2 points missed up to 20 % of due operations"
 
 
 def test_several_groups_are_named_by_their_jobs() -> None:

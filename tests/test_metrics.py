@@ -72,6 +72,17 @@ def test_a_result_has_its_points_in_base_units(searched: Result) -> None:
     assert value(found, "iocurve_result_timestamp_seconds") == searched.created.timestamp()
 
 
+def test_a_stall_is_a_metric(searched: Result) -> None:
+    (point,) = searched.points
+    (worker, *others) = point.outcome.workers
+    assert value(families(ResultMetrics(searched)), "iocurve_point_stall_seconds") == 0
+    latencies = {1_000_000: 1_000, 3 * SECOND_NS: 1}
+    slow = worker.replace(operations={**worker.operations, "read": synthetic.kind(latencies, 4096)})
+    stalled = point.replace(outcome=synthetic.outcome(slow, *others))
+    found = families(ResultMetrics(searched.replace(points=(stalled,))))
+    assert value(found, "iocurve_point_stall_seconds", {"point": point.name}) == 3
+
+
 def test_a_histogram_has_all_operations(searched: Result) -> None:
     found, reads = families(ResultMetrics(searched)), searched.points[0].summary().kinds["read"]
     name, labels = "iocurve_point_latency_seconds", {"operation": "read"}

@@ -114,7 +114,7 @@ def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
 def test_the_depth_is_the_limit_when_all_of_it_is_in_flight() -> None:
     limit = limit_of(at(950_000), FREE)
     assert limit is not None
-    assert limit.text == "at the requested depth, 1000 in flight all the time; more may give more"
+    assert limit.text == "at the requested depth, 950 of 1000 in flight on average; more may give more"
     assert limit_of(at(890_000), FREE) is None
 
 

@@ -270,8 +270,10 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 
 def _depth_text(load: MeasuredLoad) -> str:
-    depth = f"{load.summary.depth_requested:.6g}"
-    return f"at the requested depth, {depth} in flight all the time; more may give more"
+    achieved, asked = load.summary.concurrency_achieved, load.summary.depth_requested
+    return (
+        f"at the requested depth, {format_number(achieved, 3)} of {asked:.6g} in flight on average; more may give more"
+    )
 
 
 def _law(load: MeasuredLoad) -> str:

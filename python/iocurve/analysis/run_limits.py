@@ -285,5 +285,5 @@ def _saturated(target: TargetFacts, evidence: str) -> Limit:
 
 
 def _at_depth(one: ObservedPoint, target: TargetFacts, evidence: str) -> Limit:
-    text = f"at the requested depth, {one.depth:.6g} in flight all the time; more gives more"
+    text = f"at the requested depth, {one.depth:.6g} in flight; more gives more"
     return limit("depth", text, target, confidence="likely", evidence=[evidence])

@@ -22,10 +22,11 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
+from iocurve.engine.outcome import IntervalKind, Live, LiveTotals, WorkerOutcome
 from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
 from iocurve.report.progress import Progress, StartedPoint
 from iocurve.result.document import Interval, Limit, Result
+from iocurve.result.stalls import longest_stall
 from iocurve.result.summary import Latency, Summary
 from iocurve.result.version import iocurve_version
 
@@ -61,6 +62,7 @@ class ResultMetrics(Collector):
         points = list(zip(_numbered([point.name for point in result.points]), result.points, strict=True))
         yield from _points([(name, point.summary()) for name, point in points])
         yield from _rate_bounds([(name, point.rate_interval()) for name, point in points])
+        yield _stalls([(name, point.outcome.workers) for name, point in points if not point.imported])
         yield _limits([(name, point.limit) for name, point in points if point.limit])
         yield from _findings(result)
 
@@ -264,6 +266,17 @@ def _points(summaries: Sequence[tuple[str, Summary]]) -> Iterator[Metric]:
         _add_kinds(made, name, summary)
     yield from astuple(made)
     yield window
+
+
+def _stalls(points: Sequence[tuple[str, Sequence[WorkerOutcome]]]) -> Metric:
+    """The longest stall of the target in each point, as ``stall`` in checks."""
+    family = GaugeMetricFamily(
+        f"{POINT}_stall_seconds", "Longest stall of the target, 0 without one", labels=["point"], unit="seconds"
+    )
+    for name, workers in points:
+        stall = longest_stall(workers)
+        family.add_metric([name], stall[1] / SECOND_NS if stall else 0.0)
+    return family
 
 
 def _add_kinds(made: _PointFamilies, name: str, summary: Summary) -> None:
