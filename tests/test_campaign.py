@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from data import synthetic
 from iocurve.engine import plan
 from iocurve.engine.outcome import State
 from iocurve.foundation.errors import Interrupted, RunError, TargetError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement
+from iocurve.report.progress import PlainView
 from iocurve.report.view import NoView
 from iocurve.result.document import Result
 from plans import null_plan
@@ -84,6 +88,45 @@ def test_points_measured_before_an_error_are_kept(
 def test_an_error_before_the_first_point_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TargetError, match="gone"):
         carried_out(monkeypatch, Runs(TargetError("gone")), ["a"])
+
+
+def deep(depth: int, seconds: int, block_bytes: int = 4096) -> plan.Plan:
+    worker = synthetic.worker_plan(depth=depth, runtime_ns=seconds * SECOND_NS, block_bytes=block_bytes)
+    return synthetic.plan([worker])
+
+
+@pytest.mark.parametrize(
+    ("second", "users", "told"),
+    [
+        pytest.param(
+            deep(256, 4), True, "256 in flight at 10 IOPS take 25.6 s each, and the run is 4 s", id="too deep"
+        ),
+        pytest.param(deep(9, 4), True, None, id="long enough"),
+        pytest.param(deep(256, 4, block_bytes=8192), True, None, id="another load, of which nothing is known"),
+        pytest.param(deep(256, 4), False, None, id="a search chooses its lengths"),
+    ],
+)
+def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    second: plan.Plan,
+    users: bool,
+    told: str | None,
+) -> None:
+    """The point before had 10 IOPS."""
+    before: list[str] = []
+
+    def measure(plan: plan.Plan, *_: object) -> local.Measured:
+        before.append(capsys.readouterr().err)
+        worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 4 * SECOND_NS))
+        return local.Measured(plan, synthetic.outcome(worker), None, None)
+
+    monkeypatch.setattr(local, "measure", measure)
+    campaign = Campaign(synthetic.result([]), PlainView(io.StringIO(), keeps_lines=True), lambda _: None)
+    for name, one in (("first", deep(1, 4)), ("second", second)):
+        campaign.measure(Measurement(one, "family", name=name, length_is_users=users))
+    assert before[0] == ""
+    assert before[1].startswith(f"warning: second: {told}") if told else before[1] == ""
 
 
 def test_points_finished_by_an_earlier_run_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
-from iocurve.engine.derived import with_workers
+from iocurve.engine.derived import block_bytes_max, with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Interrupted, IocurveError, RunError
@@ -25,7 +25,7 @@ from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint
-from iocurve.report.view import View, progress_view
+from iocurve.report.view import NoView, View, progress_view
 from iocurve.result import host, stalls, turns
 from iocurve.result.course import singly
 from iocurve.result.disturbance import disturbance, severity, starved_volume
@@ -138,6 +138,8 @@ class Campaign:
         """By point the share of time for which the measured volume was starved, 0 where it was not."""
         self.failed: list[str] = []
         """Reasons why points failed that did not end the campaign."""
+        self._rates: dict[object, float] = {}
+        """IOPS of each load so far, by its kinds and block sizes."""
         self.seconds_planned = 0.0
         """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
@@ -315,6 +317,7 @@ class Campaign:
 
     def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False) -> Point:
         """Runs a plan once."""
+        self._foresee(one, plan)
         self._view.point_started(
             StartedPoint(
                 index=self._order.get(one.title, self.measured - is_again),
@@ -334,6 +337,7 @@ class Campaign:
         measured = local.measure(plan, self._watch(one.enough), one.poll_s, self.machines)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
+        self._rates[_load_of(plan)] = point.summary().iops
         if point.is_empty:
             level: NoteLevel = "warning" if one.may_be_empty else "error"
             self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", level)
@@ -341,6 +345,18 @@ class Campaign:
             if code != stalls.SLOW_TARGET or one.length_is_users:
                 self.result = self.result.with_note(code, text)
         return point
+
+    def _foresee(self, one: Measurement, plan: Plan) -> None:
+        """Warns of a run that is short for its depth at the rate of the same load before, or of the target's limit."""
+        rate = self._rates.get(_load_of(plan)) or self.result.target.iops
+        workers = [worker for group in plan.groups for worker in group.workers]
+        lengths = [worker.end.runtime_ns for worker in workers if worker.end.runtime_ns]
+        is_paced = any(worker.rate or any(kind.rate for kind in worker.operations) for worker in workers)
+        if not (one.length_is_users and rate and lengths) or is_paced or isinstance(self._view, NoView):
+            return
+        depth = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
+        if text := stalls.foreseen_text(one.title, depth, rate, max(lengths)):
+            print(f"warning: {text}", file=sys.stderr)
 
     def _finished_earlier(self, one: Measurement) -> Point | None:
         """A point that an earlier run finished, added to the result."""
@@ -451,6 +467,12 @@ class Attempts(msgspec.Struct):
         """The best run, with the fields that tell of disturbances."""
         replaced = tuple(turns.turn_of(run, (1, 1)) for run in self.discarded)
         return self.best.replace(repeats=self.repeats, discarded=replaced, disturbance=_disturbance(self.best))
+
+
+def _load_of(plan: Plan) -> object:
+    """Plans of equal kinds and block sizes have about the same rate on a target that is slow."""
+    workers = [worker for group in plan.groups for worker in group.workers]
+    return frozenset((kind.kind, block_bytes_max(kind.blocks)) for worker in workers for kind in worker.operations)
 
 
 def _with_joined_intervals(plan: Plan) -> Plan:

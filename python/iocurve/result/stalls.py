@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from iocurve.engine.outcome import Absence, WorkerOutcome
-from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency, format_number
 from iocurve.result.disturbance import STARVED, starved_share
 from iocurve.result.document import Point
 from iocurve.result.summary import MergedOperations, Summary, add_counts
@@ -79,6 +79,18 @@ def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
 def is_brief(summary: Summary) -> bool:
     """True if the window is short for the latency of the operations: it shows how a queue fills and drains."""
     return bool(summary.service.count) and summary.service.mean_ns * WINDOW_LATENCIES > summary.window_ns > 0
+
+
+def foreseen_text(name: str, depth: int, iops: float, runtime_ns: int) -> str:
+    """Says before a run that it is short for its depth at a rate that is known; empty if it is not."""
+    latency_ns = round(depth / iops * SECOND_NS) if iops else 0
+    if latency_ns * WINDOW_LATENCIES <= runtime_ns:
+        return ""
+    return (
+        f"{name}: {depth} in flight at {format_number(iops, 3)} IOPS take {format_duration(latency_ns)} each, and the "
+        f"run is {format_duration(runtime_ns)}: it will show how the queue fills and drains. Use a runtime of at least "
+        f"{format_duration(latency_ns * WINDOW_LATENCIES)}, or a smaller iodepth"
+    )
 
 
 def missed_share(summary: Summary) -> float:
