@@ -297,10 +297,12 @@ class _Done(msgspec.Struct, frozen=True):
         return groups
 
     def counts(self) -> Iterator[tuple[str, str, int]]:
-        """vdbench's name and text of each statistic, with its count if there is one."""
+        """vdbench's name and text of each statistic, with its count in all intervals if there is one."""
         found: Counter[str] = Counter()
         for worker in self.outcome.workers:
-            work = Counter({kind: done.operations for kind, done in worker.operations.items()})
+            work: Counter[str] = Counter()
+            for interval in worker.intervals:
+                work.update({kind: done.operations for kind, done in interval.operations.items()})
             found.update(work)
             writes = "WRITE_OPENS" if work["write"] or work["create"] else "READ_OPENS"
             found[writes] += work["open"] + work["create"]
