@@ -155,6 +155,18 @@ def test_the_version_loads_nothing() -> None:
     assert heavy(modules) == set()
 
 
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_the_version_and_the_help_of_fio_load_no_more_than_they_print(word: str) -> None:
+    modules = loaded("fio", word)
+    assert {name for name in modules if name.startswith("iocurve.dialects.")} == {
+        "iocurve.dialects.fio",
+        "iocurve.dialects.fio.information",
+        "iocurve.dialects.registry",
+    }
+    assert rooms(modules) <= {"iocurve.cli", "iocurve._native", "iocurve.dialects", "iocurve.foundation", "iocurve.measure"}
+    assert heavy(modules) == set()
+
+
 @pytest.mark.slow
 def test_help_loads_no_command() -> None:
     modules = loaded("--help")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iocurve.cli.exits import status
-from iocurve.dialects.registry import SHARED_OPTIONS, load
+from iocurve.dialects.registry import SHARED_OPTIONS, load, quick_information
 
 if TYPE_CHECKING:
     from iocurve.dialects.base import ClusterRequest
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 def run(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect; gives the exit status."""
+    if (information := quick_information(dialect, arguments)) is not None:
+        print(information)
+        return 0
     from iocurve.measure import interrupts, jobs
 
     loaded = load(dialect)

@@ -26,16 +26,6 @@ from iocurve.result.document import Result
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
 
-SHARED_HELP = (
-    ("--out", "DIR", "write result.json, report.html and points.csv to DIR"),
-    ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
-    ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
-    ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
-    ("--hosts", "LIST", "run on these hosts, over ssh: vm1,vm2 or vm[1-12] or a file;"),
-    ("", "", "--ssh{0}PROGRAM, --tls and --allow-missing: docs/howto-many-machines.md"),
-)
-"""Options of iocurve that every dialect has: name, value, description."""
-
 TEXT_BYTES_MAX = 2 << 20
 """Largest job file or parameter file, which is read within a second or two."""
 
@@ -77,12 +67,6 @@ def typed(arguments: Sequence[str]) -> tuple[str, ...]:
 def command_title(command: str) -> str:
     """Title of a report that a command line made: the command line, shortened."""
     return shorten(command, TITLE_LENGTH, placeholder=" …")
-
-
-def shared_help(column: int, mark: str = " ") -> str:
-    """Help of the options that every dialect has: descriptions start in ``column``, ``mark`` is before a value."""
-    lines = ((f"  {name}{mark if name else ''}{value}", text.format(mark)) for name, value, text in SHARED_HELP)
-    return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
 
 
 class ClusterRequest(msgspec.Struct, frozen=True):

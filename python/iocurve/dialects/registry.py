@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iocurve.dialects.base import Dialect
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A dialect that is not imported yet."""
+class Entry(NamedTuple):
+    """A dialect that is not imported yet; a tuple, which loads nothing."""
 
     module: str
     """Module that defines ``DIALECT``."""
     runs: str
     """Arguments that the command takes, for the list of commands: ``fio job files and fio command lines``."""
+    information: str | None = None
+    """Module whose ``information`` answers ``--help`` and ``--version`` without loading the dialect."""
     converts: bool = True
     """True if job files can express what its command lines run."""
 
 
 REGISTRY = {
-    "fio": Entry("iocurve.dialects.fio.command", "fio job files and fio command lines"),
+    "fio": Entry(
+        "iocurve.dialects.fio.command", "fio job files and fio command lines", "iocurve.dialects.fio.information"
+    ),
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
     "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines", converts=False),
     "elbencho": Entry("iocurve.dialects.elbencho.command", "elbencho command lines", converts=False),
@@ -46,6 +50,32 @@ SHARED_OPTIONS = (
     *SHARED_FLAGS,
 )
 """Options of iocurve that every dialect takes, anywhere on its command line; flags take no value."""
+
+
+SHARED_HELP = (
+    ("--out", "DIR", "write result.json, report.html and points.csv to DIR"),
+    ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
+    ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
+    ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
+    ("--hosts", "LIST", "run on these hosts, over ssh: vm1,vm2 or vm[1-12] or a file;"),
+    ("", "", "--ssh{0}PROGRAM, --tls and --allow-missing: docs/howto-many-machines.md"),
+)
+"""Options of iocurve that every dialect has: name, value, description."""
+
+
+def shared_help(column: int, mark: str = " ") -> str:
+    """Help of the options that every dialect has: descriptions start in ``column``, ``mark`` is before a value."""
+    lines = ((f"  {name}{mark if name else ''}{value}", text.format(mark)) for name, value, text in SHARED_HELP)
+    return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
+
+
+def quick_information(name: str, arguments: Sequence[str]) -> str | None:
+    """The answer of a dialect to a single word that asks for help or a version, if it needs no more than that."""
+    module = REGISTRY[name].information
+    if module is None or len(arguments) != 1 or arguments[0] not in ("--help", "-h", "--version"):
+        return None
+    answer: str | None = import_module(module).information(arguments)
+    return answer
 
 
 def load(name: str) -> Dialect:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob
 from iocurve.dialects.diskspd.job import WORDS, Built, PreparedSpan, build
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
@@ -22,6 +22,7 @@ from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check, linux_notes
+from iocurve.dialects.registry import shared_help
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import MountedMachine, put_on_disks

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import ElbenchoOptions, parse
 from iocurve.dialects.elbencho.phases import (
@@ -26,6 +26,7 @@ from iocurve.dialects.elbencho.phases import (
     roots_of,
     transferred,
 )
+from iocurve.dialects.registry import shared_help
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError

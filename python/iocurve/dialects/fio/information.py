@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from iocurve.dialects.base import shared_help
-from iocurve.dialects.fio.output.job_stats import FIO_VERSION
-from iocurve.dialects.fio.read.draft import Option
-from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_ENGINES
-from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
-from iocurve.dialects.fio.read.parse import closest, commands
-from iocurve.dialects.fio.read.values import either
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.dialects.registry import shared_help
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iocurve.dialects.fio.read.draft import Option
+
+FIO_VERSION = "fio-3.33"
+"""Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
 
 HELP = f"""\
 Usage: iocurve fio [fio's options] [job files]
@@ -37,8 +38,14 @@ def information(arguments: Sequence[str]) -> str | None:
     Scripts grep it for a version, an engine or an option, so engines and options are listed one a line as in fio.
     Raises ``DialectError`` for an unknown engine or option.
     """
+    # Scripts ask for the version before each run: nothing else is loaded for it.
     if tuple(arguments) in (("--help",), ("-h",)):
         return HELP
+    if tuple(arguments) == ("--version",):
+        return FIO_VERSION
+    from iocurve.dialects.fio.read.parse import commands
+    from iocurve.foundation.errors import Diagnostic, DialectError
+
     asked = next((command for command in commands(arguments) if command.name in _PRINTERS), None)
     if asked is None:
         return None
@@ -48,19 +55,21 @@ def information(arguments: Sequence[str]) -> str | None:
         raise DialectError([Diagnostic(str(error), asked.where)]) from None
 
 
-_ENGINES = (*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES)
-
-
 def _version(_asked: str) -> str:
     return FIO_VERSION
 
 
 def _engines(asked: str) -> str:
+    from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_ENGINES
+    from iocurve.dialects.fio.read.options import OPTIONS
+    from iocurve.dialects.fio.read.values import either
+
+    engines = (*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES)
     if not asked:
-        return "\n".join(["Available IO engines:", *(f"\t{name}" for name in _ENGINES)])
+        return "\n".join(["Available IO engines:", *(f"\t{name}" for name in engines)])
     name, _, option = asked.partition(",")
-    if name not in _ENGINES:
-        raise ValueError(f"ioengine '{name}' is not supported; use {either(_ENGINES)}")
+    if name not in engines:
+        raise ValueError(f"ioengine '{name}' is not supported; use {either(engines)}")
     own = [known for known in OPTIONS if name in known.engines]
     if option:
         own = [known for known in own if option in (known.name, *known.aliases)]
@@ -70,6 +79,9 @@ def _engines(asked: str) -> str:
 
 
 def _options(asked: str) -> str:
+    from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
+    from iocurve.dialects.fio.read.parse import closest
+
     if asked in ("", "all"):
         return _table(OPTIONS)
     if asked not in BY_NAME:

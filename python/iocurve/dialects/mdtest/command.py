@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, shared_help
+from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.options import ITEMS_MAX, MdtestOptions, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
+from iocurve.dialects.registry import shared_help
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError

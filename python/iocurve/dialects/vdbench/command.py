@@ -9,7 +9,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, shared_help
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas
+from iocurve.dialects.registry import shared_help
 from iocurve.dialects.vdbench import explanation, file_systems, steps
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distinct
 from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX

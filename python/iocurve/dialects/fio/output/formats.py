@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from iocurve.dialects.fio.information import FIO_VERSION
 from iocurve.dialects.fio.invocation import FioCommand, Format
 from iocurve.dialects.fio.output import normal as normal_output
 from iocurve.dialects.fio.output import terse as terse_output
 from iocurve.dialects.fio.output.job_stats import (
-    FIO_VERSION,
     Direction,
     JobStats,
     SteadyMeans,

@@ -23,9 +23,6 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import ClientOutcome, Point, Result
 from iocurve.result.summary import Latency, MergedOperations, Spread, busy_ns
 
-FIO_VERSION = "fio-3.33"
-"""Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
-
 KIND_NAMES: tuple[OperationKind, ...] = ("read", "write", "trim")
 MIXED = "mixed"
 """Name of all kinds together (``unified_rw_reporting``)."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from iocurve.dialects.fio.information import FIO_VERSION
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskUse
-from iocurve.dialects.fio.output.job_stats import FIO_VERSION, Direction, JobStats, clients_of, job_stats, of_client
+from iocurve.dialects.fio.output.job_stats import Direction, JobStats, clients_of, job_stats, of_client
 from iocurve.dialects.fio.read.draft import Reporting
 from iocurve.result.document import Result
 from iocurve.result.summary import Latency, Spread
