@@ -76,6 +76,11 @@ pub trait Engine {
     /// completions to `done`. With `min` 0 it does not wait. May return early with fewer (even none).
     fn reap(&mut self, min: usize, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError>;
 
+    /// Called about every 50 ms while the loop waits with nothing in flight: keeps what would expire (a lease). It does not wait.
+    fn idle(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Announces that the loop inspects the payload of the next read in this slot: an engine that discards payload keeps this
     /// one.
     fn inspect(&mut self, _slot: u32) {}

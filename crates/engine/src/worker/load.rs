@@ -40,6 +40,8 @@ pub(crate) struct Load<'a> {
     gate: Option<SubmitGate>,
     flushes: Flushes,
     ending: Ending,
+    /// The last time at which the engine was told that the loop waits.
+    idled: Nanos,
     recorder: Recorder,
     /// By number of the operation; flushes and reads for verification come after the operations of the plan.
     kinds: Vec<OperationKind>,
@@ -89,6 +91,7 @@ impl<'a> Load<'a> {
             gate: SubmitGate::new(plan, depth as usize),
             flushes: Flushes::new(plan),
             ending: Ending { phase: Phase::Issuing, state: State::Finished, failure: None },
+            idled: 0,
             recorder: Recorder::new(plan).with_log(plan.log)?,
             kinds: plan.recorded_kinds(),
             shared,
@@ -104,8 +107,8 @@ impl<'a> Load<'a> {
         publish: &mut Publish<'_>,
     ) -> (Ended, Recorder) {
         let mut timeline = Timeline::new(self.plan, start, self.shared.interval_ns, publish);
-        self.start(start.group, &timeline);
-        let driven = self.drive(engine, &mut timeline);
+        let started = self.start(engine, start.group, &timeline);
+        let driven = started.and_then(|()| self.drive(engine, &mut timeline));
         self.release_all();
         let now = self.shared.clock.now();
         timeline.end_window(now, &mut self.recorder);
@@ -133,14 +136,20 @@ impl<'a> Load<'a> {
     }
 
     /// Waits for the start of the load.
-    fn start(&mut self, group_start: Nanos, timeline: &Timeline<'_>) {
+    fn start<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        group_start: Nanos,
+        timeline: &Timeline<'_>,
+    ) -> Result<(), EngineError> {
         self.recorder.begin(group_start, timeline.window_start);
-        self.wait_until(timeline.start);
+        self.wait_until(engine, timeline.start)?;
         self.supply.mix.start(timeline.start, self.plan);
         self.data.read_back.counts_from(timeline.window_start);
         if let Some(gate) = &mut self.gate {
             gate.start(timeline.start, timeline.window_start);
         }
+        Ok(())
     }
 
     fn drive<E: Engine>(&mut self, engine: &mut E, timeline: &mut Timeline<'_>) -> Result<State, EngineError> {
@@ -156,7 +165,7 @@ impl<'a> Load<'a> {
             }
             if self.slots.is_empty() {
                 if !wake.is_last() {
-                    self.wait_for(wake, timeline.next_deadline(now));
+                    self.wait_for(engine, wake, timeline.next_deadline(now))?;
                     now = self.advance(timeline);
                     continue;
                 }
@@ -291,25 +300,31 @@ impl<'a> Load<'a> {
     }
 
     /// Waits with nothing in flight, at most until `limit`.
-    fn wait_for(&self, wake: Wake, limit: Nanos) {
+    fn wait_for<E: Engine>(&mut self, engine: &mut E, wake: Wake, limit: Nanos) -> Result<(), EngineError> {
         match wake {
-            Wake::At(instant) => self.wait_until(instant.min(limit)),
+            Wake::At(instant) => return self.wait_until(engine, instant.min(limit)),
             Wake::Busy(instant) => {
                 let step = self.shared.clock.now().saturating_add(STOP_CHECK);
                 self.shared.clock.spin_until(instant.min(limit).min(step));
             }
             _ => {}
         }
+        Ok(())
     }
 
-    /// Waits in steps short enough to notice a stop.
-    fn wait_until(&self, deadline: Nanos) {
+    /// Waits in steps short enough to notice a stop, and to keep the engine's lease.
+    fn wait_until<E: Engine>(&mut self, engine: &mut E, deadline: Nanos) -> Result<(), EngineError> {
         while self.shared.stop_requested().is_none() {
             let now = self.shared.clock.now();
             if now >= deadline {
-                return;
+                break;
+            }
+            if now.saturating_sub(self.idled) >= STOP_CHECK {
+                self.idled = now;
+                engine.idle()?;
             }
             self.shared.clock.wait_until(deadline.min(now + STOP_CHECK));
         }
+        Ok(())
     }
 }

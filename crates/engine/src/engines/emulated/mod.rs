@@ -144,6 +144,10 @@ impl<E: Engine> Engine for Emulated<E> {
         }
     }
 
+    fn idle(&mut self) -> Result<(), EngineError> {
+        self.inner.idle()
+    }
+
     fn finish(&mut self) -> Result<(), EngineError> {
         self.inner.finish()
     }

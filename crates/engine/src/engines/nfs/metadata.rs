@@ -816,6 +816,10 @@ impl<P: Mountable> Engine for NfsMetadataEngine<P> {
         }
     }
 
+    fn idle(&mut self) -> Result<(), EngineError> {
+        self.load.idle()
+    }
+
     fn finish(&mut self) -> Result<(), EngineError> {
         self.load.finish()
     }

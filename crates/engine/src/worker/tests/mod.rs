@@ -12,6 +12,7 @@ mod think;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::*;
@@ -60,6 +61,8 @@ struct Simulated {
     drop_ns: Nanos,
     /// Drops of cached pages: requests before, and files.
     drops: Vec<(usize, Range<usize>)>,
+    /// Times at which the loop said that it waits.
+    idle: Arc<Mutex<Vec<Nanos>>>,
 }
 
 impl Simulated {
@@ -81,6 +84,7 @@ impl Simulated {
             end_at: None,
             drop_ns: 0,
             drops: Vec::new(),
+            idle: Arc::default(),
         }
     }
 }
@@ -130,6 +134,11 @@ impl Engine for Simulated {
     fn drop_cached_pages(&mut self, files: Range<usize>) -> Result<(), EngineError> {
         self.drops.push((self.requests.len(), files));
         self.clock.advance(self.drop_ns);
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Result<(), EngineError> {
+        self.idle.lock().unwrap().push(self.clock.now());
         Ok(())
     }
 

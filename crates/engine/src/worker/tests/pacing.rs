@@ -139,3 +139,16 @@ fn a_rate_of_the_first_kind_paces_kinds_that_take_turns() {
     let since_start: Vec<Nanos> = ran.times.iter().map(|at| at - ran.times[0]).collect();
     assert_eq!(since_start, [0, 0, 10 * MS, 10 * MS, 20 * MS, 20 * MS]);
 }
+
+#[test]
+fn the_engine_is_asked_while_the_loop_waits_for_its_start_or_for_an_operation() {
+    let rate = Rate { per_ns: 100_000 * MS, ..rate(RateUnit::Operations, 1, Arrivals::Even) };
+    let operations = vec![OperationPlan { rate: Some(rate), ..operation(OperationKind::Read, 4096) }];
+    let plan = Worker { operations, start_delay_ns: 100_000 * MS, end: for_ms(150_000), ..worker() };
+    let mut idle = Arc::default();
+    let ran = simulate_with(&plan, MS, |engine, _| idle = Arc::clone(&engine.idle));
+    assert_eq!(ran.kinds["read"].operations, 2);
+    let times = idle.lock().unwrap();
+    assert!(times.is_sorted_by(|one, next| (STOP_CHECK..=2 * STOP_CHECK).contains(&(next - one))));
+    assert!(times.len() > 2400, "{}", times.len());
+}

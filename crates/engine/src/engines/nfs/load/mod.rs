@@ -336,6 +336,7 @@ impl<P: Protocol> NfsEngine<P> {
         } else if now.saturating_sub(self.quiet_since) > self.flight.protocol.renewal_ns()
             && let Some(call) = self.flight.open_renewal()
         {
+            self.quiet_since = now;
             self.dispatch(call);
         }
     }
@@ -510,6 +511,12 @@ impl<P: Protocol> Engine for NfsEngine<P> {
             done.clear();
         }
         self.commit_failed()
+    }
+
+    fn idle(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        // Replies to what was due at the last alarm have come.
+        if now >= self.alarm { self.round(now, now, &mut Vec::new()) } else { Ok(()) }
     }
 
     fn describe(&self) -> String {

@@ -302,6 +302,26 @@ fn a_client_without_calls_renews_its_lease() {
     assert_eq!(client.one(READ, 0, 4096), 4096);
 }
 
+/// A load that waits for its start, or for its next operation, asks the engine now and then.
+#[test]
+fn a_client_that_waits_renews_its_lease_and_has_a_place_for_it() {
+    // The renewal is never answered: the only operation at a time needs another place.
+    let server = Server::new(|seen| match seen.operation {
+        OP_SEQUENCE => Act::Silence,
+        _ => Act::Answer,
+    });
+    let server = server.with_file("f", &pattern(4096));
+    server.lock().lease_s = 1;
+    let mut client = Client::new(&server, 1, 4096, |_| {});
+    let (end, before) = (client.clock.now() + 60 * SECOND, calls(&server, OP_SEQUENCE).len());
+    while calls(&server, OP_SEQUENCE).len() == before {
+        assert!(client.clock.now() < end);
+        client.clock.wait_until(client.clock.now() + SECOND / 50);
+        client.engine.idle().unwrap();
+    }
+    assert_eq!(client.one(READ, 0, 4096), 4096);
+}
+
 #[test]
 fn a_server_that_does_not_come_back_is_given_up() {
     let server = Server::new(|_| Act::FailSequence(nfsstat4::NFS4ERR_BADSESSION)).with_file("f", &pattern(4096));
