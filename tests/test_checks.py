@@ -320,7 +320,7 @@ def test_checks_are_written_to_files(depths: Result, tmp_path: Path, capfd: pyte
     assert ET.parse(tmp_path / "j.xml").getroot().get("failures") == "1"
     assert "| `errors > 0` | depth 16 |" in (tmp_path / "m.md").read_text()
     assert capfd.readouterr().out == "FAILED  errors > 0: depth 16: errors 2 is above 0\npassed  errors > 0: 1 point\n"
-    assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", "--junit", f"{tmp_path}/none/j.xml") == 1
+    assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", "--junit", f"{tmp_path}/none/j.xml") == 2
 
 
 def test_names_are_checked_before_a_run(capfd: pytest.CaptureFixture[str]) -> None:

@@ -370,7 +370,7 @@ def test_explain_reads_the_output_of_convert(
     before = Path("a.toml").read_text(encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
         main(["convert", "-o", "a.toml", *words])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert Path("a.toml").read_text(encoding="utf-8") == before
     assert "a.toml exists; remove it, or choose another name" in capsys.readouterr().err
 
