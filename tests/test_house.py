@@ -163,7 +163,13 @@ def test_the_version_and_the_help_of_fio_load_no_more_than_they_print(word: str)
         "iocurve.dialects.fio.information",
         "iocurve.dialects.registry",
     }
-    assert rooms(modules) <= {"iocurve.cli", "iocurve._native", "iocurve.dialects", "iocurve.foundation", "iocurve.measure"}
+    assert rooms(modules) <= {
+        "iocurve.cli",
+        "iocurve._native",
+        "iocurve.dialects",
+        "iocurve.foundation",
+        "iocurve.measure",
+    }
     assert heavy(modules) == set()
 
 

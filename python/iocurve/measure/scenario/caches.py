@@ -14,7 +14,6 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,12 +26,10 @@ from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration, f
 from iocurve.job.model import Job
 from iocurve.job.resolve.tree import layout
 from iocurve.measure.local import Enough, run_to_the_end
+from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.document import TURN_NS_MIN
 from iocurve.result.document import CacheFacts, Point
 from iocurve.result.summary import summarise
-
-if TYPE_CHECKING:
-    from iocurve.measure.scenario.cases import Case, Cases
 
 CHECK_PAIRS = 12
 """Times that repeated offsets and fresh ones take turns: the sign test then bears with one turn that goes wrong."""
