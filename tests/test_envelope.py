@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from bench.servers import Server
+from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.engine.plan import NfsEngine, Plan
 from iocurve.foundation.errors import DialectError, IocurveError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
@@ -15,7 +17,7 @@ from iocurve.job.resolve import plan_here
 from iocurve.measure import local
 from iocurve.measure.scenario import command
 from iocurve.measure.scenario.cases import Case, Cases
-from iocurve.measure.scenario.runner import Request
+from iocurve.measure.scenario.runner import OPERATIONS, Request, enough_operations
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
@@ -242,3 +244,19 @@ def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.Monke
     plans = [plan_of_case(case) for case in cases_of("nfs://host/vol?nconnect=4")]
     engines = [[w.engine for w in plan.groups[0].workers if isinstance(w.engine, NfsEngine)] for plan in plans]
     assert [sum(engine.mount.nconnect for engine in workers) for workers in engines] == [8] * 10 + [1] * 3 + [4] * 3
+
+
+def test_a_slow_point_of_the_short_form_gets_the_operations_that_a_check_of_its_p99_needs() -> None:
+    def live(phase: str, elapsed_ms: int, operations: int) -> Live:
+        totals = {"read": LiveTotals(operations=operations, bytes=0, errors=0)}
+        return Live(
+            phase=phase, group=0, elapsed_ns=elapsed_ms * MILLISECOND_NS, layout_bytes=0, layout_bytes_total=0,
+            intervals=1, operations={}, totals=totals,
+        )  # fmt: skip
+
+    enough = enough_operations(500 * MILLISECOND_NS)
+    steps = [("ramp", 90, 50), ("run", 110, 60), ("run", 490, 5_000), ("run", 510, 5_100)]
+    assert [enough(live(*step)) for step in steps] == [False, False, False, True], "a fast point has its time"
+    steps = [("ramp", 90, 10), ("run", 110, 10), ("run", 510, 100), ("run", 1_500, 377), ("run", 1_550, 378)]
+    assert [enough(live(*step)) for step in steps] == [False, False, False, False, True], "a slow one has more"
+    assert math.ceil(math.log(0.025) / math.log(0.99)) == OPERATIONS

@@ -21,12 +21,14 @@ from iocurve.analysis.limits import verdicts_of, wants_probe
 from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.derived import on_existing_files, with_workers
+from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Interrupted, IocurveError, TargetError, option, remedies
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
+from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Keep, Measurement
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned
@@ -52,6 +54,11 @@ CLIENTS_STAND_IN = (
 CLIENTS_REAL = "each client is a load client of the cluster"
 REPEATS_MAX = 3
 """A point that others on this machine disturb is measured again at most this many times."""
+OPERATIONS = 368
+"""Operations of a point in the short form, at least, if it gets them in time: the largest of as many is an upper bound
+of the p99, so that a check of it can be told."""
+LONGER_MAX = 4
+"""A point that is slow gets at most this multiple of its time for them."""
 PREPARED_EARLIER = "prepared by the run that was resumed"
 
 
@@ -243,16 +250,20 @@ class _Run:
             said = preparations[0] if preparations else PREPARED_EARLIER
             return point.replace(cache=caches.facts(case, plan, said, point))
 
+        ends = {worker.end.runtime_ns for one in plan.groups for worker in one.workers}
+        is_short = self.request.form_name == "short" and group.rounds == 1 and ends == {group.turn_ns}
         return Measurement(
-            plan,
+            _longer(plan, LONGER_MAX) if is_short else plan,
             case.family.name,
             case.axes,
             case.name,
+            enough=enough_operations(group.ramp_ns + group.turn_ns) if is_short else local.run_to_the_end,
+            poll_s=self.request.form.interval_ns / 2 / SECOND_NS if is_short else local.POLL_S,
             target=case.on[0] if len(case.on) == 1 else None,
             seconds_expected=(group.ramp_ns + group.turn_ns) / SECOND_NS,
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
-            plan_again=lambda: self._plan(case.job),
+            plan_again=lambda: _longer(self._plan(case.job), LONGER_MAX if is_short else 1),
             repeats_max=self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
             compared=group.compared(case),
@@ -264,6 +275,31 @@ class _Run:
             plan = assigned(plan, self.clients[job.name])
         self.files.announce(plan)
         return plan
+
+
+def _longer(plan: Plan, factor: int) -> Plan:
+    """The plan with so many times its run time."""
+    return with_workers(
+        plan,
+        lambda _, one: one.replace(end=one.end.replace(runtime_ns=one.end.runtime_ns and factor * one.end.runtime_ns)),
+    )
+
+
+def enough_operations(least_ns: int) -> local.Enough:
+    """Ends a run after ``least_ns``, its ramp included, as soon as the measured window has ``OPERATIONS``."""
+    in_ramp = None
+
+    def enough(live: Live) -> bool:
+        nonlocal in_ramp
+        if live.phase != "run":
+            # Also before a run that is repeated.
+            in_ramp = None
+            return False
+        total = sum(totals.operations for totals in live.totals.values())
+        in_ramp = total if in_ramp is None else in_ramp
+        return live.elapsed_ns >= least_ns and total - in_ramp >= OPERATIONS
+
+    return enough
 
 
 def _check_overwrites(request: Request) -> None:
