@@ -174,7 +174,7 @@ impl Model {
     }
 
     fn started(record: &Kept, now: Nanos) -> State {
-        State::new("test".to_owned(), vec![Box::new(record.clone())], now)
+        State::new("test".to_owned(), [7; 16], vec![Box::new(record.clone())], now)
     }
 
     /// The server is killed; no client reclaims.
@@ -466,7 +466,7 @@ proptest! {
 
     #[test]
     fn an_address_below_its_share_is_served(wants in wants()) {
-        let state = State::new("test".to_owned(), Vec::new(), 0);
+        let state = State::new("test".to_owned(), [7; 16], Vec::new(), 0);
         state.tables().ledger = Ledger::new(FEW, FEW_OF_A_CLIENT);
         let mut sessions: Vec<(u8, Arc<NfsSession>)> = Vec::new();
         let mut now = 0;

@@ -5,6 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
+use std::hash::Hasher;
+
+#[allow(deprecated)]
+// SipHash-2-4 by its documentation: what is not deprecated may hash differently in the next release
+use std::hash::SipHasher;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::nfsstat4;
@@ -26,6 +31,8 @@ pub(crate) trait ClientRecord: Debug + Send {
 
 #[derive(Debug)]
 pub(super) struct Grace {
+    /// The secret of the digests of clients. With the same one after a restart clients are known again.
+    key: [u8; 16],
     records: Vec<Box<dyn ClientRecord>>,
     /// Clients on record.
     recorded: BTreeMap<u64, Recorded>,
@@ -46,10 +53,10 @@ struct Recorded {
 }
 
 impl Grace {
-    pub(super) fn begin(records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
+    pub(super) fn begin(key: [u8; 16], records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
         let awaited: BTreeSet<u64> = records.iter().flat_map(|record| record.read()).collect();
         let recorded = awaited.iter().map(|client| (*client, Recorded::default())).collect();
-        Self { records, recorded, numbers: 0, awaited, end: now.saturating_add(LEASE_NS) }
+        Self { key, records, recorded, numbers: 0, awaited, end: now.saturating_add(LEASE_NS) }
     }
 
     /// Checks that a client may reclaim (`is_reclaim`) or get new state.
@@ -64,7 +71,7 @@ impl Grace {
         match is_reclaim {
             false if is_on || !has_reclaimed => Err(nfsstat4::NFS4ERR_GRACE),
             true if !is_on || has_reclaimed => Err(nfsstat4::NFS4ERR_NO_GRACE),
-            true if !self.awaited.contains(&digest(owner)) => Err(nfsstat4::NFS4ERR_RECLAIM_BAD),
+            true if !self.awaited.contains(&self.digest(owner)) => Err(nfsstat4::NFS4ERR_RECLAIM_BAD),
             _ => Ok(()),
         }
     }
@@ -82,7 +89,7 @@ impl Grace {
     /// Puts a client that has state on record. If the record is full, each address has an equal share of it, and the address with most
     /// clients on record makes room for one below its share.
     pub(super) fn record(&mut self, owner: &[u8], address: Option<Address>) {
-        let client = digest(owner);
+        let client = self.digest(owner);
         if let Some(recorded) = self.recorded.get_mut(&client) {
             recorded.address = address;
             return;
@@ -100,7 +107,7 @@ impl Grace {
     fn to_make_room_for(&self, address: Option<Address>) -> Option<u64> {
         let mut clients: HashMap<_, usize> = HashMap::from([(address, 0)]);
         self.recorded.values().for_each(|recorded| *clients.entry(recorded.address).or_default() += 1);
-        let share = RECORDED_MAX / clients.len();
+        let share = (RECORDED_MAX / clients.len()).max(1);
         let (most, _) = clients.iter().max_by_key(|(_, clients)| **clients)?;
         let of_most = self.recorded.iter().filter(|(_, recorded)| recorded.address == *most);
         let newest = of_most.max_by_key(|(_, recorded)| recorded.number).map(|(client, _)| *client);
@@ -109,31 +116,38 @@ impl Grace {
 
     /// Takes a client off the record whose state others may have had since: it must not reclaim it (RFC 8881 §8.4.3).
     pub(super) fn revoked(&mut self, owner: &[u8]) {
-        if !self.awaited.contains(&digest(owner)) {
+        if !self.awaited.contains(&self.digest(owner)) {
             self.forget(owner);
         }
     }
 
     /// Notes that a client has reclaimed all it wants.
     pub(super) fn completed(&mut self, owner: &[u8]) {
-        self.awaited.remove(&digest(owner));
+        let client = self.digest(owner);
+        self.awaited.remove(&client);
     }
 
     /// Takes a client off the record.
     pub(super) fn forget(&mut self, owner: &[u8]) {
-        self.awaited.remove(&digest(owner));
-        if self.recorded.remove(&digest(owner)).is_some() {
+        let client = self.digest(owner);
+        self.awaited.remove(&client);
+        if self.recorded.remove(&client).is_some() {
             self.write();
         }
+    }
+
+    /// A number for a client's name, the same in each version of this program. Without the key nobody finds a name with the number of
+    /// another.
+    fn digest(&self, owner: &[u8]) -> u64 {
+        let [low, high] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| self.key[at + byte])));
+        #[allow(deprecated)]
+        let mut hasher = SipHasher::new_with_keys(low, high);
+        hasher.write(owner);
+        hasher.finish()
     }
 
     fn write(&self) {
         let clients: Vec<u64> = self.recorded.keys().copied().collect();
         self.records.iter().for_each(|record| record.write(&clients));
     }
-}
-
-/// A number for a client's name: FNV-1a, the same in each version of this program.
-fn digest(owner: &[u8]) -> u64 {
-    owner.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

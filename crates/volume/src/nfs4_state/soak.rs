@@ -55,7 +55,7 @@ impl Weeks {
 
     fn started(record: &Kept, now: Nanos) -> State {
         let kept = record.clone();
-        State::new("test".to_owned(), vec![Box::new(kept)], now)
+        State::new("test".to_owned(), [7; 16], vec![Box::new(kept)], now)
     }
 
     fn below(&mut self, end: u64) -> u64 {

@@ -47,8 +47,8 @@ pub(super) struct Tables {
 }
 
 impl State {
-    /// No clients yet. `records` are those of the exports, which tell who had state before the start.
-    pub(crate) fn new(scope: String, records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
+    /// No clients yet. `records` are those of the exports, which tell by digests with this key who had state before the start.
+    pub(crate) fn new(scope: String, key: [u8; 16], records: Vec<Box<dyn ClientRecord>>, now: Nanos) -> Self {
         let tables = Tables {
             clients: Clients::default(),
             sessions: HashMap::new(),
@@ -58,7 +58,7 @@ impl State {
             files: HashMap::new(),
             ledger: Ledger::default(),
             numbers: 0,
-            grace: Grace::begin(records, now),
+            grace: Grace::begin(key, records, now),
         };
         Self { ids: RandomState::new(), scope, tables: Mutex::new(tables) }
     }

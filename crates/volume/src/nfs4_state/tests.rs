@@ -29,7 +29,7 @@ pub(super) const CHANNEL: channel_attrs4 = channel_attrs4 {
 };
 
 fn state() -> State {
-    State::new("test".to_owned(), Vec::new(), 0)
+    State::new("test".to_owned(), [7; 16], Vec::new(), 0)
 }
 
 /// A client that may open files.
@@ -283,7 +283,7 @@ impl ClientRecord for Kept {
 }
 
 fn restarted(record: &Kept, now: Nanos) -> State {
-    State::new("test".to_owned(), vec![Box::new(record.clone())], now)
+    State::new("test".to_owned(), [7; 16], vec![Box::new(record.clone())], now)
 }
 
 #[test]
@@ -307,6 +307,34 @@ fn after_a_restart_clients_reclaim_before_others_get_state() {
     assert_eq!(state.reclaim_complete(&one.client), Err(nfsstat4::NFS4ERR_COMPLETE_ALREADY));
     assert_eq!(state.check_open(&one.client, true, 0), Err(nfsstat4::NFS4ERR_NO_GRACE));
     assert_eq!(state.check_open(&other.client, false, 0), Ok(()), "all have come back");
+}
+
+#[test]
+fn a_newcomer_is_on_record_though_there_are_as_many_addresses_as_records() {
+    let (record, most) = (Kept::default(), recovery::RECORDED_MAX as u32);
+    let state = restarted(&record, 0);
+    let open_once = |number: u32| {
+        let session = created(&state, exchanged(&state, number, address(number), 0).unwrap(), 1, 0).unwrap();
+        state.reclaim_complete(&session.client).unwrap();
+        open(&state, &session, b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+        record.read()
+    };
+    let full = (0..most).map(open_once).last().unwrap();
+    let after = open_once(most);
+    assert_eq!((full.len(), after.len()), (most as usize, most as usize));
+    assert_eq!(after.iter().filter(|client| !full.contains(client)).count(), 1);
+}
+
+#[test]
+fn the_record_is_keyed() {
+    let digests = [[1; 16], [1; 16], [2; 16]].map(|key| {
+        let record = Kept::default();
+        let state = State::new("test".to_owned(), key, vec![Box::new(record.clone())], 0);
+        open(&state, &client(&state, b"one", 0), b"a", (OPEN4_SHARE_ACCESS_READ, 0), 0).unwrap();
+        record.read()
+    });
+    assert_eq!((digests[0].len(), &digests[0]), (1, &digests[1]));
+    assert_ne!(digests[0], digests[2]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Fed {
     /// The state of clients at a start.
     fn started(record: &KeptRecord, now: Nanos) -> State {
         let kept = record.clone();
-        State::new("fuzzing".to_owned(), vec![Box::new(kept)], now)
+        State::new("fuzzing".to_owned(), [0; 16], vec![Box::new(kept)], now)
     }
 
     /// The server is killed and starts again. Files and the record of clients stay; connections and all other state are gone.

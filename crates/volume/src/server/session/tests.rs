@@ -89,7 +89,7 @@ struct Server {
 impl Server {
     fn new(limits: Limits) -> Self {
         let exports = Exports::new(vec![export(*b"sessions", limits)]).unwrap();
-        let nfs4 = State::new("sessions".to_owned(), Vec::new(), 0);
+        let nfs4 = State::new("sessions".to_owned(), [0; 16], Vec::new(), 0);
         let served = Served::new(exports, 2049, *b"verifier", ConnectionMemory::default(), nfs4);
         let pipe = Pipe {
             to_server: VecDeque::new(),

@@ -24,7 +24,7 @@ const LEAF_BYTES: usize = 2 * size_of::<Box<[ChunkId]>>() + 16;
 pub(super) struct Chunks {
     /// Each leaf is as long as its last chunk needs.
     leaves: Vec<Box<[ChunkId]>>,
-    filled: u32,
+    filled: u64,
     /// Lengths of all leaves together.
     places: u32,
 }
@@ -64,6 +64,7 @@ pub(super) fn spans(offset: u64, length: usize) -> impl Iterator<Item = Span> {
 
 impl Content {
     /// Bytes of data memory in the file.
+    #[inline]
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Small(small) => small.bytes(),
@@ -108,7 +109,7 @@ impl Chunks {
             *leaf = longer.into();
         }
         let old = std::mem::replace(&mut leaf[index], id);
-        self.filled += u32::from(old == 0);
+        self.filled += u64::from(old == 0);
         old
     }
 
@@ -147,13 +148,14 @@ impl Chunks {
         let kept = (leaf + usize::from(index > 0)).min(self.leaves.len());
         self.places -= self.leaves.drain(kept..).map(|leaf| leaf.len() as u32).sum::<u32>();
         self.leaves.shrink_to(2 * kept);
-        self.filled -= cut.len() as u32;
+        self.filled -= cut.len() as u64;
         cut
     }
 
     /// Bytes of data memory in the file.
+    #[inline]
     pub(super) fn bytes(&self) -> u64 {
-        u64::from(self.filled) * CHUNK_BYTES as u64
+        self.filled * CHUNK_BYTES as u64
     }
 
     /// True if a part of the file has no holes.

@@ -99,7 +99,10 @@ impl DataMemory {
         let mut rest = data;
         for span in spans(offset, data.len()) {
             let (now, later) = rest.split_at(span.length);
-            // SAFETY: the file's lock keeps the chunk in the file, and the span is inside it.
+            // SAFETY: the file's lock keeps the chunk in the file, and the span is inside it. Under a lock for reading another WRITE, or a
+            // READ that copies, may touch the same bytes at this time. By Rust's rules that is a data race; what makes it harmless here is
+            // that no reference to the bytes exists, that nothing is decided by their values, and that the copy is a call of the system's
+            // memcpy, which no compiler sees through. Clients that race get bytes of one or the other (RFC 1813 promises no more).
             unsafe {
                 let target = self.arena.data(chunks.get(span.number)).add(span.start);
                 std::ptr::copy_nonoverlapping(now.as_ptr(), target, now.len());
