@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::local::{flush, transfer};
@@ -37,8 +38,8 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 pub(super) enum Given {
-    Open(RawFd),
-    ToClose(OwnedFd),
+    Open(Arc<OwnedFd>),
+    ToClose(Arc<OwnedFd>),
 }
 
 /// A completed operation.
@@ -64,10 +65,10 @@ impl Access {
                 })
             }
             (OperationKind::Close, Some(Given::ToClose(file))) => {
-                // SAFETY: nothing else closes the descriptor.
-                done(unsafe { libc::close(file.into_raw_fd()) })
+                // An operation that still uses it closes it.
+                Arc::into_inner(file).map_or(Ok(0), |file| close(file).map(|()| 0))
             }
-            (_, Some(Given::Open(descriptor))) => Ok(self.on_open_file(&request, descriptor)),
+            (_, Some(Given::Open(descriptor))) => Ok(self.on_open_file(&request, descriptor.as_raw_fd())),
             (kind, _) if kind.moves_data() || kind.is_flush() || kind == OperationKind::Close => Err(libc::EBADF),
             _ => self.on_names(&request),
         };

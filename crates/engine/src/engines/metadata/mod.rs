@@ -5,7 +5,7 @@ mod pool;
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,12 +25,12 @@ use self::pool::{Pool, WAIT_MAX};
 /// Files are opened by operations, and not before.
 #[derive(Debug)]
 pub(crate) struct MetadataEngine {
-    /// Absent if `submit` completes operations. Its threads end before the files are closed: a number of a closed file
-    /// could soon be another file's.
+    /// Absent if `submit` completes operations.
     pool: Option<Pool>,
     access: Access,
-    /// By file: its descriptor while it is open.
-    descriptors: HashMap<u32, OwnedFd>,
+    /// By file: its descriptor while it is open. Operations that wait in the pool share it: a number of a closed file could soon be another
+    /// file's.
+    descriptors: HashMap<u32, Arc<OwnedFd>>,
     keep_open: bool,
     clock: Clock,
     jobs: Vec<Job>,
@@ -61,7 +61,7 @@ impl MetadataEngine {
                 None
             }
             kind if kind.moves_data() || kind.is_flush() => {
-                self.descriptors.get(&file).map(|descriptor| Given::Open(descriptor.as_raw_fd()))
+                self.descriptors.get(&file).map(|descriptor| Given::Open(Arc::clone(descriptor)))
             }
             _ => None,
         };
@@ -74,7 +74,7 @@ impl MetadataEngine {
             if self.keep_open
                 && let Some(opened) = opened
             {
-                self.descriptors.insert(request.address.file, opened);
+                self.descriptors.insert(request.address.file, Arc::new(opened));
             }
             done.push(Completion { slot: request.slot, result });
         }

@@ -97,6 +97,19 @@ fn data_move_while_a_file_is_open() {
 }
 
 #[test]
+fn a_queued_operation_keeps_its_file_though_it_is_closed_before() {
+    let mut bench = Bench::new(true);
+    assert_eq!([bench.does(OperationKind::Mkdir, 0), bench.does(OperationKind::Create, 1)], [0, 0]);
+    let bytes = BLOCK as u32;
+    assert_eq!(bench.does_at(OperationKind::Write, 1, 0, bytes), i64::from(bytes));
+    let address = Address { file: 1, offset: 0, length: bytes };
+    let queued = bench.engine.job(Request { slot: 0, kind: OperationKind::Read, address });
+    // The next file has the number of a descriptor that is closed.
+    assert_eq!([bench.does(OperationKind::Close, 1), bench.does(OperationKind::Create, 2)], [0, 0]);
+    assert_eq!(bench.engine.access.perform(queued).result, i64::from(bytes));
+}
+
+#[test]
 fn a_file_is_open_afterwards_only_if_the_plan_keeps_it_open() {
     let mut bench = Bench::new(false);
     assert_eq!([bench.does(OperationKind::Mkdir, 0), bench.does(OperationKind::Create, 1)], [0, 0]);
