@@ -231,7 +231,7 @@ ONE_ERROR = [
     ),
     ("--size=1m --random_generator=lfsr2", "takes tausworthe, lfsr or tausworthe64, not 'lfsr2'; did you mean lfsr?"),
     ("--size=1m --clocksource=gettime", "clocksource takes gettimeofday, clock_gettime or cpu, not 'gettime'; did"),
-    ("--size=1m --verify_policy=complet", "takes issued or completed, not 'complet'; did you mean completed?"),
+    ("--size=1m --verify_policy=complet", "takes issued, completed or fsynced, not 'complet'; did you mean completed?"),
     (
         "--size=1m --dedupe_mode=workingset",
         "dedupe_mode takes repeat or working_set, not 'workingset'; did you mean wo",

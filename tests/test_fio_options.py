@@ -159,6 +159,12 @@ def split(*shares: tuple[int, int]) -> plan.BlockSplit:
         ("--rw=write --sync_file_range=write,wait_after:8", "syncs", (plan.SyncPlan(kind="sync_file_range", every=8),)),
         ("--fsync=16", "syncs", ()),
         ("--rw=write --end_fsync=1", "sync_at_end", True),
+        ("--rw=write --end_syncfs=1", "sync_at_end", True),
+        ("--rw=write --fallocate=none", "files.0.layout", "create"),
+        ("--rw=write --fallocate=native", "files.0.layout", "reserve"),
+        ("--rw=read --fallocate=none", "files.0.layout", "fill"),
+        ("--rw=read --create_only=1 --ramp_time=1", "end.operations", 0),
+        ("--rw=read --bssplit=5k/50:9k/50", "operations.0.blocks.bytes", 5120),
         ("--rw=write --fsync_on_close=1", "sync_at_end", True),
         # Endings
         ("--exitall", "ends_others", "always"),

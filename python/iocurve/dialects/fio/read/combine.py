@@ -195,8 +195,11 @@ def _flushes(draft: Draft) -> None:
     if not draft.load.writes:
         for name in filter(asked.get, asked):
             draft.note(name, "no_effect", f"{name} has no effect: the job writes nothing")
-    if deferred.end_fsync or deferred.fsync_on_close:
+    if deferred.end_fsync or deferred.end_syncfs or deferred.fsync_on_close:
         draft.put(Pace, sync_at_end=True)
+    if deferred.end_syncfs:
+        text = "end_syncfs: each file of the job is flushed by itself, not its whole file system"
+        draft.note("end_syncfs", "flushed_at_end", text)
     if deferred.fsync_on_close:
         text = "fsync_on_close: each file is flushed after its last operation, before it is closed"
         draft.note("fsync_on_close", "flushed_at_end", text)

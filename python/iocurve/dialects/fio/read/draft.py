@@ -147,6 +147,7 @@ class Deferred(msgspec.Struct):
     fdatasync: int = 0
     sync_file_range: int = 0
     end_fsync: bool = False
+    end_syncfs: bool = False
     fsync_on_close: bool = False
     exitall: bool = False
     exitall_on_error: bool = False

@@ -231,7 +231,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("sync_file_range", effects.set_range_sync, ("sync_file_range_every",)),
     _defers("end_fsync", _BOOL, fields=("sync_at_end",)),
     _defers("fsync_on_close", _BOOL, fields=("sync_at_end",)),
-    _unsupported("end_syncfs", noop=("0",)),
+    _defers("end_syncfs", _BOOL, fields=("sync_at_end",)),
     _no_effect(
         "write_barrier", "no engine has write barriers, nor do fio's engines for files", read=_NUMBER, noop=("0",)
     ),
@@ -306,7 +306,7 @@ OPTIONS: tuple[Option, ...] = (
     _no_effect(
         "verify_policy",
         "completed writes are read back",
-        read=_words("issued completed"),
+        read=_words("issued completed fsynced"),
         noop=("completed",),
         level="warning",
     ),
