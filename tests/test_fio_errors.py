@@ -10,7 +10,7 @@ from fio_machine import HeldMachine
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
-from iocurve.engine.plan import AioEngine
+from iocurve.engine.plan import AioEngine, NfsEngine
 from iocurve.foundation.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 
@@ -441,3 +441,24 @@ def test_headers_of_verified_blocks_divide_their_alignment() -> None:
     (worker,) = made.plan.groups[0].workers
     assert worker.verify
     assert worker.verify.interval_bytes == 4096
+
+
+def test_jobs_take_the_addresses_of_a_server_in_turn() -> None:
+    def hosts(url: str, jobs: int) -> tuple[list[str], list[str]]:
+        made = fio("--name=a", "--size=1m", "--ioengine=nfs", f"--nfs_url={url}", f"--numjobs={jobs}")
+        engines = [worker.engine for worker in made.plan.groups[0].workers]
+        notes = [note.text for note in made.notes if note.code == "addresses_in_turn"]
+        return [engine.mount.host for engine in engines if isinstance(engine, NfsEngine)], notes
+
+    found, notes = hosts("nfs://10.0.0.[1-2,9]:2049/vol?vers=4.1", 4)
+    assert found == ["10.0.0.1", "10.0.0.2", "10.0.0.9", "10.0.0.1"]
+    assert notes == ["jobs use 3 addresses of the server in turn, 10.0.0.1 first"]
+    assert hosts("nfs://10.0.0.[1-8]/vol", 1) == (
+        ["10.0.0.1"],
+        ["one job uses one address, 10.0.0.1: numjobs spreads the load"],
+    )
+    assert hosts("nfs://[fe80::1]/vol", 2) == (["fe80::1", "fe80::1"], [])
+    assert (
+        "has 0 addresses; 1 to 64 are possible"
+        in errors("--name=a", "--size=1m", "--ioengine=nfs", "--nfs_url=nfs://10.0.0.[8-1]/vol")[0]
+    )

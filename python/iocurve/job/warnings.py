@@ -13,6 +13,7 @@ from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_min
 from iocurve.foundation.units import format_bytes
 from iocurve.job.model import Level, PlanNote, Section, Words, paths_text
+from iocurve.targets.nfs_url import parse_nfs_urls
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -177,6 +178,18 @@ def _connections_per_job(case: _Case) -> PlanNote | None:
     return case.note("connections_per_job", text, "nconnect", "nfs_url")
 
 
+def _addresses_in_turn(case: _Case) -> PlanNote | None:
+    mounts = [worker.engine.mount.host for worker in case.workers if isinstance(worker.engine, planned.NfsEngine)]
+    hosts = list(dict.fromkeys(mounts))
+    if not hosts or len(parse_nfs_urls(case.section.target.nfs_url or "")) < 2:
+        return None
+    used = f"{case.words.worker}s use {len(hosts)} addresses of the server in turn, {hosts[0]} first"
+    if len(hosts) > 1:
+        return case.note("addresses_in_turn", used, "nfs_url")
+    text = f"one {case.words.worker} uses one address, {hosts[0]}: {case.option('numjobs')} spreads the load"
+    return case.note("addresses_in_turn", text, "nfs_url", level="warning")
+
+
 def _repeated_offsets(case: _Case) -> PlanNote | None:
     section = case.section
     repeats = section.load.random and section.load.reads and section.data.repeatable and section.data.seed is None
@@ -242,6 +255,7 @@ _CHECKS: tuple[Callable[[_Case], PlanNote | None], ...] = (
     _rate_per_job,
     _size_per_job,
     _connections_per_job,
+    _addresses_in_turn,
     _visits,
     _repeated_offsets,
     _payload_repeats,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -29,6 +30,11 @@ SLOTS_DEFAULT = 64
 DECISECOND_NS = 100_000_000
 TIMEO_DEFAULT = 600
 """In tenths of a second; used if only retrans is given."""
+
+
+ADDRESSES_MAX = 64
+"""Addresses of one server."""
+_SEVERAL = re.compile(r"(nfs://[^/?#\[\]]+)\[(\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?)*)\]")
 
 
 class NfsUrl(msgspec.Struct, frozen=True):
@@ -86,6 +92,23 @@ def parse_nfs_url(text: str) -> NfsUrl:
         gid=said.get("gid"),
         timeout_ns=_timeout_ns(said),
     )
+
+
+def parse_nfs_urls(text: str) -> tuple[NfsUrl, ...]:
+    """Parses a URL whose host may stand for several addresses of one server: ``nfs://10.0.0.[1-8]/export``.
+
+    Raises ``ValueError`` as ``parse_nfs_url``.
+    """
+    found = _SEVERAL.match(text)
+    if found is None:
+        return (parse_nfs_url(text),)
+    numbers: list[int] = []
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    if not 1 <= len(numbers) <= ADDRESSES_MAX:
+        raise ValueError(f"'{text}' has {len(numbers)} addresses; 1 to {ADDRESSES_MAX} are possible")
+    return tuple(parse_nfs_url(f"{found[1]}{number}{text[found.end() :]}") for number in numbers)
 
 
 def nfs_address(mount: NfsMount) -> str:

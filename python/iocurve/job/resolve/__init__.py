@@ -24,7 +24,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.checks import Diagnostics
-from iocurve.job.resolve.engines import disk_of, nfs_url_of, on_each_file, planned_engine
+from iocurve.job.resolve.engines import disk_of, nfs_urls_of, on_each_file, planned_engine
 from iocurve.job.resolve.files import ResolvedFiles
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.tree import on_tree, with_tasks
@@ -138,13 +138,14 @@ class _Resolver:
 
     def _workers(self, section: Section) -> list[planned.Worker]:
         errors_before = len(self.diagnostics.errors)
-        nfs_url, disk = nfs_url_of(section, self.diagnostics), disk_of(section, self.diagnostics)
+        nfs_urls, disk = nfs_urls_of(section, self.diagnostics), disk_of(section, self.diagnostics)
         checks.section(section, self.machine, self.diagnostics)
         if len(self.diagnostics.errors) > errors_before:
             return []
         workers = []
         for jobnum in range(section.numjobs):
             self.workers += 1
+            nfs_url = nfs_urls[(section.first_jobnum + jobnum) % len(nfs_urls)] if nfs_urls else None
             worker = self._worker(section, jobnum, nfs_url, disk)
             # An error in one job of a section is an error in all of them.
             if worker is None:

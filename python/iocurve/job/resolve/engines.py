@@ -11,7 +11,7 @@ from iocurve.job.model import Section
 from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.tree import WHOLE_FILES
 from iocurve.targets.disk import DiskSpec, parse_disk
-from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url
+from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url, parse_nfs_urls
 
 NCONNECT_DEFAULT = 1
 TIMEOUT_DEFAULT_NS = 60 * SECOND_NS
@@ -27,23 +27,23 @@ def checked_nfs_url(text: str) -> str:
     return text
 
 
-def nfs_url_of(section: Section, diagnostics: Diagnostics) -> NfsUrl | None:
-    """The server of a section that runs on NFS."""
+def nfs_urls_of(section: Section, diagnostics: Diagnostics) -> tuple[NfsUrl, ...]:
+    """The addresses of the server of a section that runs on NFS; its workers take them in turn."""
     if section.target.engine != "nfs":
-        return None
+        return ()
     if section.target.nfs_url is None:
         hint = f"add {diagnostics.option('nfs_url', 'nfs://host/export')}"
         diagnostics.error(section, f"{diagnostics.option('engine', 'nfs')} needs a server", ("engine",), hint)
-        return None
+        return ()
     try:
         ip_address(section.target.nfs_source or "::")
     except ValueError:
         diagnostics.error(section, f"nfs_source: '{section.target.nfs_source}' is not an IP address", ("nfs_source",))
     try:
-        return parse_nfs_url(section.target.nfs_url)
+        return parse_nfs_urls(section.target.nfs_url)
     except ValueError as error:
         diagnostics.error(section, str(error), ("nfs_url",))
-        return None
+        return ()
 
 
 def disk_of(section: Section, diagnostics: Diagnostics) -> DiskSpec | None:
