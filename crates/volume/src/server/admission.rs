@@ -27,7 +27,7 @@ pub(super) struct Guest {
     stream: Weak<TcpStream>,
 }
 
-/// A connection that was idle when it was looked at.
+/// A connection with the time since which a search found it idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Idle {
     since: Nanos,
@@ -70,7 +70,7 @@ impl Guest {
         Self { counters, stream }
     }
 
-    /// Ends the connection; its thread is told by its next event.
+    /// Ends the connection; its thread learns of that by an event of the socket.
     pub(super) fn end(&self) {
         // It fails if the peer has ended it.
         let _ = self.stream.upgrade().map(|stream| stream.shutdown(std::net::Shutdown::Both));
