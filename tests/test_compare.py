@@ -10,8 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace as replaced
 
 from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
+from data import synthetic
 from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
@@ -306,6 +310,42 @@ def test_two_targets_are_a_scenario_of_one_load() -> None:
     assert (group.rounds, group.turn_ns, group.ramp_ns) == (5, 2 * SECOND_NS, SECOND_NS)
     first = cases[0].job.sections[0]
     assert (first.load.read_percent, first.pace.depth, len(cases[0].job.sections)) == (70, 16, 2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(10, 1e5), st.floats(10, 1e5)), min_size=3, max_size=8),
+    st.integers(1, 100_000),
+)
+def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]], merged: int) -> None:
+    """The columns are of the turns, as the change is, whatever the merged values of the points are."""
+    points = []
+    for member, name in enumerate("AB"):
+        axes: dict[str, int | float | str] = {
+            "depth": 1,
+            "nconnect": 1,
+            "block_bytes": 4096,
+            "read_percent": 100,
+            "order": "random",
+        }
+        (plain_point,) = synthetic.in_turns(
+            [synthetic.nfs_point(name, "load", dict(axes), 100 + merged * member)], rounds=1
+        )
+        turns = [
+            replaced(
+                plain_point.turns[0],
+                round=number + 1,
+                order=2 * number + (member if number % 2 == 0 else 1 - member) + 1,
+                iops=pair[member],
+                mean_ns=1e9 / pair[member],
+            )
+            for number, pair in enumerate(rates)
+        ]
+        points.append(plain_point.replace(turns=tuple(turns), compared_with=("A", "B")))
+    for one in compare_turns(synthetic.result(points)).differences:
+        if one.name == "iops":
+            assert one.value == pytest.approx(one.base_value * (1 + one.change_percent / 100))
+            assert min(pair[0] for pair in rates) * 0.999 <= one.base_value <= max(pair[0] for pair in rates) * 1.001
 
 
 # ---- a history

@@ -349,9 +349,7 @@ class _Test(msgspec.Struct, frozen=True):
 
     def difference(self, speed: RateRatio, confidence: float) -> Difference:
         """The difference with its interval."""
-        base, value = self.value(self.base), self.value(self.point)
-        assert base is not None, "compared"
-        assert value is not None, "compared"
+        base, value = self._values(speed)
         return Difference(
             point=self.base.name,
             family=self.base.family,
@@ -365,6 +363,20 @@ class _Test(msgspec.Struct, frozen=True):
             disturbance=self.point.disturbance or self.base.disturbance,
             is_disturbed_run=self.is_disturbed_run,
         )
+
+    def _values(self, speed: RateRatio) -> tuple[float, float]:
+        """The figures of the base and of the point, of one origin with their ratio: the turns, or the merged runs."""
+        base, value = self.value(self.base), self.value(self.point)
+        assert base is not None, "compared"
+        assert value is not None, "compared"
+        pairs = self._pairs() if self.is_paired else []
+        if len(pairs) < PAIRS_MIN or not speed.value:
+            return base, value
+        is_rate = self.figure == "iops"
+        known = [one for pair in pairs if (one := pair.base if is_rate else pair.rate)]
+        # The ratio is one of means of logarithms, and so are the figures.
+        typical = math.exp(fmean(map(math.log, known)))
+        return typical, typical * (speed.value if is_rate else 1 / speed.value)
 
     @property
     def is_disturbed_run(self) -> bool:
