@@ -76,6 +76,13 @@ struct OpenInterval {
     kinds: BTreeMap<&'static str, Tally>,
 }
 
+/// Ends the workers of these flags cleanly.
+fn set(flags: &[Arc<AtomicBool>]) {
+    for flag in flags {
+        flag.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Board {
     /// `held`: groups wait for [`Self::release`], and closed intervals are kept for [`Self::take_records`].
     pub(crate) fn new(interval_ns: Nanos, held: bool) -> Self {
@@ -131,7 +138,7 @@ impl Board {
         (state.running, state.ramps) = (workers, ramps);
         finish.clone_into(&mut state.finish);
         if state.finishes {
-            finish.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+            set(finish);
         }
     }
 
@@ -147,7 +154,7 @@ impl Board {
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
         state.finishes = true;
-        state.finish.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        set(&state.finish);
     }
 
     pub(crate) fn finishes(&self) -> bool {
