@@ -241,7 +241,7 @@ def test_quiet_prints_nothing(tmp_path: Path) -> None:
 def test_a_path_that_does_not_exist_is_not_made(command: str, tmp_path: Path) -> None:
     path = tmp_path / "typo"
     ran = iocurve(command, str(path), "--out", str(tmp_path / "out"))
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert f"{path} does not exist; check the path, or add --create to measure a new file" in ran.stderr
     assert not path.exists()
 

@@ -140,7 +140,7 @@ def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
 def test_an_existing_file_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * 8 * MIB)
-    with pytest.raises(TargetError, match="use --read-only to measure reads alone, --overwrite to allow the writes"):
+    with pytest.raises(TargetError, match="use --read-only to measure reads alone, add --overwrite to allow"):
         measured(tmp_path, envelope(path))
     assert path.read_bytes() == b"x" * 8 * MIB
 

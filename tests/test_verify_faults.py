@@ -304,7 +304,7 @@ def test_faults_are_written_in_two_ways(tmp_path: Path) -> None:
         ({"fault": ["eio="]}, "--fault: eio=: the rate is a probability"),
         ({"fault": ["eio=nan"]}, "--fault: eio=nan: the rate is a probability"),
         ({"fault": ["eio,eio=0.1"]}, "--fault: eio is there twice"),
-        ({"fault_log": "x"}, "--fault_log: there are no faults to log; name some with fault"),
+        ({"fault_log": "x"}, "--fault-log: there are no faults to log; name some with fault"),
     ],
 )
 def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> None:

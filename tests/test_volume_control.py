@@ -25,6 +25,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
+from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.result import openmetrics
@@ -103,7 +104,7 @@ def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
         read = subprocess.run(load(server, "--size=8m"), capture_output=True, check=False)
         assert read.returncode == 0, "what is there is served"
         more = subprocess.run(load(server, *write, name="more"), capture_output=True, text=True, check=False)
-        assert more.returncode == 1
+        assert more.returncode == 2
         assert "use a smaller size" in more.stderr
         assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
         again = subprocess.run(load(server, *write, name="more"), capture_output=True, check=False)
@@ -357,7 +358,7 @@ def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
         assert found["/a/b"]["limits"]["throughput_bytes_per_s"] is None
         which = iocurve("volume", "set", str(server.port), "--quota", "1TiB")
         assert (which.returncode, which.stderr) == (
-            1,
+            2,
             "iocurve: the volume has several exports; choose one of: /a, /a/b\n",
         )
         assert iocurve("volume", "set", f"nfs://127.0.0.1:{server.port}/a", "--quota", "1TiB").returncode == 0
@@ -517,7 +518,7 @@ def test_a_directory_that_others_may_write_is_not_used(
         assert control.find(None) == control.find(str(server.port)) == (path, None)
     directories[1].chmod(0o777)
     ran = iocurve("volume", "serve", "--unlimited")
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert "other users may write there" in ran.stderr
 
 
@@ -531,16 +532,16 @@ def test_a_directory_that_others_may_write_is_not_used(
         (("serve", "--export", "/a:quota"), 2, "'quota' is not key=value"),
         (("serve", "--export", "/a:colour=9"), 2, "--export /a:colour=9: colour: there is no such key"),
         (("serve", "--speed", "9"), 2, "'9' is not a fraction such as 2%, 0.02 or 1/50"),
-        (("serve", "--export", "/a", "--export", "/a/"), 1, "there are two exports /a/"),
+        (("serve", "--export", "/a", "--export", "/a/"), 2, "there are two exports /a/"),
         (("serve", "--export", "/a", "--quota", "1TiB"), 2, "--quota with --export: settings follow the path"),
         (("serve", "--export", "/a", "--unlimited"), 2, "the profile with --export: settings follow the path"),
         (("serve", "--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
         (("serve", "--iops", "0"), 2, 'Invalid value "0" for --iops. Must be >= 1 (iocurve volume serve --help)'),
         (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
         (("serve", "--port", "70000"), 2, 'Invalid value "70000" for --port. Must be <= 65535'),
-        (("stats", "999999"), 1, "no volume answers at"),
-        (("stats", "frob"), 1, "'frob' does not name a volume"),
-        (("set", "--quota", "1TiB"), 1, "no volume is running on this machine; start one with"),
+        (("stats", "999999"), 2, "no volume answers at"),
+        (("stats", "frob"), 2, "'frob' does not name a volume"),
+        (("set", "--quota", "1TiB"), 2, "no volume is running on this machine; start one with"),
         (("set",), 2, "nothing to set"),
     ],
 )
@@ -619,3 +620,9 @@ def rate_over(server: Server, seconds: float) -> float:
         time.sleep(seconds)
         after = volume_view.rates(before, client.stats())
     return after.exports[0].rates.read_bytes_per_s
+
+
+def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:
+    with pytest.raises(TargetError, match="port"), socket.create_server(("127.0.0.1", 0)) as taken:
+        run(["volume", "serve", "--unlimited", "--port", str(taken.getsockname()[1])])
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}

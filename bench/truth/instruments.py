@@ -109,7 +109,11 @@ def run_served(service: Service, plan_of: Callable[[int], Plan]) -> tuple[Point,
                 point = local.measure(plan_of(int(server.stdout.readline()))).point("truth", {})
             finally:
                 server.terminate()
-            if server.wait(STOP_TIMEOUT_S):
+            try:
+                server.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                server.kill()
+            if server.wait():
                 raise SystemExit(f"the stub server ended with status {server.returncode}")
         # READ is procedure 6, WRITE procedure 7.
         entries = iter_unpack("<5Q", log.read_bytes())

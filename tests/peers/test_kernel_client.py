@@ -245,7 +245,7 @@ def test_an_archive_is_unpacked_and_removed(ran: Ran, version: str) -> None:
 def test_the_engine_creates_renames_and_removes_names_of_a_mount(ran: Ran, version: str) -> None:
     """NFS has no RENAME_NOREPLACE."""
     done = ran(version, "names")
-    assert done.stdout.startswith("test result: ok. 6 passed"), (done.stdout, done.stderr)
+    assert done.stdout.startswith("test result: ok. 7 passed"), (done.stdout, done.stderr)
 
 
 def test_locks_hold_between_mounts(ran: Ran) -> None:

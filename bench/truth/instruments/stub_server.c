@@ -684,6 +684,9 @@ int main(int count, char **words) {
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &blocked, &unblocked);
+    // The program that starts this one may block them.
+    sigdelset(&unblocked, SIGTERM);
+    sigdelset(&unblocked, SIGUSR1);
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = stop}, NULL);
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL);
     if (log_path) make_log();

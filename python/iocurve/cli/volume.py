@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -190,10 +191,10 @@ def serve_volume(
     profile = {"profile": profiles.UNLIMITED} if unlimited else {}
     one = limits.settings() | profile | given({"speed": speed, "store": store}) | access.settings()
     spec = _volume_spec(one, export, config, volume.settings())
-    ending = _hold_the_end_back()
-    served = volumes.serve(spec.config())
-    answers = control.Control(served, spec.export)
     with ExitStack() as stack:
+        ending = stack.enter_context(_end_held_back())
+        served = volumes.serve(spec.config())
+        answers = control.Control(served, spec.export)
         stack.callback(served.stop)
         socket = stack.enter_context(control.control_socket(answers, served.port))
         for line in volumes.greeting(spec, served.port):
@@ -309,17 +310,22 @@ def _volume_spec(
     return volume_of(specs, whole)
 
 
-def _hold_the_end_back() -> set[signal.Signals]:
-    """Blocks the signals that end the volume, also in threads started later, and returns them for ``sigwait``.
+@contextmanager
+def _end_held_back() -> Iterator[set[signal.Signals]]:
+    """Blocks the signals that end the volume, also in threads started later, and yields them for ``sigwait``.
 
     A handler could run while the main thread is about to wait, and would then wait for itself. A volume that ignores
-    SIGHUP (nohup) goes on ignoring it.
+    SIGHUP (nohup) goes on ignoring it. They stay blocked once the volume has ended: a second Ctrl-C changes nothing.
     """
     ending = {signal.SIGINT, signal.SIGTERM}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         ending.add(signal.SIGHUP)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
-    return ending
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        yield ending
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
 
 
 profile_commands = App(name="profile", help="List and show service levels of volumes.")

@@ -123,6 +123,8 @@ def _kind(name: str, annotation: object) -> AnyKind:
     if name.endswith("_ns") and parts == [int]:
         return Time()
     if name in _SIZES and int in parts:
+        if name == "payload_compress_chunk_bytes":
+            return Size(most=_U32)
         return SizeOrPercent() if len(parts) > 1 else Size(is_signed=name == "gap_bytes")
     if len(parts) > 1:
         raise TypeError(f"{name}: no kind for {annotation}")

@@ -138,12 +138,15 @@ class Size(Kind[int]):
     """Bytes: ``"4KiB"``, ``4096``; with ``is_signed`` also ``"-8KiB"``."""
 
     is_signed: bool = False
+    most: int = 2**63 - 1
+    """The largest file, unless the engine takes less."""
 
     def read(self, value: object) -> int:
         """Bytes."""
         size = self._bytes(value)
-        if abs(size) >= 2**63:
-            raise ValueError(f"{_shown(value)} is larger than the largest file")
+        if abs(size) > self.most:
+            limit = "the largest file" if self.most == Size.most else str(self.most)
+            raise ValueError(f"{_shown(value)} is larger than {limit}")
         return size
 
     def _bytes(self, value: object) -> int:
