@@ -252,7 +252,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
 }
 
-/// A volume in so much memory, with a connection and its root.
+/// A volume with that much memory, a connection and its root.
 fn start_small(limit_bytes: u64) -> (Volume, TcpStream, nfs_fh3) {
     let export = ExportConfig { store: StoreConfig::Memory { limit_bytes }, ..ExportConfig::default() };
     let volume = Volume::start(&VolumeConfig { exports: vec![export], ..VolumeConfig::default() }).unwrap();

@@ -136,7 +136,7 @@ impl Grace {
         }
     }
 
-    /// A number for a client's name, the same in each version of this program. Without the key nobody finds a name with the number of
+    /// A number for a client's name, the same in each version of this program. Without the key no client finds a name with the number of
     /// another.
     fn digest(&self, owner: &[u8]) -> u64 {
         let [low, high] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| self.key[at + byte])));

@@ -278,7 +278,7 @@ class _Run:
 
 
 def _longer(plan: Plan, factor: int) -> Plan:
-    """The plan with so many times its run time."""
+    """The plan with its run time multiplied."""
     return with_workers(
         plan,
         lambda _, one: one.replace(end=one.end.replace(runtime_ns=one.end.runtime_ns and factor * one.end.runtime_ns)),

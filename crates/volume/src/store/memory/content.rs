@@ -16,7 +16,7 @@ const LEAF_CHUNKS: usize = 1024;
 /// Shortest leaf with chunks.
 const LEAF_CHUNKS_MIN: usize = 4;
 
-/// Most bytes of a leaf beside its places: its entry in the table, which may be half empty, and what an allocation takes.
+/// Most bytes of a leaf without its places: its entry in the table, which may be half empty, and what an allocation takes.
 const LEAF_BYTES: usize = 2 * size_of::<Box<[ChunkId]>>() + 16;
 
 /// Maps the parts of a file to chunks; 0 is a hole.
