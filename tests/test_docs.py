@@ -53,7 +53,7 @@ def text_of(page: Path) -> str:
 # ---- the tutorial
 
 TUTORIAL_PORT = "20490"
-BUSY = re.compile(r"warning: (the volume was starved|.*the target stalled)|info: .*measured again")
+BUSY = re.compile(r"warning: (the volume was starved|.*(the target stalled|itself did not run))|info: .*measured again")
 STEP_S_MAX = 200
 NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"
 """Negative ones, too: a bucket in debt has a level below 0."""

@@ -205,7 +205,7 @@ def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
     """Points that had another number of operations in flight than their depth. Under a rate the depth is no goal."""
     return [
         f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
-        f"{member.summary.depth_requested:g} were requested."
+        f"{member.summary.depth_text} were requested."
         for member in measured
         if not member.point.imported
         and not member.summary.paced

@@ -270,15 +270,13 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 
 def _depth_text(load: MeasuredLoad) -> str:
-    achieved, asked = load.summary.concurrency_achieved, load.summary.depth_requested
-    return (
-        f"at the requested depth, {format_number(achieved, 3)} of {asked:.6g} in flight on average; more may give more"
-    )
+    achieved, asked = load.summary.concurrency_achieved, load.summary.depth_text
+    return f"at the requested depth, {format_number(achieved, 3)} of {asked} in flight on average; more may give more"
 
 
 def _law(load: MeasuredLoad) -> str:
     in_flight = f"{format_number(load.summary.concurrency_achieved, 4)} in flight on average (IOPS x mean latency)"
-    return f"{in_flight}, {load.summary.depth_requested:g} requested"
+    return f"{in_flight}, {load.summary.depth_text} requested"
 
 
 def _is_contended(machine: MachineUse | None) -> bool:

@@ -217,7 +217,7 @@ def _percentile(percent: float) -> Callable[[Summary], str]:
 
 def _in_flight(summary: Summary) -> str:
     achieved = decimal(summary.concurrency_achieved)
-    return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_requested:g}"
+    return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_text}"
 
 
 GAIN = "gain"
