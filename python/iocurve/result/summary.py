@@ -152,7 +152,7 @@ class Summary(Totals, frozen=True):
     def depth_text(self) -> str:
         """The requested depth: whole, or in three digits where points that end early ask for less on average."""
         depth = self.depth_requested
-        return f"{depth:g}" if depth == round(depth) else format_number(depth, 3)
+        return f"{depth:g}" if depth % 1 == 0 else format_number(depth, 3)
 
     @property
     def concurrency_achieved(self) -> float:
