@@ -11,7 +11,7 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
-from iocurve.foundation.units import SECOND_NS, counted, format_count, format_duration, format_number
+from iocurve.foundation.units import SECOND_NS, counted, format_count, format_depth, format_duration, format_number
 from iocurve.result.disturbance import (
     Condition,
     condition,
@@ -205,7 +205,7 @@ def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
     """Points that had another number of operations in flight than their depth. Under a rate the depth is no goal."""
     return [
         f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
-        f"{member.summary.depth_text} were requested."
+        f"{format_depth(member.summary.depth_requested)} were requested."
         for member in measured
         if not member.point.imported
         and not member.summary.paced

@@ -19,7 +19,7 @@ from iocurve.analysis.bursts import Bursts
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
-from iocurve.foundation.units import MIB, SECOND_NS, format_latency, format_number
+from iocurve.foundation.units import MIB, SECOND_NS, format_depth, format_latency, format_number
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
 
 MATTERS = 0.1
@@ -164,7 +164,7 @@ def depth_verdict(deeper: Response, alone: Bursts | None) -> Limit:
         if waits:
             text = "near the knee, where the depth and another limit hold the rate down together"
             return unknown(load, text, evidence)
-    text = f"at the requested depth, {format_number(load.summary.depth_requested)} in flight: more gives more"
+    text = f"at the requested depth, {format_depth(load.summary.depth_requested)} in flight: more gives more"
     return limit("depth", text, load.target, confidence="likely", evidence=evidence)
 
 

@@ -10,7 +10,7 @@ from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
-from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration, format_number
+from iocurve.foundation.units import SECOND_NS, format_bytes, format_depth, format_duration, format_number
 from iocurve.result.disturbance import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
 from iocurve.result.document import MachineUse
 
@@ -270,13 +270,13 @@ def _is_full(load: MeasuredLoad) -> bool:
 
 
 def _depth_text(load: MeasuredLoad) -> str:
-    achieved, asked = load.summary.concurrency_achieved, load.summary.depth_text
+    achieved, asked = load.summary.concurrency_achieved, format_depth(load.summary.depth_requested)
     return f"at the requested depth, {format_number(achieved, 3)} of {asked} in flight on average; more may give more"
 
 
 def _law(load: MeasuredLoad) -> str:
     in_flight = f"{format_number(load.summary.concurrency_achieved, 4)} in flight on average (IOPS x mean latency)"
-    return f"{in_flight}, {load.summary.depth_text} requested"
+    return f"{in_flight}, {format_depth(load.summary.depth_requested)} requested"
 
 
 def _is_contended(machine: MachineUse | None) -> bool:

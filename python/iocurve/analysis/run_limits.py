@@ -29,7 +29,7 @@ from iocurve.analysis.observations import (
     same_but_depth,
     waiting,
 )
-from iocurve.foundation.units import MIB, counted, format_bytes, format_latency, format_number
+from iocurve.foundation.units import MIB, counted, format_bytes, format_depth, format_latency, format_number
 from iocurve.result.document import Point, RateName, TargetFacts
 
 MORE = 1.2
@@ -285,5 +285,5 @@ def _saturated(target: TargetFacts, evidence: str) -> Limit:
 
 
 def _at_depth(one: ObservedPoint, target: TargetFacts, evidence: str) -> Limit:
-    text = f"at the requested depth, {one.depth:.6g} in flight; more gives more"
+    text = f"at the requested depth, {format_depth(one.depth)} in flight; more gives more"
     return limit("depth", text, target, confidence="likely", evidence=[evidence])

@@ -103,9 +103,7 @@ def _write(option: str, path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        unwritten = TargetError(f"{option} {path} cannot be written: {error.strerror}")
-        unwritten.ran = True
-        raise unwritten from None
+        raise TargetError(f"{option} {path} cannot be written: {error.strerror}", ran=True) from None
 
 
 def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:

@@ -451,7 +451,8 @@ class _Starting:
         """Goes on without hosts. Raises ``RunError`` where that is not allowed, or where none is left."""
         left = [connection for connection in self._connections if connection.host not in failed]
         if failed and not (self._allow_missing and left):
-            raise _none_took_part(_told(failed, len(self._connections)) + (ALLOW_MISSING if left else ""))
+            text = _told(failed, len(self._connections)) + (ALLOW_MISSING if left else "")
+            raise RunError(text, ran=False)
         for connection in self._connections:
             if connection.host in failed:
                 self._report(connection.host, f"takes no part: {failed[connection.host]}")
@@ -465,13 +466,6 @@ class _Starting:
         started = time.monotonic()
         yield
         self.seconds[step] = time.monotonic() - started
-
-
-def _none_took_part(text: str) -> RunError:
-    """The error that ends a command before its run."""
-    error = RunError(text)
-    error.ran = False
-    return error
 
 
 def _told(failed: Mapping[Host, HostError], hosts: int) -> str:

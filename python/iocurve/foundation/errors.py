@@ -27,7 +27,12 @@ class IocurveError(Exception):
     """Base of all. Its text is a message for the user; no stack trace is shown."""
 
     ran = False
-    """True if something was measured or written before."""
+    """True if something was measured or written before: the default of a class, unless the error says otherwise."""
+
+    def __init__(self, *args: object, ran: bool | None = None) -> None:
+        super().__init__(*args)
+        if ran is not None:
+            self.ran = ran
 
 
 class Where(msgspec.Struct, frozen=True):

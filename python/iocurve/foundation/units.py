@@ -128,6 +128,11 @@ def format_number(value: float, digits: int = 6) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def format_depth(depth: float) -> str:
+    """Operations in flight on average: a whole number as it is, another in three digits."""
+    return f"{depth:g}" if depth % 1 == 0 else format_number(depth, 3)
+
+
 def format_latency(nanoseconds: float) -> str:
     """Formats in the largest fitting unit: ``640 ns``, ``12.5 µs``, ``1.2 ms``, ``3 s``; NaN as a dash."""
     if math.isnan(nanoseconds):

@@ -18,6 +18,7 @@ from iocurve.foundation.units import (
     SECOND_NS,
     UNKNOWN_TEXT,
     format_count,
+    format_depth,
     format_latency,
 )
 from iocurve.result.disturbance import condition
@@ -217,7 +218,7 @@ def _percentile(percent: float) -> Callable[[Summary], str]:
 
 def _in_flight(summary: Summary) -> str:
     achieved = decimal(summary.concurrency_achieved)
-    return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {summary.depth_text}"
+    return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {format_depth(summary.depth_requested)}"
 
 
 GAIN = "gain"

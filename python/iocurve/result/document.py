@@ -992,9 +992,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         _replace(path, content)
     except OSError as error:
-        unwritten = ResultError(f"{path} cannot be written: {error.strerror}")
-        unwritten.ran = True
-        raise unwritten from None
+        raise ResultError(f"{path} cannot be written: {error.strerror}", ran=True) from None
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -27,7 +27,7 @@ from iocurve.engine.outcome import (
     WorkerOutcome,
 )
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import MIB, SECOND_NS, format_number
+from iocurve.foundation.units import MIB, SECOND_NS
 
 UNKNOWN = math.nan
 """A value that an imported result does not state."""
@@ -147,12 +147,6 @@ class Summary(Totals, frozen=True):
     def skew_ns(self) -> int:
         """Time in which some workers ran but not all."""
         return self.window_ns - self.overlap_ns
-
-    @property
-    def depth_text(self) -> str:
-        """The requested depth: whole, or in three digits where points that end early ask for less on average."""
-        depth = self.depth_requested
-        return f"{depth:g}" if depth % 1 == 0 else format_number(depth, 3)
 
     @property
     def concurrency_achieved(self) -> float:
