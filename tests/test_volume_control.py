@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -267,24 +268,29 @@ def test_a_volume_that_was_restarted_counts_from_its_start(served: Server) -> No
 
 def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     """A volume that is stopped shows as one without a processor: its timers end late."""
-    with serve("--unlimited", "--throughput", "8MiB") as server:
-        command = load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={tmp_path}")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            wait_for_reads(server, 1)
-            os.kill(server.pid, signal.SIGSTOP)
-            time.sleep(0.8)
-            os.kill(server.pid, signal.SIGCONT)
-            # The thread that stood still notices within a moment; then it may make up for a quarter of a second.
-            # On a busy machine it was late before, by less.
-            found: set[int] = set()
-            patience = time.monotonic() + 10
-            while 250_000_000 not in found and process.poll() is None and time.monotonic() < patience:
-                found.add(stats(server)["exports"][0]["catch_up_ns"])
-            _, stderr = process.communicate(timeout=60)
-        now = stats(server)
+    for attempt in range(5):
+        out = tmp_path / str(attempt)
+        with serve("--unlimited", "--throughput", "8MiB") as server:
+            command = load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={out}")
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                wait_for_reads(server, 1)
+                os.kill(server.pid, signal.SIGSTOP)
+                time.sleep(0.8)
+                os.kill(server.pid, signal.SIGCONT)
+                # The thread that stood still notices within a moment; then it may make up for a quarter of a second.
+                # On a busy machine it was late before, by less.
+                found, looks = set[int](), [time.monotonic()]
+                while 250_000_000 not in found and process.poll() is None and looks[-1] < looks[0] + 10:
+                    found.add(stats(server)["exports"][0]["catch_up_ns"])
+                    looks.append(time.monotonic())
+                _, stderr = process.communicate(timeout=60)
+            now = stats(server)
+        # It shows for a second: a test that itself had no processor for that long has missed it, and looks again.
+        if 250_000_000 in found or max(later - earlier for earlier, later in pairwise(looks)) < 1:
+            break
     assert process.returncode == 0, stderr
     assert max(found) == 250_000_000
-    [point] = Result.read(tmp_path).points
+    [point] = Result.read(out).points
     assert point.machine is not None
     share = point.machine.volume_starved_share
     assert share is not None
@@ -292,7 +298,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     assert 0.7 * SECOND_NS / now["uptime_ns"] <= share <= max(now["threads_starved_ns"]) / (2 * SECOND_NS)
     text = f"the volume was starved of processors for up to {100 * share:.0f} % of the time (t): "
     assert f"warning: {text}" in stderr
-    assert f"T{text[1:]}" in (tmp_path / "report.html").read_text()
+    assert f"T{text[1:]}" in (out / "report.html").read_text()
 
 
 def test_a_run_on_another_server_asks_no_volume(tmp_path: Path) -> None:
