@@ -36,8 +36,8 @@ from iocurve.machine.files import boot_id
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
 from iocurve.measure.group import ClientGroup, loop_in_thread
-from iocurve.measure.group.link import Link, Member
-from iocurve.measure.group.silence import Patience
+from iocurve.measure.group.barrier import Patience
+from iocurve.measure.group.client import Link, Member
 from iocurve.measure.records import ClosedRecord, EndRecord, Introduction, StartedRecord
 from iocurve.result import host
 from iocurve.result.version import iocurve_version

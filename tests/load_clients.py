@@ -12,8 +12,8 @@ from typing import Any
 
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
-from iocurve.measure.group.link import ClientLostError, Link, Member
-from iocurve.measure.group.silence import Tell, ignored
+from iocurve.measure.group.barrier import Tell, ignored
+from iocurve.measure.group.client import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
 
 

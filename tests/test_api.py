@@ -35,8 +35,7 @@ from iocurve.measure.programs import as_written
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.search import command
 from iocurve.measure.search.command import Question
-from iocurve.report.progress import StartedPoint
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView, StartedPoint
 from iocurve.result import frames
 from iocurve.targets.target import VolumeTarget
 from plans import null_plan, plan_of, worker

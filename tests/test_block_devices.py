@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.machine.block_devices import DeviceMeter, Moved
+from iocurve.machine.mounts import DeviceMeter, Moved
 
 
 def stat_of(read: int, written: int) -> str:

@@ -14,8 +14,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement
-from iocurve.report.progress import PlainView
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView, PlainView
 from iocurve.result.document import Result
 from plans import null_plan
 

@@ -16,8 +16,8 @@ from iocurve.analysis.limits import verdict_of, with_verdicts, without_verdicts
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.units import MIB
-from iocurve.report.clients import shared
 from iocurve.report.conditions import conditions
+from iocurve.report.figures import shared
 from iocurve.report.table import clients_table
 from iocurve.result.document import (
     ClientOutcome,

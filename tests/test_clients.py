@@ -20,7 +20,7 @@ from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.summary import Totals, summarise
 from iocurve.targets import opened_target as place

@@ -28,14 +28,13 @@ from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, nodes, session, started
 from iocurve.cluster.check import Checked, problems
-from iocurve.cluster.credentials import user_environment
-from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory
+from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory, user_environment
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import PlanError, RunError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.deployment import own_file, replicated
-from iocurve.measure.group import ClientGroup, silence
+from iocurve.measure.group import ClientGroup, barrier
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
 from iocurve.result.version import iocurve_version
@@ -322,8 +321,8 @@ def _measuring() -> list[Path]:
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "SILENT_S_MIN", 2.5)
-    monkeypatch.setattr(silence, "LOST_S_MIN", 5.0)
+    monkeypatch.setattr(barrier, "SILENT_S_MIN", 2.5)
+    monkeypatch.setattr(barrier, "LOST_S_MIN", 5.0)
     with opened(cluster) as group:
         process = _process_of(group, 1)
         running = group.start(outlasted_by(1), "point")

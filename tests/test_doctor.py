@@ -17,7 +17,7 @@ import pytest
 
 import composed_hosts as composed
 from bench.servers import Server
-from iocurve.advice.doctor import fixes, gain, text
+from iocurve.advice.doctor import fixes, gain
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
 from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, TunedSetting
@@ -512,7 +512,7 @@ def test_a_termination_of_measure_puts_the_setting_back(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_table_of_all_checks() -> None:
-    assert text.checks_table() in DOC.read_text()
+    assert fixes.checks_table() in DOC.read_text()
 
 
 def test_every_check_has_a_row_on_some_host() -> None:

@@ -25,7 +25,7 @@ from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
 from iocurve.report import page
-from iocurve.report.directory import ReportDirectory
+from iocurve.report.page import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
 
@@ -278,7 +278,7 @@ def test_a_signal_while_modules_are_loaded_ends_the_process(
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_before_the_first_point_gives_its_own_status(tmp_path: Path, number: signal.Signals) -> None:
     words = ("knee", str(data_directory(tmp_path)), "--size", "1MiB")
-    assert signalled(tmp_path, number, "iocurve.report.directory", *words) == (128 + number, "")
+    assert signalled(tmp_path, number, "iocurve.report.page", *words) == (128 + number, "")
 
 
 def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:

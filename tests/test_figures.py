@@ -16,12 +16,12 @@ from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
 from iocurve import _native
 from iocurve.analysis import read
+from iocurve.cli.jobs import result_schema
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import FileOpen, Group, Rate, SyncEngine
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report.page import points_csv
-from iocurve.result import schema
 from iocurve.result.document import Limit, Point, Result
 from iocurve.result.figures import KIND_NAMES, NAMES
 
@@ -54,7 +54,7 @@ def written(document: Result) -> dict[str, Any]:
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(schema.schema())
+    return jsonschema.Draft202012Validator(result_schema())
 
 
 def test_the_document_has_rates_and_latencies_in_microseconds() -> None:

@@ -25,14 +25,13 @@ from iocurve.measure import local
 from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned, own_file, parts, replicated
-from iocurve.measure.group import ClientGroup, barrier, silence
-from iocurve.measure.group.client import Ended, GroupClient, RunningClient
-from iocurve.measure.group.link import Member, clock_offset
+from iocurve.measure.group import ClientGroup, barrier
+from iocurve.measure.group.client import Ended, GroupClient, Member, RunningClient, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
 from iocurve.measure.records import EndRecord, Introduction, StartedRecord, Task, record_of, records_of
-from iocurve.report.clients import shared
+from iocurve.report.figures import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
@@ -157,8 +156,8 @@ def test_a_lost_client_is_named_and_the_others_finish(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how == "freezes":
-        monkeypatch.setattr(silence, "SILENT_S_MIN", 1.5)
-        monkeypatch.setattr(silence, "LOST_S_MIN", 3.0)
+        monkeypatch.setattr(barrier, "SILENT_S_MIN", 1.5)
+        monkeypatch.setattr(barrier, "LOST_S_MIN", 3.0)
     links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
     shown: set[str] = set()
 
@@ -214,8 +213,8 @@ def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: 
 
 @pytest.mark.slow
 def test_a_silent_client_is_told_when_it_falls_silent_and_when_it_sends_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "SILENT_S_MIN", 0.5)
-    monkeypatch.setattr(silence, "SILENT_INTERVALS", 1)
+    monkeypatch.setattr(barrier, "SILENT_S_MIN", 0.5)
+    monkeypatch.setattr(barrier, "SILENT_INTERVALS", 1)
     links = [LocalLink("one"), LocalLink("two")]
     told: list[str] = []
 
@@ -347,7 +346,7 @@ def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch
 
 
 def test_a_client_that_answers_slowly_is_asked_for_its_clock_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iocurve.measure.group.link.CLOCK_S", -1.0)
+    monkeypatch.setattr("iocurve.measure.group.client.CLOCK_S", -1.0)
     slow = LocalLink("slow")
     asyncio.run(clock_offset(slow))
     assert slow.calls["clock"] == 1
@@ -479,7 +478,7 @@ def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
 
 def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     # This machine may be busy.
-    monkeypatch.setattr(silence, "STOP_S", 30.0)
+    monkeypatch.setattr(barrier, "STOP_S", 30.0)
     plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
         enough = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
@@ -529,8 +528,8 @@ def test_a_client_prepares_runs_and_ends() -> None:
 @pytest.mark.slow
 def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     # A tenth of the lease passes between two calls.
-    monkeypatch.setattr(silence, "LEASE_S_MIN", 10.0)
-    monkeypatch.setattr(silence, "LOST_S_MIN", 10.0)
+    monkeypatch.setattr(barrier, "LEASE_S_MIN", 10.0)
+    monkeypatch.setattr(barrier, "LOST_S_MIN", 10.0)
     link = LocalLink("one")
     plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
     with group_of([link]) as group:

@@ -16,13 +16,12 @@ from prometheus_client.registry import Collector
 
 from data import synthetic
 from iocurve.cli import main
-from iocurve.cli.quantities import parse_metrics_address
+from iocurve.cli.common import parse_metrics_address
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report.metrics import ResultMetrics, RunMetrics
-from iocurve.report.progress import StartedPoint
-from iocurve.report.view import NoView, observed_by, progress_view
+from iocurve.report.progress import NoView, StartedPoint, observed_by, progress_view
 from iocurve.result.document import Finding, Interval, Limit, Result, SearchFacts
 from iocurve.result.openmetrics import metrics_server, text
 

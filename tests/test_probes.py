@@ -17,7 +17,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.runner import Request
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
 from test_run_limits import measured
 

@@ -17,8 +17,8 @@ from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
-from iocurve.report.directory import PROOF_NAME, ReportDirectory
 from iocurve.report.figures import figures
+from iocurve.report.page import PROOF_NAME, ReportDirectory
 from iocurve.result.document import Point, Result, TargetFacts
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import servers_of
 from iocurve.result import host
-from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.result.host import ProcessMeter
+from iocurve.result.stalls import disturbance
 
 MOUNTINFO = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro

@@ -26,7 +26,7 @@ from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Scenario, load, names
 from iocurve.measure.scenario.runner import Request
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED

@@ -13,7 +13,7 @@ from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.measure import ab, jobs
 from iocurve.measure.campaign import into_directory
 from iocurve.measure.programs import as_written
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Result
 
 CURVE = (

@@ -17,7 +17,7 @@ from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import Scenario, load
 from iocurve.report.figures import figures
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.result.document import Point
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED

@@ -21,8 +21,8 @@ from iocurve.report import page
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
-from iocurve.result.disturbance import disturbance, waited_for_others
 from iocurve.result.document import FamilyFacts, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
+from iocurve.result.stalls import disturbance, waited_for_others
 from iocurve.result.stats import student_quantile
 
 QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)

@@ -21,12 +21,12 @@ from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement, turn_places
 from iocurve.measure.scenario.cases import Cases, groups_of
 from iocurve.measure.scenario.document import ROUNDS, TURN_NS_MIN, load
+from iocurve.report.progress import NoView
 from iocurve.report.table import result_table
-from iocurve.report.view import NoView
 from iocurve.result import turns
-from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.paired import RatePair, RateRatio, Verdict, counting_resolution, rate_ratio, verdict
+from iocurve.result.stalls import disturbance
 from iocurve.result.stats import student_quantile
 from iocurve.targets.opened_target import UNOPENED
 from plans import null_plan

@@ -22,7 +22,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.foundation.units import SECOND_NS
-from iocurve.machine.processors import ProcessorMeter, Processors
+from iocurve.machine.processes import ProcessorMeter, Processors
 from iocurve.measure import local
 from vdbench_runs import command_of, run_file
 

@@ -23,7 +23,7 @@ from iocurve.dialects.vdbench.read.options import Loop
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
-from iocurve.machine.processors import Processors
+from iocurve.machine.processes import Processors
 from iocurve.result.document import Result
 from vdbench_runs import run_file
 

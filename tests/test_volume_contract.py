@@ -19,7 +19,7 @@ from iocurve.foundation.units import GIB, MIB
 from iocurve.result.caps import CAPS, Burst, caps
 from iocurve.volume import limits
 from iocurve.volume.config import ExportConfig, FaultRate, Faults, MemoryStore, VolumeConfig
-from iocurve.volume.stats import VolumeStats
+from iocurve.volume.messages import VolumeStats
 
 FAULTS = Faults(rates=(FaultRate(kind="stale-read", rate=1e-9),))
 CONFIG = VolumeConfig(exports=(ExportConfig(store=MemoryStore(limit_bytes=MIB), quota_bytes=GIB),), faults=FAULTS)

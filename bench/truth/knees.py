@@ -11,7 +11,7 @@ from iocurve.measure.campaign import Campaign, started
 from iocurve.measure.search import knee
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.view import NoView
+from iocurve.report.progress import NoView
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
 from iocurve.foundation.units import counted, format_bytes
 from iocurve.foundation.units import sentence as as_sentence
-from iocurve.report.directory import PROOF_NAME
-from iocurve.report.page import rendered
+from iocurve.report.page import PROOF_NAME, rendered
 from iocurve.result.document import Result, write_atomically
 from iocurve.result.version import iocurve_version
 

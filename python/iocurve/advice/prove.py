@@ -31,7 +31,7 @@ from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result import stalls
 from iocurve.result.document import Point, Result, SearchFacts
 from iocurve.result.stats import sample_mean

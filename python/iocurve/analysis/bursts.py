@@ -26,7 +26,7 @@ import msgspec
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import unpack
 from iocurve.foundation.units import SECOND_NS
-from iocurve.result.disturbance import starved_share
+from iocurve.result.stalls import starved_share
 from iocurve.result.stats import Estimate, product, robust_deviation, sample_mean, scaled
 
 BURSTS_MIN = 5

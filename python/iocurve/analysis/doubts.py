@@ -12,18 +12,22 @@ from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.foundation.units import SECOND_NS, counted, format_count, format_depth, format_duration, format_number
-from iocurve.result.disturbance import (
+from iocurve.result.document import NOTHING_MEASURED, Point, Result
+from iocurve.result.stalls import (
+    READS_UNWRITTEN,
+    VERIFIER_CHANGED,
     Condition,
     condition,
     culprits,
+    discarded_text,
     first_names,
+    is_brief,
+    repeats_text,
     starved_party,
     starved_share,
     starved_volume,
     starved_volume_text,
 )
-from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import READS_UNWRITTEN, VERIFIER_CHANGED, discarded_text, is_brief, repeats_text
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1

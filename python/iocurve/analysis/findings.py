@@ -14,8 +14,8 @@ from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import knee
 from iocurve.analysis.load_names import load_name, workers_of
 from iocurve.foundation.units import MICROSECOND_NS, format_count, format_latency
-from iocurve.result.disturbance import condition
 from iocurve.result.document import Result, SearchFacts
+from iocurve.result.stalls import condition
 
 SAME = 0.02
 """Rates that differ by less than this fraction are reported as the same."""

@@ -34,9 +34,8 @@ from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
-from iocurve.result.disturbance import Condition, condition
 from iocurve.result.document import Finding, Point, Result, SearchFacts
-from iocurve.result.stalls import MISSED_SHARE, missed_share
+from iocurve.result.stalls import MISSED_SHARE, Condition, condition, missed_share
 from iocurve.result.summary import Summary, Totals, summarise
 
 HEADLINES_MAX = 5

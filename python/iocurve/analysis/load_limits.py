@@ -11,8 +11,8 @@ from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
 from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_depth, format_duration, format_number
-from iocurve.result.disturbance import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
 from iocurve.result.document import MachineUse
+from iocurve.result.stalls import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
 
 BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""

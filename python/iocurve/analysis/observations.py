@@ -17,8 +17,8 @@ import msgspec
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
-from iocurve.result.disturbance import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.document import Point, RateName, TargetFacts
+from iocurve.result.stalls import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.stats import judged_mean, sample_mean
 
 Kind = Literal["any", "read", "write"]

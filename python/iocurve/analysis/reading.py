@@ -16,8 +16,8 @@ from iocurve.analysis.limit_groups import LimitGroup, Twice, limit_groups_of, tw
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
-from iocurve.result.disturbance import Condition
 from iocurve.result.document import Point, Result
+from iocurve.result.stalls import Condition
 
 
 def read(result: Result) -> Reading:

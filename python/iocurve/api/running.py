@@ -19,8 +19,7 @@ from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.errors import Interrupted
 from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS
 from iocurve.measure.campaign import Measure
-from iocurve.report.progress import Progress, StartedPoint
-from iocurve.report.view import NoView, with_observer
+from iocurve.report.progress import NoView, Progress, StartedPoint, with_observer
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
 
@@ -339,7 +338,7 @@ def measured(measure: Measure, out: Path | str | None) -> Result:
     if out is None:
         return measure(view, lambda _: None)
     # Loaded here: a run without a report loads nothing that draws one.
-    from iocurve.report.directory import ReportDirectory
+    from iocurve.report.page import ReportDirectory
 
     with ReportDirectory(Path(out)) as directory:
         return directory.finish(measure(view, directory.keep))

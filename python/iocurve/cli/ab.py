@@ -12,11 +12,21 @@ from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.compare import compare_turns
-from iocurve.cli.common import refuse, served_metrics
+from iocurve.cli.common import (
+    AtLeast0,
+    AtLeast1,
+    Many,
+    MetricsAddress,
+    Ratio,
+    Rounds,
+    SizeBytes,
+    TimeNs,
+    refuse,
+    served_metrics,
+)
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
-from iocurve.cli.quantities import AtLeast0, AtLeast1, Many, MetricsAddress, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.measure import ab as measured

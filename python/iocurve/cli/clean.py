@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from iocurve.cli.common import TargetText
+from iocurve.cli.common import Flag, TargetText
 from iocurve.cli.exits import EXIT_INCOMPLETE
-from iocurve.cli.quantities import Flag
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import counted, format_bytes
 from iocurve.measure.run_files import remove_tree

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, records, refuse, show, show_json, usage
+from iocurve.cli.common import AtLeast1, Flag, example, records, refuse, show, show_json, usage
 from iocurve.cli.machines import SSH, report_host
-from iocurve.cli.quantities import AtLeast1, Flag
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import counted
 from iocurve.report.table import Table

@@ -18,8 +18,7 @@ from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.doubts import missing_parts
 from iocurve.analysis.history import HistoryRun, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
-from iocurve.cli.common import show, show_json
-from iocurve.cli.quantities import Flag, Many, Ratio
+from iocurve.cli.common import Flag, Many, Ratio, show, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, unknown
 from iocurve.report import checks, compared, history
 from iocurve.report.compared import Compared

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import example, records, show, show_json
-from iocurve.cli.quantities import Flag
+from iocurve.cli.common import Flag, example, records, show, show_json
 from iocurve.foundation.errors import DialectError, unknown
 from iocurve.foundation.units import format_bytes
 from iocurve.report.table import Table

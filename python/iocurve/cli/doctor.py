@@ -9,14 +9,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from iocurve.advice.doctor import fixes, gain, text
+from iocurve.advice.doctor import fixes, gain
 from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, HostFiles, azure_instance
-from iocurve.cli.common import TargetText, refuse, show, show_json
+from iocurve.cli.common import Flag, Rounds, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.exits import status
-from iocurve.cli.quantities import Flag, Rounds, SizeBytes, TimeNs
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.report.table import Table
@@ -145,26 +144,26 @@ def doctor(
         fixes.diff(machine, fixes.files(found))
         _write(bundle, bundled(machine, name).pretty(), "--bundle")
     if markdown is not None:
-        _write(markdown, text.markdown(found), "--markdown")
+        _write(markdown, fixes.markdown(found), "--markdown")
     if json:
         show_json(found.to_builtins())
     else:
         _show(found)
     if fix:
         _fix(machine, found, write=yes)
-    return (_measured(found, measured, name) if measure else 0) or text.status(found)
+    return (_measured(found, measured, name) if measure else 0) or fixes.status(found)
 
 
 def _show(found: Diagnosis) -> None:
-    print(text.summary(found))
+    print(fixes.summary(found))
     if found.rows:
-        show(Table(text.COLUMNS, text.cells(found), sentences=["found"]))
+        show(Table(fixes.COLUMNS, fixes.cells(found), sentences=["found"]))
     print()
-    for line in text.remedies(found):
+    for line in fixes.remedies(found):
         print(line)
-    for line in text.unchecked(found):
+    for line in fixes.unchecked(found):
         print(line)
-    print(text.closing(found))
+    print(fixes.closing(found))
 
 
 def _write(path: Path, content: bytes, option: str) -> None:

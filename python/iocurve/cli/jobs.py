@@ -5,18 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args, get_type_hints
 
+import msgspec
 from cyclopts import App
 
 from iocurve.cli import dialects
-from iocurve.cli.common import Words, example, show_json
+from iocurve.cli.common import Flag, Words, example, show_json
 from iocurve.cli.exits import EXIT_CANNOT_RUN, EXIT_USAGE
-from iocurve.cli.quantities import Flag
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import TargetError
+from iocurve.foundation.structs import Struct, field_texts
 from iocurve.measure import jobs
+from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
+from iocurve.result.figures import Figures, KindFigures
 
 CONVERTED = "|".join(name for name, entry in REGISTRY.items() if entry.converts)
 CONVERT_HELP = f"""\
@@ -94,9 +98,7 @@ def print_schema(*, result: Flag = False) -> int:
         Print the schema of result.json instead.
     """
     if result:
-        from iocurve.result import schema
-
-        show_json(schema.schema())
+        show_json(result_schema())
         return 0
     from iocurve.dialects.native.output import schema_text
 
@@ -116,3 +118,46 @@ def _write(text: str, path: Path | None) -> None:
         raise TargetError(f"{path} exists; remove it, or choose another name") from None
     except OSError as error:
         raise TargetError(f"{path} cannot be written: {error.strerror}") from None
+
+
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def result_schema() -> Json:
+    """Schema of a result of this version. ``$id`` ends with the version."""
+    roots = (Result, Figures, KindFigures)
+    definitions = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")[1]
+    for kind in _structs(*roots):
+        properties = definitions[kind.__name__]["properties"]
+        for name, text in field_texts(kind).items():
+            properties[name] |= {"description": text}
+    point, figures = definitions[Point.__name__], definitions.pop(Figures.__name__)
+    point["properties"] |= figures["properties"]
+    point["properties"][STREAM_HASH] = {
+        "anyOf": [{"type": "string", "pattern": "^[0-9a-f]{64}$"}, {"type": "null"}],
+        "description": Point.stream_hash.__doc__,
+    }
+    point["required"] += [*figures["required"], STREAM_HASH]
+    # Kinds of operations are data: ``read``, ``fsync``, and whatever an engine adds.
+    point["additionalProperties"] = {"$ref": f"#/$defs/{KindFigures.__name__}"}
+    return {
+        "$schema": SCHEMA_DIALECT,
+        "$id": f"urn:iocurve:result:{SCHEMA_VERSION}",
+        "title": f"iocurve result, version {SCHEMA_VERSION}",
+        "$ref": f"#/$defs/{Result.__name__}",
+        "$defs": definitions,
+    }
+
+
+def _structs(*roots: type[Struct]) -> set[type[Struct]]:
+    """The structs, and those in their fields."""
+    found: set[type[Struct]] = set()
+    waiting: list[object] = list(roots)
+    while waiting:
+        kind = waiting.pop()
+        if not (isinstance(kind, type) and issubclass(kind, Struct)):
+            waiting += get_args(kind)
+        elif kind not in found:
+            found.add(kind)
+            waiting += get_type_hints(kind).values()
+    return found

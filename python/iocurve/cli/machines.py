@@ -11,7 +11,7 @@ from typing import Literal
 
 from cyclopts import Parameter
 
-from iocurve.cli.quantities import AtLeast1, Flag
+from iocurve.cli.common import AtLeast1, Flag
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.measure.data_set import require_on_network
 from iocurve.measure.machines import THIS_MACHINE, Machines

@@ -19,9 +19,17 @@ from iocurve.cli.common import (
     MEASURED_OUTPUT,
     OUT,
     PARAMETERS,
+    AtLeast0,
+    AtLeast1,
+    Flag,
+    Many,
     MeasuredOutput,
     OutputOptions,
+    Ratio,
+    Rounds,
+    SizeBytes,
     TargetText,
+    TimeNs,
     example,
     refuse,
     show_json,
@@ -30,7 +38,6 @@ from iocurve.cli.common import (
 )
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
-from iocurve.cli.quantities import AtLeast0, AtLeast1, Flag, Many, Ratio, Rounds, SizeBytes, TimeNs
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import GIB

@@ -15,9 +15,8 @@ from iocurve.advice.observe import limits
 from iocurve.advice.observe.counters import CounterSample, Processes, find_subject, observation
 from iocurve.advice.observe.counters import interval as between
 from iocurve.advice.observe.counters import samples as watched
-from iocurve.cli.common import TargetText, refuse, show, show_json
+from iocurve.cli.common import Flag, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.doctor import may_be_azure
-from iocurve.cli.quantities import Flag, SizeBytes, TimeNs
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_count, format_latency
 from iocurve.measure.interrupts import exit_status

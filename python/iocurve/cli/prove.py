@@ -12,10 +12,22 @@ from iocurve.advice import promises, proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promise, Promised
 from iocurve.cli.checks import STATUS
-from iocurve.cli.common import TargetText, refuse, show, show_json
+from iocurve.cli.common import (
+    AtLeast1,
+    BandwidthBytes,
+    Count,
+    Flag,
+    Many,
+    Ratio,
+    SizeBytes,
+    TargetText,
+    TimeNs,
+    refuse,
+    show,
+    show_json,
+)
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
-from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Ratio, SizeBytes, TimeNs
 from iocurve.cli.size import machine_of
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import MIB, SECOND_NS

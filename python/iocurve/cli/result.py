@@ -14,10 +14,9 @@ from cyclopts import App, Parameter, validators
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
-from iocurve.cli.common import OUT, OUTPUT, OutputOptions, example, refuse, show_tables, usage
+from iocurve.cli.common import OUT, OUTPUT, Flag, OutputOptions, TimeNs, example, refuse, show_tables, usage
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions
-from iocurve.cli.quantities import Flag, TimeNs
 from iocurve.foundation.errors import ResultError, RunError
 from iocurve.foundation.units import counted
 from iocurve.report import page

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, get_args
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.checks import CheckOptions
-from iocurve.cli.common import served_metrics
+from iocurve.cli.common import parse_metrics_address, served_metrics
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
-from iocurve.cli.quantities import parse_metrics_address
 from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, ParsedCommand, numbered
 from iocurve.dialects.registry import SHARED_FLAGS, SHARED_OPTIONS, SHARED_SYNONYMS
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, Where

@@ -13,8 +13,19 @@ from iocurve.advice import demand as demands
 from iocurve.advice import measured, sizing
 from iocurve.advice.demand import Demand, read_prices
 from iocurve.advice.sizing import SizingSection
-from iocurve.cli.common import refuse, show, show_json
-from iocurve.cli.quantities import AtLeast1, BandwidthBytes, Count, Flag, Many, Mix, SizeBytes, TimeNs
+from iocurve.cli.common import (
+    AtLeast1,
+    BandwidthBytes,
+    Count,
+    Flag,
+    Many,
+    Mix,
+    SizeBytes,
+    TimeNs,
+    refuse,
+    show,
+    show_json,
+)
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.report.table import Table
 from iocurve.targets import disk as disks

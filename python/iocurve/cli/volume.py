@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import PARAMETERS, example, given, records, refuse, show, show_json, show_titles, usage
-from iocurve.cli.quantities import (
+from iocurve.cli.common import (
+    PARAMETERS,
     AtLeast1,
     BandwidthText,
     Flag,
@@ -24,6 +24,14 @@ from iocurve.cli.quantities import (
     SizeText,
     TimeNs,
     TimeText,
+    example,
+    given,
+    records,
+    refuse,
+    show,
+    show_json,
+    show_titles,
+    usage,
 )
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration

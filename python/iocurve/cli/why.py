@@ -7,8 +7,7 @@ from pathlib import Path
 
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
-from iocurve.cli.common import TargetText, refuse, show_json
-from iocurve.cli.quantities import Flag
+from iocurve.cli.common import Flag, TargetText, refuse, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
 

@@ -13,7 +13,7 @@ from iocurve._native import VERSION
 from iocurve.cluster import session
 from iocurve.foundation.errors import IocurveError
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
-from iocurve.measure.group.link import ClientLostError, Member, clock_offset
+from iocurve.measure.group.client import ClientLostError, Member, clock_offset
 from iocurve.measure.machines import ERROR_SHARE
 from iocurve.measure.records import Survey
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from iocurve._native import VERSION
 from iocurve.cluster import ray_options
-from iocurve.cluster.credentials import made_user_token
 from iocurve.cluster.packages import wheel
+from iocurve.cluster.ray_options import made_user_token
 
 Place = Literal["ssh", "cloud-init", "slurm", "kuberay"]
 TOKEN_ON_NODE = "~/.iocurve-token"

@@ -21,7 +21,7 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from iocurve.cluster import credentials, nodes, ray_options
+from iocurve.cluster import nodes, ray_options
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
@@ -280,7 +280,7 @@ def up(
     cluster = StartedCluster.made()
     starting = _Starting(cluster, report, allow_missing)
     try:
-        with credentials.applied(cluster.environment()), nodes.messages_kept():
+        with ray_options.applied(cluster.environment()), nodes.messages_kept():
             starting.connect(hosts, shlex.split(ssh), remote_dir)
             if tls:
                 starting.make_certificate()
@@ -354,7 +354,7 @@ class _Starting:
     def make_certificate(self) -> None:
         """Makes the key and the certificate of the session."""
         addresses = {greeting.connection[2] for greeting in self._greetings.values()}
-        credentials.make_certificate(self._directory, sorted({_own_address(self._greetings), *addresses}))
+        ray_options.make_certificate(self._directory, sorted({_own_address(self._greetings), *addresses}))
 
     def start_head(self) -> None:
         """Starts the head at the address of this machine that the hosts see."""
@@ -364,8 +364,8 @@ class _Starting:
 
     def start_nodes(self) -> None:
         """Starts the nodes, and waits until every host has joined."""
-        environment = ray_options.ENVIRONMENT | credentials.environment(Path("{directory}"), self._directory)
-        files = credentials.files(self._directory)
+        environment = ray_options.ENVIRONMENT | ray_options.environment(Path("{directory}"), self._directory)
+        files = ray_options.files(self._directory)
 
         def start(connection: Connection) -> None:
             at = f"--node-ip-address={self._greetings[connection.host].connection[2]}"

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from iocurve._native import VERSION
-from iocurve.cluster import credentials, nodes
+from iocurve.cluster import nodes, ray_options
 from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, ClusterNode
 from iocurve.cluster.ray_options import ENVIRONMENT
 from iocurve.cluster.started import StartedCluster
@@ -23,8 +23,8 @@ from iocurve.foundation.errors import Diagnostic, IocurveError, PlanError, RunEr
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
-from iocurve.measure.group.link import ClientLostError, Link, Member
-from iocurve.measure.group.silence import Tell, ignored
+from iocurve.measure.group.barrier import Tell, ignored
+from iocurve.measure.group.client import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def _reached(address: str | None) -> Iterator[tuple[str, Mapping[str, str]]]:
     if known and known.alive and asked in (AUTO_CLUSTER, known.address):
         variables, head, expected = known.environment(), known.address, known.hosts
     else:
-        variables, head, expected = ENVIRONMENT | credentials.user_environment(os.environ), _head(asked), {}
-    with nodes.messages_kept(), credentials.applied(variables):
+        variables, head, expected = ENVIRONMENT | ray_options.user_environment(os.environ), _head(asked), {}
+    with nodes.messages_kept(), ray_options.applied(variables):
         nodes.load_ray()
         yield head or _head_here(), expected
 

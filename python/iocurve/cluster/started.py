@@ -24,7 +24,7 @@ from typing import Literal
 
 import msgspec
 
-from iocurve.cluster import credentials, nodes, ray_options
+from iocurve.cluster import nodes, ray_options
 from iocurve.cluster.packages import installation
 from iocurve.cluster.ray_options import cluster_directory
 from iocurve.foundation.errors import RunError
@@ -95,7 +95,7 @@ class StartedCluster(msgspec.Struct):
                 raise RunError("a cluster is up; iocurve cluster down ends it")
             known.end()
         cluster = cls(tempfile.mkdtemp(prefix="iocurve-"))
-        credentials.make_token(Path(cluster.directory))
+        ray_options.make_token(Path(cluster.directory))
         return cluster
 
     @classmethod
@@ -113,7 +113,7 @@ class StartedCluster(msgspec.Struct):
 
     def environment(self) -> dict[str, str]:
         """Ray's variables for processes that use the cluster."""
-        return ray_options.ENVIRONMENT | credentials.environment(Path(self.directory))
+        return ray_options.ENVIRONMENT | ray_options.environment(Path(self.directory))
 
     def start(self, options: Sequence[str], ports: Mapping[str, int]) -> None:
         """Starts the head, or the next node, in a separate session."""
@@ -231,8 +231,8 @@ def up(count: int, *, tls: bool = False) -> str:
     cluster.hosts = {address: address for address in addresses[1:]}
     try:
         if tls:
-            credentials.make_certificate(Path(cluster.directory), addresses)
-        with credentials.applied(cluster.environment()):
+            ray_options.make_certificate(Path(cluster.directory), addresses)
+        with ray_options.applied(cluster.environment()):
             nodes.load_ray()
             cluster.start_head(f"{FIRST_ADDRESS}:{PORT}", _free_ports())
             for address in cluster.hosts:

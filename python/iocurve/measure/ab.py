@@ -25,7 +25,7 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario.document import Family, FamilyForm, FamilyJob, Form, Scenario, TargetNeed
 from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search.command import workload_of
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result.document import Point, Result
 from iocurve.targets.target import Target
 

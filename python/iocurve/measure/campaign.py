@@ -24,11 +24,9 @@ from iocurve.foundation.errors import Interrupted, IocurveError, RunError
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
-from iocurve.report.progress import POINT_COLUMNS, StartedPoint
-from iocurve.report.view import NoView, View, progress_view
+from iocurve.report.progress import POINT_COLUMNS, NoView, StartedPoint, View, progress_view
 from iocurve.result import host, stalls, turns
 from iocurve.result.course import singly
-from iocurve.result.disturbance import disturbance, severity, starved_volume
 from iocurve.result.document import (
     NOTHING_MEASURED,
     Axis,
@@ -41,6 +39,7 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.paired import MARGIN
+from iocurve.result.stalls import disturbance, severity, starved_volume
 
 NULL_CEILING_S = 0.1
 """Run time of the null engine, which measures the rate of the loop without I/O."""
@@ -568,7 +567,7 @@ def into_directory(directory: Path, measure: Measure, *, quiet: bool = False) ->
 
     Raises what ``measure`` raises, ``TargetError`` where nothing can be written there, or where another run writes.
     """
-    from iocurve.report.directory import ReportDirectory
+    from iocurve.report.page import ReportDirectory
 
     with ReportDirectory(directory) as kept, interrupts.deferred():
         with interrupts.delivered(), progress_view(quiet=quiet) as view:

@@ -27,15 +27,15 @@ from iocurve.measure.deployment import replicated
 from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import tell_leftovers_of_plans
-from iocurve.report.view import progress_view
+from iocurve.report.progress import progress_view
 from iocurve.result import host
-from iocurve.result.disturbance import starved_volume_text
 from iocurve.result.document import Result, TargetFacts
+from iocurve.result.stalls import starved_volume_text
 from iocurve.targets.nfs_url import nfs_address
 
 if TYPE_CHECKING:
     from iocurve.measure.run_files import RunFiles
-    from iocurve.report.directory import ReportDirectory
+    from iocurve.report.page import ReportDirectory
 
 
 NO_TARGET = TargetFacts(kind="null", address="null")
@@ -285,7 +285,7 @@ def with_notes(result: Result, notes: Iterable[PlanNote]) -> Result:
 
 def _report_directory(path: Path) -> ReportDirectory:
     """Loaded here: a job without a report loads nothing that draws one. Raises ``TargetError``."""
-    from iocurve.report.directory import ReportDirectory
+    from iocurve.report.page import ReportDirectory
 
     return ReportDirectory(path)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
-from iocurve.machine.block_devices import DeviceMeter
+from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import NFS_PORT, Servers, is_local, servers_of
 from iocurve.measure.machines import THIS_MACHINE, Machines, Running
 from iocurve.result import host

@@ -19,7 +19,7 @@ from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable, target_fields
 from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result.document import Result, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget

@@ -17,7 +17,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.job.resolve.tree import removal
 from iocurve.measure import local
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.report.view import NoView, View
+from iocurve.report.progress import NoView, View
 from iocurve.targets.manifest import FILES_BYTES_MAX, Manifest, ManifestFile, leftover, leftovers_line
 from iocurve.targets.nfs_url import nfs_address
 from iocurve.targets.places import LocalPlace, NfsPlace, Place, export_place

@@ -22,8 +22,8 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
-from iocurve.result.disturbance import STARVED, disturbance, starved_share
 from iocurve.result.document import Point, TargetFacts
+from iocurve.result.stalls import STARVED, disturbance, starved_share
 from iocurve.result.stats import series_mean
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)

@@ -7,15 +7,30 @@ are bars side by side, and their course over time is folded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iocurve.analysis import Reading
+from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
-from iocurve.foundation.units import format_number
-from iocurve.report import charts, clients, comparisons, loads
-from iocurve.report.cells import ReportFigure, caps, slug
+from iocurve.foundation.units import MIB, format_count, format_number, sentence
+from iocurve.report import charts, comparisons, loads
+from iocurve.report.cells import (
+    LAST_COLUMNS,
+    ReportFigure,
+    caps,
+    count,
+    cpu,
+    last_cells,
+    percentile,
+    rate,
+    slug,
+    target_of,
+)
 from iocurve.report.charts import Chart
-from iocurve.report.table import Table
-from iocurve.result.document import SearchFacts
+from iocurve.report.table import Cell, Table, clients_cell, decimal, fairness_cells
+from iocurve.result.caps import EGRESS
+from iocurve.result.document import Point, SearchFacts
 
 
 def figures(reading: Reading) -> list[ReportFigure]:
@@ -27,7 +42,7 @@ def figures(reading: Reading) -> list[ReportFigure]:
         *(figure for figure in of_families if not figure.is_folded),
         *comparisons.comparisons(reading),
         *comparisons.with_published(reading),
-        *clients.shared(reading),
+        *shared(reading),
         *(figure for figure in of_families if figure.is_folded),
     ]
 
@@ -40,7 +55,7 @@ def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     if family.varies("files"):
         return [loads.by_files(family, reading)]
     if family.is_scale_out:
-        return [clients.scale_out(family, reading)]
+        return [scale_out(family, reading)]
     if family.is_mix:
         return [loads.mix(family, reading)]
     if family.is_advice:
@@ -96,3 +111,105 @@ def _findings_table(search: SearchFacts) -> Table:
         for finding in search.findings
     ]
     return Table.of(("found", "figure", "bounds"), rows)
+
+
+CAPTION = (
+    "Fairness is Jain's index of the clients' throughput: 1 where all have the same, 1/n where one of n has all. "
+    "A lost client counts in no figure."
+)
+EACH_CAPTION = "A client that is not limited by itself has the limit that all clients share."
+COLUMNS = ("point", "slowest", "fastest", "clients limited by", "clients", "IOPS", "MiB/s", "fairness")
+OPEN_MAX = 24
+"""A table with more rows is folded."""
+
+
+def scale_out(family: PointFamily, reading: Reading) -> ReportFigure:
+    """Throughput and IOPS by the number of clients, with the limits of the volume and of all clients together."""
+    title = f"{family.subject}: by number of clients"
+    return ReportFigure(
+        slug=slug(f"{family.name} {title}"),
+        title=title,
+        caption=sentence(family.fixed),
+        charts=(_curve(family, reading, "MiB/s"), _curve(family, reading, "IOPS")),
+        table=_by_clients(family),
+    )
+
+
+def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
+    dots = [
+        charts.ClientsDot(series, int(member.axis("clients")), rate(member.summary, unit))
+        for series, members in family.scale_out_series.items()
+        for member in members
+    ]
+    highest = max(dot.rate for dot in dots)
+    limits = charts.within_sight(caps(family.members, reading, unit), highest)
+    return charts.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
+
+
+def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
+    """The limit on the writes of each client, where all points only write."""
+    limit = target_of(family, reading).cap(EGRESS)
+    only_writes = all(member.summary.kinds.keys() == {"write"} for member in family.members)
+    return charts.CapLine(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
+
+
+def _by_clients(family: PointFamily) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            series,
+            f"{member.axis('clients'):g}",
+            count(member.summary.iops),
+            decimal(member.summary.mib_per_s),
+            *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
+            *last_cells(member),
+        )
+        for series, members in family.scale_out_series.items()
+        for member in members
+    ]
+    return Table.of(("load", "clients", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS), rows)
+
+
+def shared(reading: Reading) -> list[ReportFigure]:
+    """A table with a row for each point that ran on load clients, and one with a row for each client of each point."""
+    result = reading.result
+    judged = [(point, client_verdicts(point, result.target_of(point))) for point in result.points if point.clients]
+    if not judged:
+        return []
+    table = Table.of(COLUMNS, [_row(point, verdicts) for point, verdicts in judged], text_columns=4)
+    rows = [_client_row(point, one) for point, verdicts in judged for one in verdicts]
+    each = Table.of(EACH_COLUMNS, rows, text_columns=2)
+    is_long = len(rows) > OPEN_MAX
+    return [
+        ReportFigure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table),
+        ReportFigure("each-load-client", "Each load client", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
+    ]
+
+
+def _row(point: Point, verdicts: Sequence[ClientVerdict]) -> tuple[str, ...]:
+    summary, (slowest, fastest, index) = point.summary(), fairness_cells(point)
+    return (
+        point.name,
+        slowest,
+        fastest,
+        limited_clients(verdicts, len(point.clients)),
+        clients_cell(point),
+        format_count(summary.iops),
+        f"{summary.bytes_per_s / MIB:,.1f}",
+        index,
+    )
+
+
+EACH_COLUMNS = ("point", "client", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS)
+
+
+def _client_row(point: Point, one: ClientVerdict) -> tuple[Cell, ...]:
+    summary = point.of_client(one.client.client)
+    return (
+        point.name,
+        one.client.name,
+        count(summary.iops),
+        decimal(summary.mib_per_s),
+        *(percentile(percent)(summary) for percent in (50.0, 99.0)),
+        cpu(summary),
+        one.limit.label,
+    )

@@ -21,8 +21,8 @@ from iocurve.foundation.units import (
     format_depth,
     format_latency,
 )
-from iocurve.result.disturbance import condition
 from iocurve.result.document import Point, Result
+from iocurve.result.stalls import condition
 from iocurve.result.summary import Summary
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from pathlib import Path
 from iocurve.machine import processes
 from iocurve.machine.files import UNKNOWN, cpu_model, distribution, memory, text_of
 from iocurve.machine.mounts import mounts, nearest
-from iocurve.machine.processes import NONE, Servers
-from iocurve.machine.processors import ALL, STAT, shares, ticks
+from iocurve.machine.processes import ALL, NONE, STAT, Servers, shares, ticks
 from iocurve.result.document import HostFacts, MachineUse, MountFacts, ProcessorUse
 
 

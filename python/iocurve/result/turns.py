@@ -13,8 +13,8 @@ from typing import Any
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Absence, GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.result.course import Record, of_outcome
-from iocurve.result.disturbance import disturbance
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
+from iocurve.result.stalls import disturbance
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
 
 MOST_AT_ONCE = 1 << 20

@@ -18,8 +18,8 @@ from iocurve.targets import target as targets
 from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import DiskTarget, LocalTarget, NewDiskTarget, NfsTarget, Target, VolumeTarget
 from iocurve.volume.control import stats_of
+from iocurve.volume.messages import VolumeStats
 from iocurve.volume.spec import memory_limit_bytes
-from iocurve.volume.stats import VolumeStats
 
 
 class OpenedTarget(msgspec.Struct, frozen=True):

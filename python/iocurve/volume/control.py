@@ -22,15 +22,16 @@ from iocurve.foundation.serving import serving
 from iocurve.machine.files import runtime_directory, state_directory
 from iocurve.volume.messages import (
     Answer,
+    ExportStats,
     NewSettings,
     Request,
     ServedExportStats,
     ServedStats,
     SetRequest,
     StatsRequest,
+    VolumeStats,
 )
 from iocurve.volume.spec import ExportSpec
-from iocurve.volume.stats import ExportStats, VolumeStats
 from iocurve.volume.validation import validated
 
 REQUEST_BYTES_MAX = 64 << 10

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from iocurve.foundation.units import SECOND_NS
-from iocurve.volume.stats import ExportStats, IoStats, VolumeStats
+from iocurve.volume.messages import ExportStats, IoStats, VolumeStats
 
 
 class VolumeMetrics(Collector):

@@ -13,8 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
-from iocurve.volume.messages import ServedExportStats, ServedStats
-from iocurve.volume.stats import BucketStats, ClientStats, ConnectionStats, IoStats
+from iocurve.volume.messages import BucketStats, ClientStats, ConnectionStats, IoStats, ServedExportStats, ServedStats
 
 S = TypeVar("S", bound=IoStats)
 

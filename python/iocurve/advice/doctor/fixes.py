@@ -1,17 +1,22 @@
-"""The files that make doctor's fixes last: a udev rule, a sysctl file, and options of the modules sunrpc and nfs."""
+"""Doctor in words: its rows, its remedies, its fixes.
+
+The files that make fixes last are a udev rule, a sysctl file, and options of the modules sunrpc and nfs.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from iocurve.advice.doctor.checks import Diagnosis
+from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow, TuningCheck
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.nfs import READ_AHEAD_KIB, SERVER_SLOTS, SESSION_SLOTS
 from iocurve.foundation.errors import TargetError
-from iocurve.foundation.units import MIB
+from iocurve.foundation.units import MIB, counted
+from iocurve.report.table import Table, code, escaped
 
 UDEV_NFS = "etc/udev/rules.d/99-nfs.rules"
 UDEV_SCHEDULER = "etc/udev/rules.d/60-iocurve-scheduler.rules"
@@ -106,3 +111,83 @@ APPLY = {
     MODPROBE: "reboot, or load the modules again; a mount keeps the values of its time",
 }
 """The command that puts each file into effect."""
+
+
+COLUMNS = ("state", "what", "where", "found")
+
+
+def summary(diagnosis: Diagnosis) -> str:
+    """``2 red, 3 yellow, 9 green``."""
+    counts = {state: sum(row.state == state for row in diagnosis.rows) for state in WORST_FIRST}
+    found = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    return f"{diagnosis.subject}: {found or 'nothing could be checked'}"
+
+
+def ordered(diagnosis: Diagnosis) -> list[DoctorRow]:
+    """The rows, the worst first."""
+    return sorted(diagnosis.rows, key=lambda row: WORST_FIRST.index(row.state))
+
+
+def cells(diagnosis: Diagnosis) -> list[tuple[str, str, str, str]]:
+    """The rows of the table."""
+    return [(row.state, row.title, row.subject, row.found) for row in ordered(diagnosis)]
+
+
+def remedies(diagnosis: Diagnosis) -> Iterator[str]:
+    """For each yellow and red row: why it matters, its source, the fix, and how to undo it."""
+    for row in ordered(diagnosis):
+        if row.state == "green":
+            continue
+        yield f"{row.state}: {row.title} of {row.subject}: {row.found}"
+        for label, text in (("why", row.why), ("source", row.source), ("fix", row.fix), ("undo", row.undo)):
+            if text:
+                yield _labelled(label, text)
+        yield ""
+
+
+def unchecked(diagnosis: Diagnosis) -> Iterator[str]:
+    """The checks that could not be made."""
+    for name, reason in diagnosis.unchecked.items():
+        yield f"not checked: {CHECKS[name].title}: {reason}"
+
+
+def _labelled(label: str, text: str) -> str:
+    # Commands stay on one line, so that they can be copied.
+    if label in ("fix", "undo"):
+        return f"  {label:<7} {text}"
+    return "\n".join(textwrap.wrap(text, 110, initial_indent=f"  {label:<7} ", subsequent_indent=" " * 10))
+
+
+def markdown(diagnosis: Diagnosis) -> bytes:
+    """A heading with the counts, and all rows, for a ticket or a pull request."""
+    rows = [
+        (*line, f"{row.why} ({row.source})", row.fix or "", row.undo or "")
+        for line, row in zip(cells(diagnosis), ordered(diagnosis), strict=True)
+    ]
+    parts = [f"### iocurve doctor: {escaped(summary(diagnosis))}", ""]
+    parts += Table((*COLUMNS, "why, source", "fix", "undo"), rows).markdown()
+    parts += ["", *unchecked(diagnosis)]
+    return ("\n".join(parts).rstrip() + "\n").encode()
+
+
+def checks_table(checks: Mapping[str, TuningCheck] = CHECKS) -> str:
+    """The table of docs/doctor.md."""
+    rows = [(code(one.name), one.title, one.rule, one.why, one.source) for one in checks.values()]
+    columns = ("check", "what", "green, yellow, red", "why", "source")
+    return "\n".join(Table(columns, rows).markdown()) + "\n"
+
+
+def status(diagnosis: Diagnosis) -> int:
+    """The exit status: 0 all green, 5 the worst row is yellow, 4 a row is red."""
+    return {"green": 0, "yellow": 5, "red": 4}[diagnosis.state]
+
+
+def closing(diagnosis: Diagnosis) -> str:
+    """The line after the table."""
+    ailing = [row for row in diagnosis.rows if row.state != "green"]
+    lasting = {"nfs.read_ahead", "nfs.slots", "nfs.session_slots", "nfs.tcp_buffers", "disk.scheduler"}
+    if not ailing:
+        return "nothing to change"
+    hints = ["iocurve doctor --fix shows the files that make fixes last"] if {r.check for r in ailing} & lasting else []
+    hints += ["--measure measures the gain here"] if any(row.setting for row in ailing) else []
+    return "; ".join([counted(len(ailing), "row") + " to look at", *hints])

@@ -19,7 +19,7 @@ import msgspec
 
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.structs import Struct
-from iocurve.machine.processors import ALL, STAT, ticks
+from iocurve.machine.processes import ALL, STAT, ticks
 
 FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"
 READ_BYTES = 64 << 10

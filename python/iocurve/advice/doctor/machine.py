@@ -10,7 +10,7 @@ from iocurve.advice.doctor.checks import MACHINE, Finding, Judgement, TunedSetti
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.foundation.units import MIB, counted
 from iocurve.machine.files import memory
-from iocurve.machine.processors import ALL, STAT, ticks
+from iocurve.machine.processes import ALL, STAT, ticks
 from iocurve.result.caps import EGRESS, Cap, cap_value
 from iocurve.targets.disk import VmSize, describe_vm, vms
 

@@ -22,9 +22,8 @@ from iocurve.advice.observation import (
     ProcessObserved,
 )
 from iocurve.foundation.errors import TargetError
-from iocurve.machine.block_devices import SECTOR_BYTES, device_name
 from iocurve.machine.files import text_of
-from iocurve.machine.mounts import nearest
+from iocurve.machine.mounts import SECTOR_BYTES, device_name, nearest
 from iocurve.machine.processes import io_bytes, open_files, process_directories
 
 Clock = Callable[[], float]

@@ -28,7 +28,7 @@ from iocurve.engine.plan import Group
 from iocurve.foundation.errors import Interrupted, IocurveError
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes
 from iocurve.job.model import PlanNote
-from iocurve.machine.processors import ProcessorMeter, Processors
+from iocurve.machine.processes import ProcessorMeter, Processors
 
 
 def simulate(runs: Sequence[Run]) -> Iterator[str]:

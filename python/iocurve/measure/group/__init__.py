@@ -21,10 +21,9 @@ from iocurve.foundation.errors import RunError, TargetError
 from iocurve.machine.files import boot_id
 from iocurve.machine.processes import Process
 from iocurve.measure.deployment import parts
-from iocurve.measure.group.client import GroupClient
-from iocurve.measure.group.link import REPLY_S, ClientLostError, Member, cause_of
+from iocurve.measure.group.barrier import Tell, ignored
+from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, Member, cause_of
 from iocurve.measure.group.run import GroupRun
-from iocurve.measure.group.silence import Tell, ignored
 from iocurve.measure.machines import Running
 from iocurve.measure.records import idle_cost_of
 from iocurve.result.document import ClusterFacts, IdleCost

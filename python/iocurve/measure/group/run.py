@@ -15,11 +15,9 @@ from iocurve.engine.outcome import IntervalRecord, Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import IocurveError
 from iocurve.foundation.units import SECOND_NS, counted, format_duration
-from iocurve.measure.group.barrier import Barrier, end
-from iocurve.measure.group.client import Ended, GroupClient, RunningClient
-from iocurve.measure.group.link import REPLY_S, ClientLostError, clock_offset
+from iocurve.measure.group.barrier import Barrier, Patience, SilenceWatch, Tell, end, ignored
+from iocurve.measure.group.client import REPLY_S, ClientLostError, Ended, GroupClient, RunningClient, clock_offset
 from iocurve.measure.group.merge import LiveView, client_outcomes, merged_outcome
-from iocurve.measure.group.silence import Patience, SilenceWatch, Tell, ignored
 from iocurve.measure.machines import ClientFacts
 from iocurve.measure.records import ClosedRecord, EndRecord, ReadyRecord, Record, StartedRecord, records_of
 from iocurve.result.document import LayoutFacts

@@ -21,7 +21,7 @@ from iocurve.measure.scenario import caches, runner
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of, scaled
 from iocurve.measure.scenario.document import Family, Form, Scenario, load
 from iocurve.measure.scenario.runner import FormName, Request
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result.document import RESULT_NAME, Result, TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED

@@ -38,7 +38,7 @@ from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of
 from iocurve.measure.scenario.document import Form, Scenario
 from iocurve.measure.why import HELD_UP, diagnose
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Probe, Result, ScenarioFacts, TargetFacts
 from iocurve.targets import opened_target

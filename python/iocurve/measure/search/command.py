@@ -21,7 +21,7 @@ from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search import ceiling, knee
 from iocurve.measure.search.facts import curve_facts, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.loads import Effort, Loads
-from iocurve.report.view import View
+from iocurve.report.progress import View
 from iocurve.result.document import Result, SearchFacts
 from iocurve.targets import opened_target
 from iocurve.targets.target import Target

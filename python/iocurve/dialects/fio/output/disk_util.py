@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from iocurve.engine.plan import NfsEngine, NullEngine, Plan
-from iocurve.machine.block_devices import counters, device_name, nearest_status
+from iocurve.machine.mounts import counters, device_name, nearest_status
 
 _STAT_FIELDS = {
     "read_ios": 0,

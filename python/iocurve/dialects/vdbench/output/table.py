@@ -13,7 +13,7 @@ import msgspec
 from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.machine.processors import Processors
+from iocurve.machine.processes import Processors
 from iocurve.result.course import group_intervals
 from iocurve.result.summary import NOTHING, together
 
