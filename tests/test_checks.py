@@ -465,7 +465,9 @@ def test_a_check_of_too_few_operations_says_how_much_longer_to_measure() -> None
     ((_, verdict, text),) = checked(synthetic.result([few]), "p99.9 > 2ms")
     assert verdict == "cannot_tell"
     # 3,688 operations have one above their p99.9 with a probability of 97.5 %; 2,000 took 20 s.
-    assert text.endswith("the interval spans 2ms; measure for about 17 s more")
+    assert text.endswith(
+        "2,000 operations are too few for an upper bound of p99.9, which takes 3,688; measure for about 17 s more"
+    )
 
 
 def test_the_latency_under_a_rate_is_that_from_the_scheduled_time() -> None:

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclopts import App
+from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from data import synthetic
 from iocurve.analysis import read
-from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, run
+from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, refused, run
 from iocurve.cli.common import show
+from iocurve.cluster.nodes import reason_of
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.foundation.errors import DialectError
+from iocurve.foundation.errors import DialectError, IocurveError
 from iocurve.report.table import Table, result_table
 
 OPTIONS_IN_A_BOX_MAX = 12
@@ -159,7 +160,7 @@ def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.Cap
         (("envelope", "--timeout", "60"), "'60' has no unit; write 60us, 60ms, 60s or 60m"),
         (("knee", "/mnt", "--precision", "2"), "'2' is not a fraction such as 2%, 0.02 or 1/50"),
         (("knee", "/mnt", "--size", "1frob"), "'1frob' is not a size such as 64KiB, 4G or 1.5TiB"),
-        (("knee", "/mnt", "--iodepth-max", "0"), "Must be >= 1"),
+        (("knee", "/mnt", "--iodepth-max", "0"), "--iodepth-max 0: it must be at least 1"),
         (("knee", "/mnt", "--iodepht-max", "8"), "--iodepth-max"),
         (("run", "azure-disc"), "did you mean azure-disk?"),
         (("profile", "show", "anf-ulta"), "did you mean anf-ultra?"),
@@ -172,6 +173,62 @@ def test_an_error_names_the_remedy(arguments: tuple[str, ...], error: str) -> No
     assert (ran.returncode, ran.stdout) == (2, "")
     assert error in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+LIBRARY_WORDS = re.compile(
+    r"Unused Token|[Uu]nable to convert|Invalid value|requires an argument|parameter |Must be|into (int|float|bool)"
+    r"|Object contains|Expected `|\[Errno|could not be cast|No closing"
+)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_errors_in_the_words_of_a_command_line_are_ours(path: tuple[str, ...]) -> None:
+    command = app[path[0]] if len(path) == 1 else app[path[0]][path[1]]
+    arguments = list(command.assemble_argument_collection())
+    lines = [(*path, *("word" for _ in range(9)))]
+    if any(one.index is not None and one.required for one in arguments):
+        lines.append(path)
+    for one in arguments:
+        name = one.names[0]
+        if name.startswith("--"):
+            lines += (
+                [(*path, f"{name}=≠")] if one.hint is bool else [(*path, name), (*path, name, "≠"), (*path, name, "-1")]
+            )
+    for line in lines:
+        try:
+            app.parse_args(line, print_error=False, exit_on_error=False)
+        except CycloptsError as error:
+            text = str(refused(error))
+            assert not LIBRARY_WORDS.search(text), text
+            assert text.endswith(" --help)"), text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("envelope d extra", "iocurve envelope takes no further argument: extra (iocurve envelope --help)"),
+        ("knee", "TARGET is missing (iocurve knee --help)"),
+        ("knee d --size", "--size needs a value (iocurve knee --help)"),
+        ("knee d --iodepth-max many", "--iodepth-max: 'many' is not a whole number (iocurve knee --help)"),
+        ("knee d --percent-of-capacity 5s", "--percent-of-capacity: '5s' is not a number (iocurve knee --help)"),
+        ("knee d --iodepth-max 0", "--iodepth-max 0: it must be at least 1 (iocurve knee --help)"),
+        ("knee d --siz 3G", "unknown option --siz; did you mean --size? (iocurve knee --help)"),
+        ("completion csh", "SHELL: 'csh' is not one of bash, zsh, fish; did you mean zsh? (iocurve completion --help)"),
+        ("volume sreve", "iocurve volume has no command 'sreve'; did you mean serve? (iocurve volume --help)"),
+        ("knee . --workload 'bs=\"'", '--workload bs=": a quote is not closed'),
+        ("envelope nfs://h:x/y", "'nfs://h:x/y' is not an NFS URL; write nfs://host/export"),
+        ("envelope . --hosts @none", "--hosts @none: the file cannot be read: No such file or directory"),
+    ],
+)
+def test_an_error_says_what_is_wrong_in_our_words(line: str, text: str) -> None:
+    with pytest.raises(IocurveError) as raised:
+        run(shlex.split(line))
+    assert text in str(raised.value)
+
+
+def test_advice_for_users_of_ray_is_left_out() -> None:
+    assert reason_of(ConnectionError("name the cluster by the `--address` flag")) == "Ray ended with ConnectionError"
+    assert reason_of(RuntimeError("Version mismatch: 2.9\nmore")) == "Ray says: Version mismatch: 2.9"
 
 
 def test_an_error_says_which_help_to_read() -> None:

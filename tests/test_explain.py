@@ -10,7 +10,7 @@ from fio_machine import HeldMachine
 from iocurve.engine import plan
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.job.explain import explain
-from plans import READ, WRITE, file_plan, local_engine, plan_of, worker
+from plans import READ, WRITE, file_plan, local_engine, nfs_engine, plan_of, worker
 
 MACHINE = HeldMachine(paths={"/d/there": ("file", MIB)}, directories=frozenset({"/d"}))
 
@@ -18,6 +18,64 @@ MACHINE = HeldMachine(paths={"/d/there": ("file", MIB)}, directories=frozenset({
 def explained(**changes: Any) -> list[str]:
     text = explain(plan_of(worker(local_engine("uring", direct=True), "/d/new", **changes)), (), (), MACHINE)
     return [" ".join(line.split()) for line in text.splitlines()]
+
+
+MOUNT = nfs_engine("nfs://h/e").mount
+METADATA = plan.MetadataEngine(open=plan.FileOpen(direct=False, durability="none", invalidate=False), keep_open=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "tasks", "depth", "lines"),
+    [
+        (
+            METADATA,
+            ("create",),
+            32,
+            (
+                "engine metadata operations on local files, up to 32 operations at a time",
+                "ends when nothing is left to do",
+                "Time: until nothing is left to do",
+            ),
+        ),
+        (
+            METADATA,
+            ("mix",),
+            1,
+            (
+                "engine metadata operations on local files, one operation at a time",
+                "ends when it is stopped",
+                "Time: until it is stopped",
+            ),
+        ),
+        (
+            plan.NfsMetadataEngine(mount=MOUNT, keep_open=True),
+            ("create", "mix"),
+            8,
+            (
+                "engine metadata operations over NFSv3, up to 8 calls at a time, on nfs://h/e",
+                "ends when it is stopped",
+                "Time: until it is stopped",
+            ),
+        ),
+    ],
+)
+def test_an_explained_tree_agrees_with_itself(
+    engine: plan.EnginePlan, tasks: tuple[plan.TreeTask, ...], depth: int, lines: tuple[str, ...]
+) -> None:
+    sizes = (plan.SizeShare(bytes=KIB, weight=1),)
+    tree = plan.Tree(depth=1, width=1, files=9, files_on_all_levels=True, sizes=sizes, creates_parents=True)
+    work = plan.TreeWork(tree=tree, tasks=tasks, select=plan.SequentialSelect())
+    walk = worker(
+        engine,
+        "/d",
+        operations=(READ,),
+        tree=work,
+        depth=depth,
+        end=plan.End(runtime_ns=None, bytes=None, operations=None),
+    )
+    shown = [" ".join(line.split()) for line in explain(plan_of(walk), (), (), MACHINE).splitlines()]
+    assert [line for line in lines if line not in shown] == []
+    assert f"in flight 1 job × depth {depth} = {depth}" in shown
 
 
 TRIM = READ.replace(kind="trim")

@@ -170,7 +170,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
         ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
         ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
         ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
-        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected `array` of length >= 1"),
+        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected an array of length >= 1"),
         ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
         ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
         ("[[job]]\nname = 'a'\n[[job]]\nnumjobs = 'b'", 4, "numjobs: 'b'"),

@@ -183,5 +183,5 @@ def read_prices(path: Path) -> Prices:
     except InvalidDocument as error:
         raise DialectError([Diagnostic(f"--prices {path}: {error}")]) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else f"this is not TOML: {error}"
         raise DialectError([Diagnostic(f"--prices {path}: {reason}")]) from None

@@ -15,7 +15,7 @@ from typing import Literal
 import tomli_w
 
 from iocurve.foundation.errors import ResultError, TargetError
-from iocurve.foundation.structs import Struct
+from iocurve.foundation.structs import Struct, refusal
 from iocurve.foundation.units import KIB, MIB, format_bytes
 
 FORMAT: Literal["iocurve-observation-1"] = "iocurve-observation-1"
@@ -171,7 +171,7 @@ class Observation(Struct):
         except OSError as error:
             raise ResultError(f"{path}: {error.strerror}") from None
         except ValueError as error:
-            raise ResultError(f"{path} is not an observation (iocurve observe --out): {error}") from None
+            raise ResultError(f"{path} is not an observation (iocurve observe --out): {refusal(error)}") from None
 
 
 PAGE_BYTES, SECTOR_BYTES = 4 * KIB, 512

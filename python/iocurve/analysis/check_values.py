@@ -36,8 +36,15 @@ class Value(msgspec.Struct, frozen=True):
     high: float | None = None
     seconds: float = 0.0
     """Measured time behind the value; 0 where it is unknown."""
-    seconds_wanted: float | None = None
-    """Measured time that would give both bounds, where one is missing for lack of operations."""
+    operations: int = 0
+    """Operations behind a latency."""
+    operations_wanted: int | None = None
+    """The fewest operations that would give both bounds, where one is missing for lack of operations."""
+
+    @property
+    def seconds_wanted(self) -> float | None:
+        """Measured time that would give both bounds, where one is missing for lack of operations."""
+        return self.operations_wanted and self.seconds * self.operations_wanted / self.operations
 
 
 class PointValues(msgspec.Struct, frozen=True):
@@ -147,8 +154,7 @@ def _latency(point: Point, totals: Totals, name: Name) -> Value | None:
     found = _scaled(Interval(value=value, low=low, high=high), MICROSECOND_NS)
     if found is None or count is None or high is not None:
         return found
-    wanted = _count_wanted(name.percent) / latency.count
-    return replace(found, seconds_wanted=wanted * point.summary().window_ns / SECOND_NS)
+    return replace(found, operations=latency.count, operations_wanted=_count_wanted(name.percent))
 
 
 def _highest(latency: Latency, name: Name, bounds: int, high: float | None) -> float:

@@ -209,9 +209,25 @@ def _text(comparison: ValueComparison, value: Value) -> str:
             return f"{shown} has no interval"
         more = _seconds_more(value, bound)
         needs = "" if more is None else f"; measure for about {format_duration(round(more) * SECOND_NS)} more"
-        return f"{shown} ({interval}): the interval spans {literal}{needs}"
+        return f"{shown} ({interval}): {_undecided(name, value, bound) or f'the interval spans {literal}'}{needs}"
     distance = _distance(value.value, bound, name.is_change or name.measure == "share")
     return f"{shown} is {distance}{literal} ({interval})" if interval else f"{shown} is {distance}{literal}"
+
+
+def _undecided(name: Name, value: Value, bound: float) -> str:
+    """The reason why a value has no bound on the side of ``bound``; empty where its interval has both."""
+    low, high = value.low, value.high
+    if isinstance(value.value, str) or low is None or high is None:
+        return ""
+    side = "upper" if bound > value.value else "lower"
+    if not math.isinf(high if side == "upper" else low):
+        return ""
+    if value.operations_wanted is None:
+        return f"it has no {side} bound"
+    return (
+        f"{counted(value.operations, 'operation')} are too few for an {side} bound of {name.text}, "
+        f"which takes {value.operations_wanted:,}"
+    )
 
 
 def _seconds_more(value: Value, bound: float) -> float | None:

@@ -6,7 +6,6 @@ it, or to await it, start the function with ``iocurve.start``.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from iocurve.api.volume import Volume
 from iocurve.dialects import registry
 from iocurve.dialects.base import Dialect, ParsedCommand
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, words_of
 from iocurve.foundation.units import GIB, parse_bytes, parse_time_ns
 from iocurve.measure import ab as turns
 from iocurve.measure import programs
@@ -150,10 +149,7 @@ def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()
             raise DialectError([Diagnostic(f"{text} is a scenario; run it with iocurve.scenario")])
         return known.prepare([*options, *_file_arguments(dialect, text)])
     if "\n" not in text:
-        try:
-            words = shlex.split(text)
-        except ValueError as error:
-            raise DialectError([Diagnostic(f"{text}: {error}")]) from None
+        words = words_of(text)
         if known.information(words) is not None:
             raise DialectError([Diagnostic(f"{text}: this runs nothing; ask on the command line: iocurve {dialect}")])
         return known.prepare([*options, *words])

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+    ValidationError,
+)
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
 from rich.console import Group as Lines
 from rich.text import Text
 
 from iocurve.cli.common import PARAMETERS, example, shown_default, usage
 from iocurve.dialects.registry import REGISTRY
-from iocurve.foundation.errors import Diagnostic, DialectError, options_written_as
+from iocurve.foundation.errors import Diagnostic, DialectError, nearest, options_written_as
 from iocurve.measure import interrupts
 from iocurve.result.version import iocurve_version
 
@@ -291,14 +302,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         command, bound, _ = app.parse_args(arguments, print_error=False, exit_on_error=False)
     except CycloptsError as error:
-        words = " ".join(("iocurve", *(error.command_chain or ())))
-        text, hint = re.sub(r"(?<!\.)\.$", "", str(error)), f"{words} --help"
-        if isinstance(error, UnknownOptionError):
-            # Names of arguments are capital letters. A similar option has another meaning.
-            name = (error.token.keyword or error.token.value).removeprefix("--").upper()
-            if any(name in argument.names for argument in error.argument_collection):
-                text, hint = f"--{name.lower()} is no option of {words}", f"give its value alone: {words} {name}"
-        raise DialectError([Diagnostic(text, hint=hint)]) from None
+        raise DialectError([refused(error)]) from None
     interrupts.install()
     with options_written_as(_option_of(arguments)):
         return command(*bound.args, **bound.kwargs) or 0
@@ -343,3 +347,78 @@ def print_completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """
     print(app.generate_completion(prog_name="iocurve", shell=shell))
     return 0
+
+
+# ---- errors of the parser in our words: what is wrong with which option or argument, and what to write
+
+_TYPES = {int: "a whole number", float: "a number", bool: "yes or no; a flag takes no value"}
+_BOUNDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+
+
+def refused(error: CycloptsError) -> Diagnostic:
+    """An error of the parser of commands as a message with a hint."""
+    words = " ".join(("iocurve", *(error.command_chain or ())))
+    hint = f"{words} --help"
+    if isinstance(error, UnknownOptionError):
+        # Names of arguments are capital letters. A similar option has another meaning.
+        name = (error.token.keyword or error.token.value).removeprefix("--").upper()
+        if any(name in argument.names for argument in error.argument_collection):
+            return Diagnostic(f"--{name.lower()} is no option of {words}", hint=f"give its value alone: {words} {name}")
+    return Diagnostic(_text(error, words), hint=hint)
+
+
+def _text(error: CycloptsError, words: str) -> str:
+    if isinstance(error, UnknownOptionError):
+        return _unknown_option(error)
+    if isinstance(error, UnknownCommandError):
+        return _unknown_command(error, words)
+    if isinstance(error, UnusedCliTokensError):
+        return f"{words} takes no further argument: {' '.join(error.unused_tokens or ())}"
+    if isinstance(error, MissingArgumentError):
+        name = error.keyword or _name(error)
+        return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+    if isinstance(error, CoercionError):
+        return _not_converted(error)
+    if isinstance(error, ValidationError) and error.argument:
+        value = error.argument.value if not error.argument.tokens else error.argument.tokens[0].value
+        text = error.exception_message.removesuffix(".")
+        if bound := re.fullmatch(r"Must be (>=|>|<=|<) (\S+)", text):
+            text = f"it must be {_BOUNDS[bound[1]]} {bound[2]}"
+        return f"{_name(error)} {value}: {text}"
+    return re.sub(r"(?<!\.)\.$", "", str(error))
+
+
+def _name(error: CycloptsError) -> str:
+    """The option as it was written, or the argument in capital letters."""
+    argument = error.argument
+    assert argument is not None
+    written = [token.keyword for token in argument.tokens if token.keyword]
+    return written[0] if written else argument.name
+
+
+def _unknown_option(error: UnknownOptionError) -> str:
+    written = (error.token.keyword or error.token.value).partition("=")[0]
+    known = [name for argument in error.argument_collection if argument.parse for name in argument.names]
+    close = nearest(written, known)
+    return f"unknown option {written}" + (f"; did you mean {close}?" if close else "")
+
+
+def _unknown_command(error: UnknownCommandError, words: str) -> str:
+    [token, *_] = error.unused_tokens or [""]
+    known = [name for name in error.app or App() if not name.startswith("-")]
+    if token.startswith("-"):
+        return f"unknown option {token}"
+    close = nearest(token, known)
+    return f"{words} has no command '{token}'; " + (f"did you mean {close}?" if close else f"it has {', '.join(known)}")
+
+
+def _not_converted(error: CoercionError) -> str:
+    name = error.token.keyword if error.token and error.token.keyword else _name(error)
+    if error.msg is not None:
+        return f"{name}: {error.msg}"
+    value, kind = error.token.value if error.token else "", error.target_type
+    choices = [str(choice) for choice in get_args(kind)]
+    if kind in _TYPES:
+        return f"{name}: '{value}' is not {_TYPES[kind]}"
+    close = nearest(value, choices)
+    return f"{name}: '{value}' is not one of {', '.join(choices)}" + (f"; did you mean {close}?" if close else "")

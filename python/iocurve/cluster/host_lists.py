@@ -78,8 +78,9 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         # Not is_file(): a shell gives the output of a command as /dev/fd/63.
         is_file = text.startswith("@") or (path.exists() and not path.is_dir())
         content = path.read_text(encoding="utf-8") if is_file else text
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise PlanError([Diagnostic(f"--hosts {text}: the file cannot be read: {error}")]) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise PlanError([Diagnostic(f"--hosts {text}: the file cannot be read: {reason}")]) from None
     hosts: list[Host] = []
     if is_file and content.lstrip().startswith(("{", "[")):
         hosts += _inventory(content, f"--hosts {path}")

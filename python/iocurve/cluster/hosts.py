@@ -25,7 +25,7 @@ from iocurve.cluster import nodes, ray_options
 from iocurve.cluster.host_lists import Host
 from iocurve.cluster.packages import Packages, interpreter, needed, own_version
 from iocurve.cluster.started import StartedCluster, last_error
-from iocurve.foundation.errors import RunError
+from iocurve.foundation.errors import RunError, words_of
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
 from iocurve.machine.processes import Process
 
@@ -281,7 +281,7 @@ def up(
     starting = _Starting(cluster, report, allow_missing)
     try:
         with ray_options.applied(cluster.environment()), nodes.messages_kept():
-            starting.connect(hosts, shlex.split(ssh), remote_dir)
+            starting.connect(hosts, words_of(ssh, "--ssh"), remote_dir)
             if tls:
                 starting.make_certificate()
                 os.environ.update(cluster.environment())

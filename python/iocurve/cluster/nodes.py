@@ -66,7 +66,7 @@ def listed(head: str, seconds: float = REACH_S) -> list[ClusterNode]:
         try:
             alive = _asked(head, seconds)
         except Exception as error:  # noqa: BLE001 - Ray fails in many ways
-            alive = RunError((str(error).strip().splitlines() or [type(error).__name__])[0])
+            alive = RunError(reason_of(error))
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
@@ -80,6 +80,13 @@ def listed(head: str, seconds: float = REACH_S) -> list[ClusterNode]:
             for (address, _, hostname, is_load_client), is_heard in zip(alive, heard, strict=True)
         ]
     return sorted(found, key=lambda node: int(ip_address(node.address)))
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error of Ray, or its type where the line advises what users of Ray write."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    is_advice = not first or any(word in first for word in ("--address", "RAY_ADDRESS", "ray start", "ray.init"))
+    return f"Ray ended with {type(error).__name__}" if is_advice else f"Ray says: {first}"
 
 
 def _asked(head: str, seconds: float) -> list[tuple[str, int, str, bool]]:

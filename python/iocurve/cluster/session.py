@@ -144,7 +144,8 @@ def _head(address: str) -> str:
         # Ray itself tries for minutes.
         socket.create_connection((host, int(port)), REACH_S).close()
     except (OSError, OverflowError) as error:
-        raise RunError(_unreachable(address, error)) from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RunError(_unreachable(f"there is no cluster at {address} ({reason})")) from None
     return address
 
 
@@ -154,23 +155,20 @@ def _head_here() -> str:
 
     try:
         found = canonicalize_bootstrap_address(AUTO_CLUSTER)
-    except Exception as error:  # noqa: BLE001 - Ray fails in many ways
-        raise RunError(_unreachable(AUTO_CLUSTER, error)) from None
+    except Exception:  # noqa: BLE001 - Ray fails in many ways
+        raise RunError(_unreachable("this machine is in no cluster")) from None
     return _head(str(found))
 
 
-def _unreachable(address: str, error: Exception) -> str:
-    where = "this machine is in no cluster" if address == AUTO_CLUSTER else f"there is no cluster at {address}"
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _unreachable(what: str) -> str:
     return (
-        f"{where} ({first}); iocurve cluster up --hosts vm1,vm2 starts one over ssh, iocurve cluster up --local 3 "
+        f"{what}; iocurve cluster up --hosts vm1,vm2 starts one over ssh, iocurve cluster up --local 3 "
         "tries it here, iocurve cluster commands prints how to start one without ssh"
     )
 
 
-def _unusable(head: str, why: object) -> str:
-    first = (str(why).strip().splitlines() or [type(why).__name__])[0]
-    return f"the cluster at {head} cannot be used: {first}; iocurve cluster down ends one that iocurve started"
+def _unusable(head: str, why: str) -> str:
+    return f"the cluster at {head} cannot be used: {why}; iocurve cluster down ends one that iocurve started"
 
 
 def _awaited(
@@ -185,7 +183,7 @@ def _awaited(
         try:
             found = nodes.listed(head)
         except RunError as error:
-            raise RunError(_unusable(head, error)) from None
+            raise RunError(_unusable(head, str(error))) from None
         if any(not (node.answers or node.is_load_client) for node in found):
             raise RunError(_unusable(head, f"a daemon of the head does not answer for {ANSWER_S:g} s"))
         there = [node for node in found if node.is_load_client and node.answers]
@@ -255,7 +253,8 @@ def _joined(head: str) -> Iterator[ModuleType]:
         thread.start()
         thread.join(JOIN_S)
     if failed:
-        raise RunError(_unusable(head, failed))
+        why = str(failed) if isinstance(failed, RunError) else nodes.reason_of(failed)
+        raise RunError(_unusable(head, why))
     try:
         yield ray
     finally:

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -134,6 +135,14 @@ def unknown(kind: str, name: str, known: Iterable[str], see: str) -> Diagnostic:
     close = nearest(name.lower(), names)
     hint = f"did you mean {names[close]}?" if close else f"there are {', '.join(names.values())}"
     return Diagnostic(f"there is no {kind} '{name}'; {hint}", hint=see)
+
+
+def words_of(text: str, named: str = "") -> list[str]:
+    """The words of a command line, as a shell splits it. Raises ``DialectError``, which begins with ``named``."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise DialectError([Diagnostic(f"{f'{named} ' if named else ''}{text}: a quote is not closed")]) from None
 
 
 def in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:

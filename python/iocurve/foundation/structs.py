@@ -6,6 +6,7 @@ are bundled with the package (scenarios, disks, published results) are TOML file
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,40 @@ from typing import Any, Self, dataclass_transform
 import msgspec
 
 _CONFIG = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
+
+
+_TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "decimal": "a number",
+    "str": "a string",
+    "bool": "a boolean",
+    "object": "a table",
+    "array": "an array",
+    "null": "nothing",
+}
+"""msgspec's names of types, in the words of TOML."""
+
+
+def refusal_text(error: Exception) -> tuple[str, str]:
+    """The place and the text of msgspec's error: ``export.0.path`` and ``expected a string, got an integer``.
+
+    The place is empty for the whole document.
+    """
+    message, _, place = str(error).partition(" - at `")
+    text = re.sub("`(.*?)`", _type_name, message[:1].lower() + message[1:])
+    path = place.rstrip("`").removeprefix("$").lstrip(".")
+    return re.sub(r"\[(\d+|\.\.\.)\]", r".\1", path).lstrip("."), text
+
+
+def refusal(error: Exception) -> str:
+    """msgspec's error as ``place: text``."""
+    return ": ".join(filter(None, refusal_text(error)))
+
+
+def _type_name(quoted: re.Match[str]) -> str:
+    names = [name for name in quoted.group(1).split(" | ") if name != "null"] or ["null"]
+    return " or ".join(_TYPES.get(name, name) for name in names)
 
 
 class _StructMeta(msgspec.StructMeta):

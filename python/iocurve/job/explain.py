@@ -125,9 +125,13 @@ def _engine(worker: Worker) -> str:
     if isinstance(worker.engine, NfsMetadataEngine):
         mount = worker.engine.mount
         version = "NFSv4.1" if mount.version == 4 else "NFSv3"
-        return f"metadata operations over {version}, one call at a time, on nfs://{mount.host}{mount.export}"
+        return (
+            f"metadata operations over {version}, {_at_once(worker.depth, 'call')}, on nfs://{mount.host}{mount.export}"
+        )
     if isinstance(worker.engine, MetadataEngine):
-        return "metadata operations on local files, one at a time"
+        # Threads are for trees alone.
+        at_once = worker.depth if worker.tree else 1
+        return f"metadata operations on local files, {_at_once(at_once, 'operation')}"
     if isinstance(worker.engine, NfsEngine):
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""
@@ -145,6 +149,11 @@ def _engine(worker: Worker) -> str:
     caching = "direct, bypassing the page cache" if worker.engine.open.direct else "through the page cache"
     durable = {"none": "", "data_sync": ", O_DSYNC", "file_sync": ", O_SYNC"}[worker.engine.open.durability]
     return f"{names[worker.engine.kind]}, {caching}{durable}"
+
+
+def _at_once(depth: int, what: str) -> str:
+    """``one call at a time``, ``up to 32 calls at a time``."""
+    return f"one {what} at a time" if depth == 1 else f"up to {depth} {what}s at a time"
 
 
 def _rates(workers: Sequence[Worker], called: str) -> list[str]:
@@ -197,8 +206,7 @@ def _ending(worker: Worker, each: str) -> str:
         parts.append(f"after {worker.end.operations:,} operations")
     if worker.end.when_full:
         parts.append("when no space is left")
-    endless = "when nothing is left to do" if worker.tree and "mix" not in worker.tree.tasks else "when it is stopped"
-    ending = ", or ".join(parts) or endless
+    ending = ", or ".join(parts) or ("when nothing is left to do" if _has_an_end(worker) else "when it is stopped")
     before = []
     if worker.start_delay_ns:
         before.append(f"starts after {format_duration(worker.start_delay_ns)}")
@@ -218,6 +226,11 @@ def _ending(worker: Worker, each: str) -> str:
     return "; ".join([*before, ending + first, *cooling, *after])
 
 
+def _has_an_end(worker: Worker) -> bool:
+    """True for tasks on a tree that each file or directory has once."""
+    return worker.tree is not None and "mix" not in worker.tree.tasks
+
+
 def _total_time(plan: Plan) -> str:
     """The sum over groups of their longest workers; the speed of the volume is not known."""
     workers = _workers(plan)
@@ -228,6 +241,9 @@ def _total_time(plan: Plan) -> str:
     until = f"until {format_bytes(open_bytes)} is transferred" if open_bytes else ""
     if not until and any(worker.end.when_full for worker in workers if _longest_ns(worker) is None):
         until = "until no space is left"
+    endless = [worker for worker in workers if _longest_ns(worker) is None]
+    if not until and endless and all(_has_an_end(worker) for worker in endless):
+        until = "until nothing is left to do"
     return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -15,7 +14,7 @@ from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, PlanError
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
 from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
@@ -105,10 +104,7 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
 
     ``overwrite`` allows a job file (TOML) to write to existing files.
     """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise DialectError([Diagnostic(f"{text}: {error}")]) from None
+    words = words_of(text)
     if words[:1] == ["iocurve"]:
         words = words[1:]
     if words and words[0] in REGISTRY:

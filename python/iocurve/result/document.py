@@ -22,7 +22,7 @@ from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import ResultError, TargetError, option
-from iocurve.foundation.structs import Struct
+from iocurve.foundation.structs import Struct, refusal
 from iocurve.foundation.units import SECOND_NS, counted, format_count, format_duration, format_latency, format_number
 from iocurve.result import figures, frames
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
@@ -765,7 +765,7 @@ class Result(Struct):
         try:
             return cls.from_builtins(_current(document, version))
         except ValueError as error:
-            raise ResultError(f"{path} is not a result of iocurve: {error}") from None
+            raise ResultError(f"{path} is not a result of iocurve: {refusal(error)}") from None
 
     def write(self, path: Path | str) -> None:
         """Writes ``result.json`` in one step. Raises ``ResultError``."""

@@ -69,9 +69,9 @@ def parse_nfs_url(text: str) -> NfsUrl:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:
-        raise ValueError(f"'{text}' is not an NFS URL: {error}") from None
-    if parts.scheme != "nfs" or not parts.hostname:
+    except ValueError:
+        parts, port = None, None
+    if parts is None or parts.scheme != "nfs" or not parts.hostname:
         raise ValueError(f"'{text}' is not an NFS URL; write nfs://host/export or nfs://host:port/export?nconnect=8")
     if not parts.path:
         raise ValueError(f"'{text}' names no export; write nfs://{parts.netloc}/export")

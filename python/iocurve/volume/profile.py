@@ -68,7 +68,7 @@ def parse(text: str, where: str) -> Profile:
     try:
         return validated(tomllib.loads(text, parse_float=_exact), Profile)
     except tomllib.TOMLDecodeError as error:
-        raise DialectError([Diagnostic(f"{where}: {error}")]) from None
+        raise DialectError([Diagnostic(f"{where}: this is not TOML: {error}")]) from None
     except InvalidDocument as error:
         raise DialectError([Diagnostic(f"{where}: {error}")]) from None
 

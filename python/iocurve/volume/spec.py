@@ -235,7 +235,8 @@ def read_spec(path: Path) -> VolumeSpec:
         text = path.read_text(encoding="utf-8")
         document = json.loads(text) if text.startswith("{") else tomllib.loads(text)
     except (OSError, ValueError) as error:
-        raise DialectError([Diagnostic(f"--config {path}: {error}")]) from None
+        reason = error.strerror if isinstance(error, OSError) else f"neither TOML nor JSON: {error}"
+        raise DialectError([Diagnostic(f"--config {path}: {reason}")]) from None
     return _validated(document, VolumeSpec, lambda error: f"--config {path}: {error}")
 
 

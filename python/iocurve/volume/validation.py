@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import typing
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -10,6 +9,8 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+
+from iocurve.foundation.structs import refusal_text
 
 T = TypeVar("T")
 Found = Iterator[tuple[str, str]]
@@ -55,7 +56,7 @@ def _errors(value: object, kind: Any, place: str) -> Found:
             if isinstance(refused, InvalidField):
                 yield _below(place, refused.field), refused.text
             else:
-                yield place, _text(error)
+                yield place, refusal_text(error)[1]
 
 
 def _errors_in_parts(value: object, kind: Any, place: str) -> Found:
@@ -105,27 +106,3 @@ def _unknown_tag(said: object, tags: Sequence[str]) -> str:
 
 def _below(place: str, key: str | int) -> str:
     return f"{place}.{key}" if place else str(key)
-
-
-_TYPES = {
-    "int": "an integer",
-    "float": "a number",
-    "decimal": "a number",
-    "str": "a string",
-    "bool": "a boolean",
-    "object": "a table",
-    "array": "an array",
-    "null": "nothing",
-}
-"""msgspec's names of types, in TOML's words."""
-
-
-def _text(error: msgspec.ValidationError) -> str:
-    """msgspec's message without the path: ``expected an integer >= 1``."""
-    message, _, _ = str(error).partition(" - at `")
-    return re.sub("`(.*?)`", _type_name, message[:1].lower() + message[1:])
-
-
-def _type_name(quoted: re.Match[str]) -> str:
-    names = [name for name in quoted.group(1).split(" | ") if name != "null"] or ["null"]
-    return " or ".join(_TYPES.get(name, name) for name in names)

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from iocurve.foundation.errors import ResultError
-from iocurve.foundation.structs import Struct
+from iocurve.foundation.structs import Struct, refusal
 from iocurve.machine.processes import ALL, STAT, ticks
 
 FORMAT: Literal["iocurve-host-1"] = "iocurve-host-1"
@@ -54,7 +54,7 @@ class Bundle(Struct):
         except OSError as error:
             raise ResultError(f"{path}: {error.strerror}") from None
         except ValueError as error:
-            raise ResultError(f"{path} is not a bundle (iocurve doctor --bundle FILE): {error}") from None
+            raise ResultError(f"{path} is not a bundle (iocurve doctor --bundle FILE): {refusal(error)}") from None
 
 
 class HostFiles(msgspec.Struct):

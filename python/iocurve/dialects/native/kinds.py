@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from iocurve.engine.plan import FixedBlocks, Uniform
+from iocurve.foundation.structs import refusal
 from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
 from iocurve.job.model import Percent, PerKind
 
@@ -321,7 +322,7 @@ class PlanPart(Kind[T]):
         try:
             found: T = msgspec.convert(value, self.part)
         except msgspec.ValidationError as error:
-            raise ValueError(_message(str(error))) from None
+            raise ValueError(refusal(error)) from None
         return found
 
     def write(self, value: T) -> object:
@@ -375,13 +376,6 @@ def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> str | 
         if value and value % size == 0:
             return f"{value // size}{name}"
     return f"{value}{plain}" if plain else value
-
-
-def _message(error: str) -> str:
-    """Turns msgspec's ``Expected `int`, got `str` - at `$.bytes``` into ``bytes: expected `int`, got `str```."""
-    text, _, place = error.partition(" - at ")
-    where = place.strip("`").removeprefix("$").lstrip(".")
-    return f"{where}: {text[0].lower()}{text[1:]}" if where else f"{text[0].lower()}{text[1:]}"
 
 
 def _without_none(value: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ import msgspec
 
 from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
-from iocurve.foundation.errors import Diagnostic, DialectError, option
+from iocurve.foundation.errors import Diagnostic, DialectError, option, words_of
 from iocurve.foundation.units import SECOND_NS, format_number
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
@@ -53,10 +52,7 @@ class Question(msgspec.Struct, frozen=True):
 
 def workload_of(text: str) -> tuple[Said, Said]:
     """A workload in fio's words, and fio's defaults for what it leaves open. Raises ``DialectError``."""
-    try:
-        words = [word if word.startswith("--") else f"--{word}" for word in shlex.split(text)]
-    except ValueError as error:
-        raise DialectError([Diagnostic(f"{option('workload')} {text}: {error}")]) from None
+    words = [word if word.startswith("--") else f"--{word}" for word in words_of(text, option("workload"))]
     decided = [word for word in words if word[2:].partition("=")[0] in OUR_OPTIONS]
     if decided:
         raise DialectError(
