@@ -29,6 +29,7 @@ from rich.table import Table
 
 from bench.processes import descendants
 from iocurve import _native
+from iocurve._native import VERSION
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import IntervalRecord, KindOutcome, LatencyOutcome
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
@@ -40,7 +41,6 @@ from iocurve.measure.group.barrier import Patience
 from iocurve.measure.group.client import Link, Member
 from iocurve.measure.records import ClosedRecord, EndRecord, Introduction, StartedRecord
 from iocurve.result import host
-from iocurve.result.version import iocurve_version
 
 CLIENTS = (10, 30, 100, 300, 1000)
 OPERATIONS = 20_000
@@ -260,7 +260,7 @@ def _together(clients: int) -> int:
 
 
 def _introduction() -> Introduction:
-    return Introduction(host=host.collect(), iocurve=iocurve_version(), boot=boot_id())
+    return Introduction(host=host.collect(), iocurve=VERSION, boot=boot_id())
 
 
 # ---- measuring

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from cyclopts import App
 
-from iocurve.cli.commands import EXIT_STATUS, GROUPS, Command, app
+from iocurve.cli.commands import app
+from iocurve.cli.listing import EXIT_STATUS, GROUPS, Command
 from iocurve.dialects.registry import REGISTRY
 
 MARKER = "<!-- Generated from the help of the commands by tests/command_reference.py. Do not edit below this line. -->"

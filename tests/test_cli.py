@@ -106,9 +106,10 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (("fio", "--name=t", "--iodeth=4"), 2, "did you mean"),
-        (("fio", "nowhere.fio"), 2, "nowhere.fio"),
-        (("fio",), 2, "no job"),
+        (("fio", "--name=t", "--iodeth=4"), 1, "did you mean"),
+        (("fio", "nowhere.fio"), 1, "nowhere.fio"),
+        (("fio",), 1, "no job"),
+        (("explain", "fio", "nowhere.fio"), 2, "nowhere.fio"),
         (("envelope", "--bogus"), 2, "--bogus"),
         (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
         (("volume", "serve", "--level", "platinum"), 2, "platinum"),
@@ -141,7 +142,7 @@ def test_a_refused_connection_is_reported_with_the_address() -> None:
 
 def test_an_unknown_export_is_reported_with_the_exports(served: Server) -> None:
     ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{served.port}/other")
-    assert ran.returncode == 2
+    assert ran.returncode == 1
     assert "/other" in ran.stderr
     assert "/vol" in ran.stderr
 
@@ -159,7 +160,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert ran.returncode == 2, ran.stderr
+    assert ran.returncode == 1, ran.stderr
     assert "Permission denied" in ran.stderr
     assert "Traceback" not in ran.stderr
 

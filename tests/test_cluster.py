@@ -24,6 +24,7 @@ if find_spec("ray") is None:
     pytest.skip("Ray is not installed: make develop installs it", allow_module_level=True)
 
 from iocurve import _native
+from iocurve._native import VERSION
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import commands, nodes, session, started
@@ -37,7 +38,6 @@ from iocurve.measure.deployment import own_file, replicated
 from iocurve.measure.group import ClientGroup, barrier
 from iocurve.measure.records import Survey
 from iocurve.result.document import MountFacts, Result
-from iocurve.result.version import iocurve_version
 from plans import local_engine, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
@@ -408,7 +408,7 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
     def client(name: str, python: str = "3.11.7", options: str = "rw,vers=3,clientaddr=10.0.0.1") -> Checked:
         mount = MountFacts(device="s:/v", mount_point="/mnt", file_system="nfs", options=options)
         survey = Survey(exists=True, mount=mount, free_bytes=1, nic_mbit_per_s=40_000)
-        return Checked(name, iocurve_version(), python, 8, 1, 0, 20_000, survey)
+        return Checked(name, VERSION, python, 8, 1, 0, 20_000, survey)
 
     alike = [client("a"), client("b", options="rw,vers=3,clientaddr=10.0.0.2"), client("c")]
     assert problems(alike, PurePosixPath("/mnt")) == []

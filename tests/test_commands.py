@@ -18,8 +18,9 @@ from rich.console import Console
 
 from data import synthetic
 from iocurve.analysis import read
-from iocurve.cli.commands import EXIT_STATUS, GROUPS, app, refused, run
+from iocurve.cli.commands import app, refused, run
 from iocurve.cli.common import show
+from iocurve.cli.listing import COMMANDS, EXIT_STATUS, GROUPS, overview
 from iocurve.cluster.nodes import reason_of
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import DialectError, IocurveError
@@ -60,7 +61,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
     return app.parse_args(arguments, print_error=False, exit_on_error=False)[1].arguments
 
 
-EXAMPLES = [command.example for commands in GROUPS.values() for command in commands] + [
+EXAMPLES = [command.example for command in COMMANDS] + [
     line.removeprefix("Example: ")
     for _, command in helped(app)
     for line in str(command.help_epilogue or "").splitlines()
@@ -144,12 +145,15 @@ def test_ab_and_convert_list_the_dialects_that_they_take(capsys: pytest.CaptureF
         assert entry.converts == (name in usage)
 
 
-def test_help_shows_commands_by_purpose_and_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["--help"])
-    out = capsys.readouterr().out
-    places = [out.index(title) for title in GROUPS]
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_help_shows_commands_by_purpose_and_the_exit_statuses(columns: int) -> None:
+    out = overview(columns, styled=False)
+    places = [out.index(f"╭─ {title} ") for title in GROUPS]
     assert places == sorted(places)
     assert " ".join(EXIT_STATUS.split()) in " ".join(out.split())
+    assert all(len(line) == columns for line in out.splitlines() if line[:1] in tuple("╭│╰"))
+    styled = overview(columns, styled=True)
+    assert out == re.sub(r"\x1b\[[0-9;]*m", "", styled) != styled
 
 
 @pytest.mark.slow
@@ -308,7 +312,7 @@ def test_a_path_that_does_not_exist_is_not_made(command: str, tmp_path: Path) ->
 def test_a_completion_script_knows_the_commands(shell: str) -> None:
     ran = iocurve("completion", shell)
     assert ran.returncode == 0, ran.stderr
-    assert all(command.name in ran.stdout for commands in GROUPS.values() for command in commands)
+    assert all(command.name in ran.stdout for command in COMMANDS)
 
 
 @pytest.mark.slow

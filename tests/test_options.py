@@ -279,7 +279,7 @@ def test_an_option_has_an_effect_or_is_refused(mode: str, record: Recorded, caps
     assert not isinstance(found, IocurveError), found
     ignored, unnamed = [], []
     known = options_of(mode)
-    outcomes = {(): found}
+    outcomes: dict[tuple[str, ...], object] = {(): found}
     for name in set(known) - {*base, *STATED["any"], *STATED.get(mode, ())}:
         more = WITH.get(name, ())
         more = more if more[:1] and more[0] in known else ()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
 from iocurve import _native
-from iocurve.cli import jobs
+from iocurve.cli import dialects
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.registry import load
 from iocurve.foundation.errors import DialectError, PlanError, RunError
@@ -145,4 +145,4 @@ def test_explain_ends_with_the_refusal_of_the_engine(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_native, "check_plan", refuse)
     command = accepted("fio", ["--name=a", "--size=1m", "--directory=/d"])
     with pytest.raises(RunError, match="refused"):
-        jobs._print_explanation(command)
+        dialects.print_explanation(command)

@@ -178,10 +178,10 @@ def test_the_key_of_handles_stays_and_is_secret() -> None:
 def test_clients_that_are_not_allowed_are_not_served() -> None:
     with serve("--unlimited", "--allow", "10.1.0.0/16") as server:
         refused = write_to(server.url)
-        assert refused.returncode == 2
+        assert refused.returncode == 1
     with serve("--unlimited", "--allow", "127.0.0.0/8:ro", "10.1.0.0/16") as server:
         refused = write_to(server.url)
-        assert refused.returncode == 2
+        assert refused.returncode == 1
         assert "read-only" in refused.stderr.lower(), refused.stderr
 
 
@@ -200,7 +200,7 @@ def test_a_volume_that_listens_on_every_ipv6_address_has_clients_of_both_version
         url = f":{server.port}{server.export}"
         assert write_to(f"nfs://[::1]{url}").returncode == 0
         refused = write_to(f"nfs://127.0.0.1{url}")
-        assert (refused.returncode, "127.0.0.1" in refused.stderr) == (2, True), refused.stderr
+        assert (refused.returncode, "127.0.0.1" in refused.stderr) == (1, True), refused.stderr
 
 
 def test_a_run_works_with_the_defaults() -> None:
@@ -214,7 +214,7 @@ def test_root_is_the_anonymous_user_in_a_served_directory(tmp_path: Path) -> Non
     directory = tmp_path / "srv"
     directory.mkdir(mode=0o755)
     with serve("--unlimited", "--store", str(directory)) as server:
-        assert write_to(server.url).returncode == 2, "root's directory is not the anonymous user's"
+        assert write_to(server.url).returncode == 1, "root's directory is not the anonymous user's"
         directory.chmod(0o777)
         done = write_to(server.url)
         assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ from bench.faults.seen import Seen
 from bench.faults.victims import Client, Ended, volume_process
 from bench.servers import IOCURVE
 from iocurve.foundation.units import MILLISECOND_NS
-from iocurve.result import version
+from iocurve.measure import client as load_client
 
 JOB = """
 name = "load"
@@ -503,9 +503,9 @@ def _clocks(directory: Path) -> Seen:
 
 def _version(directory: Path) -> Seen:
     def replace_version(nodes: list[Host]) -> None:
-        other = directory / "version.py"
-        other.write_text('def iocurve_version() -> str:\n    return "9.9.9"\n')
-        mounted = nodes[_VICTIM].run(["mount", "--bind", str(other), str(version.__file__)])
+        module, other = Path(load_client.__file__), directory / "client.py"
+        other.write_text(module.read_text().replace("iocurve=VERSION", 'iocurve="9.9.9"'))
+        mounted = nodes[_VICTIM].run(["mount", "--bind", str(other), str(module)])
         assert mounted.returncode == 0, mounted.stderr
 
     with scene(directory, {"load3": {"PYTHONDONTWRITEBYTECODE": "1"}}, replace_version) as made:

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from iocurve._native import VERSION
 from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
 from iocurve.foundation.units import counted, format_bytes
 from iocurve.foundation.units import sentence as as_sentence
 from iocurve.report.page import PROOF_NAME, rendered
 from iocurve.result.document import Result, write_atomically
-from iocurve.result.version import iocurve_version
 
 COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "worst run", "why", "source")
 WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}
@@ -59,7 +59,7 @@ def page(proof: Proof, result: Result, size_bytes: int) -> str:
     return rendered(
         PROOF_NAME,
         title=f"Proof: {sentence(proof)}",
-        version=iocurve_version(),
+        version=VERSION,
         promised=proof.promised.title,
         target=proof.target,
         subtitle=f"{result.created:%Y-%m-%d %H:%M} UTC, tolerance {100 * proof.tolerance:g} %",

@@ -1,17 +1,15 @@
-"""All commands as data. A command's module is loaded when the command runs or prints its help."""
+"""Parses and runs the commands of ``listing``. A command's module is loaded when it runs or prints its help."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-import msgspec
 from cyclopts import (
     App,
     CoercionError,
     CycloptsError,
-    Group,
     MissingArgumentError,
     Parameter,
     UnknownCommandError,
@@ -19,281 +17,29 @@ from cyclopts import (
     UnusedCliTokensError,
     ValidationError,
 )
-from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry
-from rich.console import Group as Lines
-from rich.text import Text
 
+from iocurve._native import VERSION
+from iocurve.cli import listing
 from iocurve.cli.common import PARAMETERS, example, shown_default, usage
 from iocurve.dialects.registry import REGISTRY
 from iocurve.foundation.errors import Diagnostic, DialectError, nearest, options_written_as
 from iocurve.measure import interrupts
-from iocurve.result.version import iocurve_version
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-EXIT_STATUS = """\
-Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
-2 an error in the command line, a job file or a target, nothing was run; \
-3 the job that was explained cannot run on this machine; 4 a check of --fail-if failed, or a row of doctor is red; \
-5 no check failed, and the interval of a checked value spans its bound, or doctor's worst row is yellow; \
-130 Ctrl-C; 143 TERM; 129 HUP."""
-
-
-class Command(msgspec.Struct, frozen=True):
-    """An entry of ``iocurve --help``."""
-
-    name: str
-    implementation: str
-    """Module and function or group below ``iocurve.cli``."""
-    help: str
-    """The action, in one sentence."""
-    example: str
-    """A command line; tests parse it."""
-    takes: str = ""
-    """The arguments in the line of usage, where one may be left out; by default the parser writes it."""
-    has_subcommands: bool = False
-    """The implementation is an ``App`` with its own help text."""
-    prints_help: bool = False
-    """The implementation gets ``--help`` as an argument."""
-
-    @property
-    def path(self) -> str:
-        """Import path for the parser."""
-        return f"iocurve.cli.{self.implementation}"
-
-
-def _dialect(name: str, example: str) -> Command:
-    """Listed here; ``iocurve.cli`` runs dialects before this module is loaded."""
-    return Command(name, f"dialects:{name}", f"Run {REGISTRY[name].runs}.", example)
-
-
-GROUPS = {
-    "Measure": (
-        Command(
-            "envelope",
-            "measure:envelope",
-            "Measure a target's read and write mixes, and its latency under load.",
-            "iocurve envelope /mnt/data",
-            takes="[TARGET]",
-        ),
-        Command(
-            "run",
-            "measure:run",
-            "Run a scenario (a published methodology) or a job file (TOML).",
-            "iocurve run azure-disk --target /mnt/data --short",
-        ),
-        Command(
-            "knee",
-            "measure:find_knee",
-            "Find the smallest queue depth that reaches full throughput (the knee).",
-            "iocurve knee 'nfs://10.0.0.4/vol?nconnect=8' --size 10GiB",
-        ),
-        Command(
-            "max",
-            "measure:find_max",
-            "Find the highest rate that meets a latency limit (open loop).",
-            "iocurve max /mnt/data --p99 2ms",
-        ),
-        Command(
-            "curve",
-            "measure:draw_curve",
-            "Plot latency against IOPS in even steps up to the target's maximum (open loop).",
-            "iocurve curve /mnt/data --steps 20",
-        ),
-    ),
-    "Advise": (
-        Command(
-            "observe",
-            "observe:observe",
-            "Watch the I/O of applications on a mount or device, without adding any.",
-            "iocurve observe /mnt/data --profile anf-premium --quota 4TiB",
-        ),
-        Command(
-            "doctor",
-            "doctor:doctor",
-            "Check the tuning of this client, with the exact fixes.",
-            "iocurve doctor /mnt/data --profile anf-premium",
-            takes="[SUBJECT]",
-        ),
-        Command(
-            "size",
-            "size:size",
-            "Size volumes, disks and clients for a load, or print what a configuration carries.",
-            "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
-        ),
-        Command(
-            "prove",
-            "prove:prove",
-            "Measure whether a volume keeps what was promised; write a page for the supplier.",
-            "iocurve prove 'nfs://10.0.0.4/vol?nconnect=8' --profile anf-premium --quota 2TiB",
-        ),
-    ),
-    "Run other tools' jobs, unmodified": (
-        _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
-        _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),
-        _dialect("mdtest", "iocurve mdtest -n 1000 -F -d /mnt/data --np 8"),
-        _dialect("elbencho", "iocurve elbencho -d -w -r -F -D -t 8 -n 4 -N 100 -s 1m 'nfs://10.0.0.4/vol'"),
-        _dialect("diskspd", "iocurve diskspd -b4K -r -o32 -t4 -d30 -c1G test.dat"),
-    ),
-    "Scenarios and targets": (
-        Command(
-            "scenario",
-            "measure:scenario_commands",
-            "List, show and run published methodologies.",
-            "iocurve scenario show azure-disk",
-            has_subcommands=True,
-        ),
-        Command(
-            "volume",
-            "volume:app",
-            "Serve an NFS volume with a service level; change it and watch it.",
-            "iocurve volume serve --profile anf-ultra --quota 4TiB",
-            has_subcommands=True,
-        ),
-        Command(
-            "profile",
-            "volume:profile_commands",
-            "List and show service levels of volumes.",
-            "iocurve profile show anf-ultra",
-            has_subcommands=True,
-        ),
-        Command(
-            "cluster",
-            "cluster:app",
-            "Use many machines at once: check, start and try a cluster of load clients.",
-            "iocurve cluster check /mnt/volume",
-            has_subcommands=True,
-        ),
-        Command(
-            "disk",
-            "disk:app",
-            "List and show the disks that can be emulated; restart the virtual machine of one.",
-            "iocurve disk show premium-ssd-p30",
-            has_subcommands=True,
-        ),
-    ),
-    "Jobs and results": (
-        Command(
-            "clean",
-            "clean:remove_leftovers",
-            "Remove the files that interrupted runs left on a target.",
-            "iocurve clean /mnt/data",
-        ),
-        Command(
-            "why",
-            "why:explain_limits",
-            "Print what limited each point of a result; test it with one change.",
-            "iocurve why iocurve-report --confirm",
-        ),
-        Command(
-            "import",
-            "result:import_results",
-            "Import results of fio, vdbench, DiskSpd, elbencho or mdtest.",
-            "iocurve import fio-output.json --out old-run",
-        ),
-        Command(
-            "check",
-            "checks:check_result",
-            "Check the points of a result, for a pipeline.",
-            "iocurve check iocurve-report --fail-if 'p99 > 2ms where depth <= 16'",
-        ),
-        Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
-        Command(
-            "compare",
-            "compare:compare_results",
-            "Compare results: faster, slower, no difference, or cannot tell.",
-            "iocurve compare before after",
-            takes="BASE [OTHERS...]",
-        ),
-        Command(
-            "history",
-            "compare:show_history",
-            "Show figures over a directory of results, and the runs at which they changed.",
-            "iocurve history nightly --html history.html",
-        ),
-        Command(
-            "ab",
-            "ab:ab",
-            "Measure two targets, or run two commands, in turns, and compare them.",
-            "iocurve ab --target /mnt/a --target /mnt/b",
-            takes="[COMMANDS...]",
-        ),
-        Command(
-            "result",
-            "result:app",
-            "Print a result over time or as metrics; add the records of lost load clients to it.",
-            "iocurve result series iocurve-report --every 10s",
-            has_subcommands=True,
-        ),
-        Command(
-            "explain",
-            "jobs:explain",
-            "Print the plan of a job and its warnings without running it.",
-            "iocurve explain fio job.fio",
-            has_subcommands=True,
-        ),
-        Command(
-            "convert",
-            "jobs:convert",
-            "Convert a fio, vdbench or DiskSpd job to a job file (TOML).",
-            "iocurve convert -o job.toml fio job.fio",
-            prints_help=True,
-        ),
-        Command(
-            "schema",
-            "jobs:print_schema",
-            "Print the JSON schema of job files, or of results.",
-            "iocurve schema > job.schema.json",
-        ),
-        Command(
-            "completion",
-            "commands:print_completion",
-            "Print the completion script of a shell.",
-            "iocurve completion bash >> ~/.bash_completion",
-        ),
-    ),
-}
-"""The commands in the order of ``iocurve --help``, by purpose."""
-
-
-EXAMPLES = {command.name: command.example for commands in GROUPS.values() for command in commands}
-
-
-def _described(entry: HelpEntry) -> RenderableType:
-    """The sentence of a command, with its example below."""
-    return Lines(entry.description, Text(EXAMPLES[entry.positive_names[0]], "dim"))
-
-
-_COLUMNS = (
-    ColumnSpec(renderer=lambda entry: entry.positive_names[0], style="bold cyan", min_width=10),
-    ColumnSpec(renderer=_described),
-)
 
 app = App(
     name="iocurve",
     group_parameters=PARAMETERS,
     default_parameter=Parameter(show_default=shown_default),
-    help="Measures how much I/O a volume carries, plots latency against load, and says what limits it.",
-    help_epilogue=EXIT_STATUS,
-    version=iocurve_version,
+    version=VERSION,
 )
-_HELP = Group("Help", sort_key=len(GROUPS))
-for _flag in ("--help", "--version"):
-    app[_flag].group = _HELP
-for _order, (_title, _commands) in enumerate(GROUPS.items()):
-    _group = Group(_title, sort_key=_order, help_formatter=DefaultFormatter(column_specs=_COLUMNS))
-    for _place, _command in enumerate(_commands):
-        app.command(
-            _command.path,
-            name=_command.name,
-            help=_command.help,
-            **({} if _command.has_subcommands else {"help_epilogue": example(_command.example)}),
-            **({"help_flags": ()} if _command.prints_help else {}),
-            **({"usage": usage(_command.name, _command.takes)} if _command.takes else {}),
-            group=_group,
-            sort_key=_place,
-        )
+for _command in listing.COMMANDS:
+    app.command(
+        _command.path,
+        name=_command.name,
+        help=_command.help,
+        **({} if _command.has_subcommands else {"help_epilogue": example(_command.example)}),
+        **({"help_flags": ()} if _command.prints_help else {}),
+        **({"usage": usage(_command.name, _command.takes)} if _command.takes else {}),
+    )
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,29 +7,56 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iocurve.cli.exits import status
-from iocurve.dialects.registry import SHARED_OPTIONS, load, quick_information
+from iocurve.cli.exits import EXIT_CANNOT_RUN, status
+from iocurve.dialects.registry import SHARED_OPTIONS, load
 
 if TYPE_CHECKING:
-    from iocurve.dialects.base import ClusterRequest
+    from iocurve.dialects.base import ClusterRequest, ParsedCommand
     from iocurve.measure.machines import Machines
 
 
 def run(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command line of a dialect; gives the exit status."""
-    if (information := quick_information(dialect, arguments)) is not None:
-        print(information)
-        return 0
     from iocurve.measure import interrupts, jobs
 
     loaded = load(dialect)
-    if any(argument.startswith(SHARED_OPTIONS) for argument in arguments):
+    if _has_shared_options(arguments):
         from iocurve.cli import shared
 
         return shared.run(loaded, arguments)
     interrupts.install()
     result = jobs.run(loaded, arguments, cluster=_clients)
     return 0 if result is None else status(result)
+
+
+def explain(dialect: str, arguments: Sequence[str]) -> int:
+    """Prints the plans of a command line of a dialect; gives the exit status."""
+    if tuple(arguments) == ("--help",):
+        return run(dialect, arguments)
+    from iocurve.measure import interrupts
+
+    loaded = load(dialect)
+    if not _has_shared_options(arguments):
+        interrupts.install()
+        return print_explanation(loaded.prepare(arguments))
+    from iocurve.cli import shared
+
+    interrupts.install()
+    return print_explanation(shared.prepared(loaded, arguments))
+
+
+def print_explanation(command: ParsedCommand) -> int:
+    """Prints the plans of a command line; gives the exit status. Raises ``RunError`` if the engine would refuse one."""
+    from iocurve import _native
+
+    for plan in command.plans():
+        _native.check_plan(plan.to_json())
+    print(command.explanation(), end="")
+    return EXIT_CANNOT_RUN if command.obstacles else 0
+
+
+def _has_shared_options(arguments: Sequence[str]) -> bool:
+    return any(argument.startswith(SHARED_OPTIONS) for argument in arguments)
 
 
 @contextmanager

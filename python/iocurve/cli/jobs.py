@@ -12,8 +12,7 @@ from cyclopts import App
 
 from iocurve.cli import dialects
 from iocurve.cli.common import Flag, Words, example, show_json
-from iocurve.cli.exits import EXIT_CANNOT_RUN, EXIT_USAGE
-from iocurve.dialects.base import ParsedCommand
+from iocurve.cli.exits import EXIT_USAGE
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import TargetError
@@ -46,26 +45,12 @@ def explain_job(job: Path, /) -> int:
     job
         A job file (docs/jobs.md).
     """
-    return _print_explanation(NATIVE.prepare([str(job)]))
-
-
-def _print_explanation(command: ParsedCommand) -> int:
-    """Raises ``RunError`` if the engine would refuse a plan."""
-    from iocurve import _native
-
-    for plan in command.plans():
-        _native.check_plan(plan.to_json())
-    print(command.explanation(), end="")
-    return EXIT_CANNOT_RUN if command.obstacles else 0
+    return dialects.print_explanation(NATIVE.prepare([str(job)]))
 
 
 def _explains(name: str) -> Callable[..., int]:
     def explain_words(*arguments: Words) -> int:
-        if arguments == ("--help",):
-            return dialects.run(name, arguments)
-        from iocurve.cli import shared
-
-        return _print_explanation(shared.prepared(load(name), arguments))
+        return dialects.explain(name, arguments)
 
     return explain_words
 

@@ -22,11 +22,16 @@ class Entry(NamedTuple):
     """Module whose ``information`` answers ``--help`` and ``--version`` without loading the dialect."""
     converts: bool = True
     """True if job files can express what its command lines run."""
+    refusal: int = 2
+    """Exit status of a command line with which nothing was run; fio's own, where scripts of fio read it."""
 
 
 REGISTRY = {
     "fio": Entry(
-        "iocurve.dialects.fio.command", "fio job files and fio command lines", "iocurve.dialects.fio.information"
+        "iocurve.dialects.fio.command",
+        "fio job files and fio command lines",
+        "iocurve.dialects.fio.information",
+        refusal=1,
     ),
     "vdbench": Entry("iocurve.dialects.vdbench.command", "vdbench parameter files and vdbench command lines"),
     "mdtest": Entry("iocurve.dialects.mdtest.command", "mdtest command lines", converts=False),
@@ -69,13 +74,19 @@ def shared_help(column: int, mark: str = " ") -> str:
     return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
 
 
-def quick_information(name: str, arguments: Sequence[str]) -> str | None:
+def quick_information(words: Sequence[str]) -> str | None:
     """The answer of a dialect to a single word that asks for help or a version, if it needs no more than that."""
-    module = REGISTRY[name].information
+    name, *arguments = words
+    module = REGISTRY[name].information if name in REGISTRY else None
     if module is None or len(arguments) != 1 or arguments[0] not in ("--help", "-h", "--version"):
         return None
     answer: str | None = import_module(module).information(arguments)
     return answer
+
+
+def refusal_status(words: Sequence[str]) -> int:
+    """The exit status of a command line with which nothing was run."""
+    return REGISTRY[words[0]].refusal if words and words[0] in REGISTRY else Entry._field_defaults["refusal"]
 
 
 def load(name: str) -> Dialect:

@@ -11,12 +11,12 @@ from pathlib import PurePath
 
 import msgspec
 
+from iocurve._native import VERSION
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import format_bytes
 from iocurve.result.document import Axis, Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind, ImportFacts
-from iocurve.result.version import iocurve_version
 
 
 class ImportedLoad(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def result_of(measured: Sequence[ImportedMeasurement], name: str) -> Result:
     failed = [one for one in measured if one.state != "finished"]
     states = {one.state for one in measured}
     return Result(
-        iocurve=iocurve_version(),
+        iocurve=VERSION,
         kind=KIND,
         name=name,
         created=min(created) if created else datetime.now(UTC).replace(microsecond=0),

@@ -18,7 +18,7 @@ from typing import IO
 
 import msgspec
 
-from iocurve._native import Run
+from iocurve._native import VERSION, Run
 from iocurve.engine.outcome import Outcome
 from iocurve.foundation.errors import IocurveError, RunError
 from iocurve.foundation.units import SECOND_NS
@@ -41,7 +41,6 @@ from iocurve.measure.records import (
 )
 from iocurve.result import host
 from iocurve.result.document import IdleCost
-from iocurve.result.version import iocurve_version
 from iocurve.targets.places import LocalPlace
 
 POLL_S = 0.05
@@ -81,7 +80,7 @@ class LoadClient:
         return msgspec.json.encode(
             Introduction(
                 host=host.collect(),
-                iocurve=iocurve_version(),
+                iocurve=VERSION,
                 boot=boot_id(),
             )
         )

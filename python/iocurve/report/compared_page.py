@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from iocurve._native import VERSION
 from iocurve.analysis.compare import NAMES, Difference, label
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.history import Series
@@ -23,7 +24,6 @@ from iocurve.report.page import rendered
 from iocurve.report.table import Table
 from iocurve.result.figures import of_kind, plain
 from iocurve.result.paired import margin_text
-from iocurve.result.version import iocurve_version
 
 LOADS = ("depth", "rate", "clients")
 """Axes along which a curve is drawn."""
@@ -38,7 +38,7 @@ def page(compared: Compared) -> str:
     return rendered(
         "compared.html",
         title="Comparison",
-        version=iocurve_version(),
+        version=VERSION,
         sources=list(zip(compared.labels, compared.sources, strict=True)),
         subtitle=compared.summary,
         notes=compared.notes,
@@ -141,7 +141,7 @@ def history_page(history: History) -> str:
     return rendered(
         "compared.html",
         title="History",
-        version=iocurve_version(),
+        version=VERSION,
         sources=[],
         subtitle=f"{counted(len(history.runs), 'run')}, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC",
         notes=history.notes,

@@ -22,13 +22,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from iocurve._native import VERSION
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals, WorkerOutcome
 from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
 from iocurve.report.progress import Progress, StartedPoint
 from iocurve.result.document import Interval, Limit, Result
 from iocurve.result.stalls import longest_stall
 from iocurve.result.summary import Latency, Summary
-from iocurve.result.version import iocurve_version
 
 BOUNDS_US = tuple(digit * 10**power for power in range(8) for digit in (1, 2, 5))
 """Upper bounds of the buckets, in µs: 1, 2 and 5 of each power of ten, from 1 µs to 50 s."""
@@ -134,7 +134,7 @@ class RunMetrics(Collector):
             point, live, purpose = self._point, self._live, self._purpose
             finished, left_s = list(self._finished.values()), self._progress.seconds_left()
             totals = self._before + self._now
-        yield InfoMetricFamily("iocurve", "The program", value={"version": iocurve_version()})
+        yield InfoMetricFamily("iocurve", "The program", value={"version": VERSION})
         yield from _progress(point, live, purpose, len(finished), left_s)
         if point and live and purpose is None:
             yield from _newest_interval(point, live)

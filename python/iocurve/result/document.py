@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from iocurve._native import VERSION
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
@@ -33,7 +34,6 @@ from iocurve.result.paired import MARGIN, RatePair, RateRatio, counting_resoluti
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
 from iocurve.result.summary import SeriesInterval, Summary, summarise
-from iocurve.result.version import iocurve_version
 
 if TYPE_CHECKING:
     import altair
@@ -720,7 +720,7 @@ class Result(Struct):
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:
         """A new result without points, created now. Its state is interrupted until ``ended`` changes it."""
         return cls(
-            iocurve=iocurve_version(),
+            iocurve=VERSION,
             kind=kind,
             name=name,
             created=datetime.now(UTC).replace(microsecond=0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from iocurve._native import VERSION
 from iocurve.dialects.diskspd.output.span_stats import (
     BOTH,
     READS,
@@ -25,7 +26,6 @@ from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.course import work
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, MergedOperations
-from iocurve.result.version import iocurve_version
 
 PERCENTILES = (
     *(str(percent) for percent in range(1, 100)),
@@ -59,7 +59,7 @@ def _add_system(xml: XmlLines, system: System, start: datetime) -> None:
     with xml.element("System"):
         xml.value("ComputerName", system.name)
         with xml.element("Tool"):
-            xml.value("Version", f"iocurve {iocurve_version()}")
+            xml.value("Version", f"iocurve {VERSION}")
             xml.value("VersionDate", "")
         xml.value("RunTime", f"{start:%Y/%m/%d %H:%M:%S} UTC")
         xml.empty("PowerScheme", Name=system.power_scheme, Guid="")
